@@ -1,7 +1,7 @@
 """Paged attention as Triton kernels, each with a slow, obvious reference implementation in torch.
 
-The import path is `minivllm.kernels`. The kernels know tensors, and nothing of sequences, schedulers or models.
-Nothing here needs Triton until a kernel is imported.
+The import path is `minivllm.kernels`. The kernels know tensors, and nothing of sequences,
+schedulers or models. Nothing here needs Triton until a kernel is imported.
 
     reference, reference_ops      what every kernel must compute
     attention/                    decode kernels from the plain one to the fast one, chunks, and both in one launch
@@ -24,7 +24,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-if __name__ == "kernels":  # a process started in the repository's root took this folder for Hugging Face's package
+# a process started in the repository's root took this folder for Hugging Face's package
+if __name__ == "kernels":
     from .name_clash import give_way
 
     give_way()

@@ -1,14 +1,18 @@
-"""Compiles a kernel for a GPU that is not here, exactly as a launch would, and reads what the machine code needs.
+"""Compiles a kernel for a GPU that is not here, exactly as a launch would, and reads what the
+machine code needs.
 
-`record_launches` runs the wrappers of the kernels over tensors that have shapes and no memory (device `meta`) and
-catches what they would have launched, so a report is about the kernels as they are used: their constants, their
-number of warps, and what Triton knows of the arguments (a stride that is a multiple of 16, say). `compile_launch`
-then does what Triton's launcher does, with a target in place of a device.
+`record_launches` runs the wrappers of the kernels over tensors that have shapes and no memory
+(device `meta`) and catches what they would have launched, so a report is about the kernels as they
+are used: their constants, their number of warps, and what Triton knows of the arguments (a stride
+that is a multiple of 16, say). `compile_launch` then does what Triton's launcher does, with a
+target in place of a device.
 
-Knows nothing of which kernels there are. The easy thing to get wrong is what a spill is: registers that did not fit
-live in the function's stack frame, so the frame's size tells, and "LOCAL" in `cuobjdump`'s table does not.
+Knows nothing of which kernels there are. The easy thing to get wrong is what a spill is: registers
+that did not fit live in the function's stack frame, so the frame's size tells, and "LOCAL" in
+`cuobjdump`'s table does not.
 
-Source: triton 3.7 `triton/runtime/jit.py` (`create_function_from_signature`, `_pack_args`), `triton/tools/compile.py`.
+Source: triton 3.7 `triton/runtime/jit.py` (`create_function_from_signature`, `_pack_args`),
+`triton/tools/compile.py`.
 """
 
 import re
@@ -50,7 +54,9 @@ class Launch:
 
 
 class Description(NamedTuple):
-    """What of a launch is compiled in; the rest are values that one compilation takes as they come."""
+    """What of a launch is compiled in; the rest are values that one compilation takes as they
+    come.
+    """
 
     signature: dict[str, str]
     """Parameter -> type, or `constexpr`."""
@@ -77,7 +83,9 @@ class Compiled:
 def record_launches(run: Callable[[], object]) -> list[Launch]:
     """What `run` would launch; nothing is launched."""
     if INTERPRETED:
-        raise TritonModeError("Kernels are interpreted in this process: set TRITON_INTERPRET=0 to compile them.")
+        raise TritonModeError(
+            "Kernels are interpreted in this process: set TRITON_INTERPRET=0 to compile them."
+        )
     launches: list[Launch] = []
 
     def record(kernel: Any, *args: Any, grid: tuple[int, ...], warmup: bool, **kwargs: Any) -> None:
@@ -93,7 +101,9 @@ def record_launches(run: Callable[[], object]) -> list[Launch]:
 def compile_launch(launch: Launch, target: str) -> Compiled:
     """Compile for one of `TARGETS`, or take the result from Triton's cache of compiled kernels."""
     described = describe(launch)
-    source = triton.compiler.ASTSource(launch.kernel, described.signature, described.constants, described.attributes)
+    source = triton.compiler.ASTSource(
+        launch.kernel, described.signature, described.constants, described.attributes
+    )
     gpu = triton.backends.compiler.GPUTarget("cuda", TARGETS[target], 32)
     compiled = triton.compile(source, target=gpu, options=launch.options)
     registers, frame_bytes = _resource_usage(compiled.asm["cubin"])
@@ -106,7 +116,9 @@ def compile_launch(launch: Launch, target: str) -> Compiled:
 
 
 def describe(launch: Launch) -> Description:
-    """What Triton compiles a kernel for: launches that are described alike share one compilation."""
+    """What Triton compiles a kernel for: launches that are described alike share one
+    compilation.
+    """
     signature, constants, attributes = {}, {}, {}
     for index, parameter in enumerate(launch.kernel.params):
         value = launch.arguments[parameter.name]
@@ -114,14 +126,17 @@ def describe(launch: Launch) -> Description:
         signature[parameter.name] = kind = _kind(value, parameter.is_constexpr, is_special)
         if kind == "constexpr":
             constants[(index,)] = value
-        elif isinstance(value, torch.Tensor) or (isinstance(value, int) and is_special and value % 16 == 0):
+        elif isinstance(value, torch.Tensor) or (
+            isinstance(value, int) and is_special and value % 16 == 0
+        ):
             attributes[(index,)] = _DIVISIBLE_BY_16  # torch allocates at multiples of 512 bytes
     return Description(signature, constants, attributes)
 
 
 def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
     """How Triton's signature says what an argument is."""
-    if is_constexpr or (isinstance(value, int) and is_special and value == 1):  # a 1 is compiled in: strides often are
+    # a 1 is compiled in: strides often are
+    if is_constexpr or (isinstance(value, int) and is_special and value == 1):
         return "constexpr"
     if isinstance(value, torch.Tensor):
         return _POINTERS[value.dtype]
@@ -132,7 +147,11 @@ def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
 
 def matrix_instructions(ptx: str) -> list[str]:
     """Which kinds of matrix instructions there are in this PTX, sorted."""
-    found = re.findall(r"^\s*(?:@%?!?\w+\s+)?(mma|wgmma|tcgen05)\.(?:\w+\.)*?mma|^\s*(mma)\.sync", ptx, re.MULTILINE)
+    found = re.findall(
+        r"^\s*(?:@%?!?\w+\s+)?(mma|wgmma|tcgen05)\.(?:\w+\.)*?mma|^\s*(mma)\.sync",
+        ptx,
+        re.MULTILINE,
+    )
     return sorted({first or second for first, second in found})
 
 
@@ -142,6 +161,8 @@ def _resource_usage(cubin: bytes) -> tuple[int, int]:
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        text = subprocess.run([tool, "-res-usage", file.name], capture_output=True, text=True, check=True).stdout
+        text = subprocess.run(
+            [tool, "-res-usage", file.name], capture_output=True, text=True, check=True
+        ).stdout
     registers, frame = re.search(r"REG:(\d+) STACK:(\d+)", text).groups()
     return int(registers), int(frame)

@@ -1,11 +1,14 @@
-"""`python -m minivllm.kernels.compile_report`: every kernel compiled for GPUs that need not be here.
+"""`python -m minivllm.kernels.compile_report`: every kernel compiled for GPUs that need not be
+here.
 
-A row for each kernel, model shape and target: registers of a thread, bytes that did not fit into them (spills),
-shared memory of a program, and the kinds of matrix instructions in the code. A spill or a lost matrix instruction
-costs a kernel much of its speed and changes no result, so without a GPU this is where it shows.
+A row for each kernel, model shape and target: registers of a thread, bytes that did not fit into
+them (spills), shared memory of a program, and the kinds of matrix instructions in the code. A spill
+or a lost matrix instruction costs a kernel much of its speed and changes no result, so without a
+GPU this is where it shows.
 
-Knows the shapes of some models and none of their weights. The easy thing to get wrong is to run this in a process
-that interprets kernels, where there is nothing to compile: the mode is set before Triton is imported.
+Knows the shapes of some models and none of their weights. The easy thing to get wrong is to run
+this in a process that interprets kernels, where there is nothing to compile: the mode is set before
+Triton is imported.
 """
 
 import os
@@ -75,8 +78,11 @@ def operations(
     def empty(*sizes: int, dtype: torch.dtype = dtype) -> torch.Tensor:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
-    # Query, key and value are slices of one projection, and a layer's caches are slices of all layers', as in the engine.
-    query, key, value = empty(num_tokens, heads + 2 * kv_heads, head_size).split([heads, kv_heads, kv_heads], 1)
+    # Query, key and value are slices of one projection, and a layer's caches are slices of all
+    # layers', as in the engine.
+    query, key, value = empty(num_tokens, heads + 2 * kv_heads, head_size).split(
+        [heads, kv_heads, kv_heads], 1
+    )
     all_caches = empty(num_layers * 2, num_blocks, kv_heads, block_size, head_size)
     caches = all_caches[0].transpose(1, 2), all_caches[1].transpose(1, 2)
     tables = empty(num_seqs, 128, dtype=torch.int32)
@@ -96,27 +102,40 @@ def operations(
         "decode_naive": lambda: decode_naive(*decodes),
         "decode_grouped": lambda: decode_grouped(*decodes),
         "decode_split": lambda: decode_split(*decodes, num_splits=num_splits),
-        "attention_mass": lambda: attention_mass(query[:num_seqs], caches[0], tables, lengths, 0.125),
+        "attention_mass": lambda: attention_mass(
+            query[:num_seqs], caches[0], tables, lengths, 0.125
+        ),
         "prefill": lambda: prefill_attention(query, *caches, tables, starts, lengths, 0.125, tiles),
         "unified_chunks": lambda: unified_attention(query, *batch, has_chunks=True),
         "unified_decodes": lambda: unified_attention(query[:num_seqs], *batch, has_chunks=False),
-        "unified_split": lambda: unified_attention(query[:num_seqs], *batch, has_chunks=False, num_splits=num_splits),
+        "unified_split": lambda: unified_attention(
+            query[:num_seqs], *batch, has_chunks=False, num_splits=num_splits
+        ),
         "rms_norm": lambda: rms_norm(hidden, weight, 1e-5),
         "add_rms_norm": lambda: add_rms_norm(hidden, hidden, weight, 1e-5),
         "silu_and_mul": lambda: silu_and_mul(gate_up),
-        "rotary_and_cache": lambda: rotary_and_cache(query, key, value, angles, angles, *caches, slots),
+        "rotary_and_cache": lambda: rotary_and_cache(
+            query, key, value, angles, angles, *caches, slots
+        ),
     }
 
 
-def report(shapes: list[str], targets: list[str], dtype: str, block_size: int) -> Iterator[CompiledKernel]:
-    """Compile and yield row by row; a kernel takes a second or so, or nothing when Triton has it in its cache."""
+def report(
+    shapes: list[str], targets: list[str], dtype: str, block_size: int
+) -> Iterator[CompiledKernel]:
+    """Compile and yield row by row; a kernel takes a second or so, or nothing when Triton has it in
+    its cache.
+    """
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
             for i, launch in enumerate(record_launches(call)):
-                # An operation's own kernel has its name; what it launches after that has the kernel's.
+                # An operation's own kernel has its name; what it launches after that has the
+                # kernel's.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
                 for target in targets:
-                    yield CompiledKernel(kernel, shape, dtype, target, compile_launch(launch, target))
+                    yield CompiledKernel(
+                        kernel, shape, dtype, target, compile_launch(launch, target)
+                    )
 
 
 def _as_json(row: CompiledKernel) -> dict[str, object]:
@@ -126,25 +145,36 @@ def _as_json(row: CompiledKernel) -> dict[str, object]:
 
 def main(arguments: list[str] | None = None) -> None:
     """The command."""
-    parser = argparse.ArgumentParser(prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0]
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object with all rows")
-    parser.add_argument("--shape", action="append", choices=MODEL_SHAPES, help="a model's shape; all if not given")
+    parser.add_argument(
+        "--shape", action="append", choices=MODEL_SHAPES, help="a model's shape; all if not given"
+    )
     parser.add_argument("--target", action="append", choices=TARGETS, help="all if not given")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--block-size", type=int, default=16)
     options = parser.parse_args(arguments)
     rows = report(
-        options.shape or list(MODEL_SHAPES), options.target or list(TARGETS), options.dtype, options.block_size
+        options.shape or list(MODEL_SHAPES),
+        options.target or list(TARGETS),
+        options.dtype,
+        options.block_size,
     )
     if options.json:
         print(json.dumps({"rows": [_as_json(row) for row in rows]}, indent=1))
         return
-    print(f"{'kernel':18} {'shape':14} {'target':7} {'registers':>9} {'spills':>6} {'shared':>7}  matrix instructions")
+    print(
+        f"{'kernel':18} {'shape':14} {'target':7} {'registers':>9} {'spills':>6} {'shared':>7} "
+        " matrix instructions"
+    )
     for row in rows:
         c = row.compiled
         matrix = ", ".join(c.matrix_instructions) or "-"
         print(
-            f"{row.kernel:18} {row.shape:14} {row.target:7} {c.registers:9} {c.spills:6} {c.shared_bytes:7}  {matrix}",
+            f"{row.kernel:18} {row.shape:14} {row.target:7} {c.registers:9} {c.spills:6}"
+            f" {c.shared_bytes:7}  {matrix}",
             flush=True,
         )
 

@@ -1,10 +1,10 @@
 """Writes to the KV cache: new keys and values by slot mapping, and whole blocks for copy-on-write.
 
-Both kernels only move numbers, so there is nothing to compute and everything to address: a program takes
-one token (or a piece of one block) and copies it. Knows nothing of who owns a block.
+Both kernels only move numbers, so there is nothing to compute and everything to address: a program
+takes one token (or a piece of one block) and copies it. Knows nothing of who owns a block.
 
-The easy thing to get wrong is the size of an offset. `block_id * stride` passes 2^31 in a cache of a few
-GiB, so block ids become int64 *before* they are multiplied.
+The easy thing to get wrong is the size of an offset. `block_id * stride` passes 2^31 in a cache of
+a few GiB, so block ids become int64 *before* they are multiplied.
 
 Source: vLLM `reshape_and_cache_flash`, `copy_blocks` (csrc/cache_kernels.cu).
 """
@@ -14,7 +14,9 @@ import torch
 from minivllm.kernels.mode import tl, triton
 
 COPY_CHUNK = 4096
-"""Numbers of a block that one program copies: enough of them that starting a program costs little."""
+"""Numbers of a block that one program copies: enough of them that starting a program costs
+little.
+"""
 
 
 @triton.jit
@@ -47,7 +49,9 @@ def reshape_and_cache_kernel(
         target = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
         target += heads * cache_stride_head + dims
         k = tl.load(key + token * key_stride_token + heads * key_stride_head + dims, mask=is_real)
-        v = tl.load(value + token * value_stride_token + heads * value_stride_head + dims, mask=is_real)
+        v = tl.load(
+            value + token * value_stride_token + heads * value_stride_head + dims, mask=is_real
+        )
         tl.store(key_cache + target, k, mask=is_real)
         tl.store(value_cache + target, v, mask=is_real)
 
@@ -61,9 +65,9 @@ def reshape_and_cache(
 ) -> None:
     """Write each token's key and value to its slot; a token whose slot is -1 is not written.
 
-    key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous
-    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides, changed in place
-    slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
+    key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous key_cache,
+    value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides, changed in
+    place slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
     """
     num_tokens, num_kv_heads, head_size = key.shape
     reshape_and_cache_kernel[(num_tokens,)](
@@ -99,11 +103,14 @@ def copy_blocks_kernel(
     target = tl.load(dst + tl.program_id(0)).to(tl.int64) * stride_block
     offsets = tl.program_id(2) * CHUNK + tl.arange(0, CHUNK)
     is_real = offsets < block_numel
-    tl.store(cache + target + offsets, tl.load(cache + source + offsets, mask=is_real), mask=is_real)
+    tl.store(
+        cache + target + offsets, tl.load(cache + source + offsets, mask=is_real), mask=is_real
+    )
 
 
 def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
-    """Copy block src[i] to block dst[i] in every cache at once: one launch for all layers, keys and values.
+    """Copy block src[i] to block dst[i] in every cache at once: one launch for all layers, keys and
+    values.
 
     caches: [num_caches, num_blocks, ...], a block's numbers contiguous, changed in place
     src, dst: [num_copies]; no block may be in both, because programs run in any order

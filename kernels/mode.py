@@ -1,12 +1,14 @@
-"""Triton, imported in the right mode: compiled where there is a CUDA device, interpreted where there is none.
+"""Triton, imported in the right mode: compiled where there is a CUDA device, interpreted where
+there is none.
 
 Every kernel module takes `tl` and `triton` from here. Knows nothing of any kernel.
 
-The easy thing to get wrong is the moment. Triton asks the environment variable `TRITON_INTERPRET` when a
-function is decorated, and its own library (`tl.sum`, `tl.max`) is decorated when Triton is imported: set
-later, half of a kernel is compiled code and half is not. So the variable is set before the import, and it is
-an error to find Triton imported in the other mode. (`import transformers` alone does not import it, but
-importing a model class of transformers does.) A user who sets the variable has the last word.
+The easy thing to get wrong is the moment. Triton asks the environment variable `TRITON_INTERPRET`
+when a function is decorated, and its own library (`tl.sum`, `tl.max`) is decorated when Triton is
+imported: set later, half of a kernel is compiled code and half is not. So the variable is set
+before the import, and it is an error to find Triton imported in the other mode. (`import
+transformers` alone does not import it, but importing a model class of transformers does.) A user
+who sets the variable has the last word.
 
 Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.py`.
 """
@@ -34,8 +36,9 @@ INTERPRETED = not isinstance(tl.sum, triton.runtime.JITFunction)
 
 if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.is_available():
     raise TritonModeError(
-        "Triton was imported before minivllm.kernels and there is no CUDA device, so its kernels can only be interpreted: "
-        "set the environment variable TRITON_INTERPRET=1 before Python starts."
+        "Triton was imported before minivllm.kernels and there is no CUDA device, so its kernels"
+        " can only be interpreted: set the environment variable TRITON_INTERPRET=1 before Python"
+        " starts."
     )
 
 
@@ -45,7 +48,9 @@ def _major_minor(text: str) -> tuple[int, int]:
 
 
 def _multiply_bfloat16_as_numbers() -> None:
-    """Mend the interpreter's `tl.dot`: it keeps bfloat16 as bits in uint16 and would multiply those as integers."""
+    """Mend the interpreter's `tl.dot`: it keeps bfloat16 as bits in uint16 and would multiply those
+    as integers.
+    """
     from triton.runtime.interpreter import interpreter_builder
 
     original = interpreter_builder.create_dot
@@ -58,10 +63,14 @@ def _multiply_bfloat16_as_numbers() -> None:
     interpreter_builder.create_dot = create_dot
 
 
-if INTERPRETED and _major_minor(triton.__version__) < (3, 7) and _major_minor(version("numpy")) >= (2, 4):
+if (
+    INTERPRETED
+    and _major_minor(triton.__version__) < (3, 7)
+    and _major_minor(version("numpy")) >= (2, 4)
+):
     raise TritonModeError(
-        f"Triton {triton.__version__} cannot interpret kernels with numpy {version('numpy')}: install numpy below 2.4, or triton "
-        "3.7 or newer."
+        f"Triton {triton.__version__} cannot interpret kernels with numpy {version('numpy')}:"
+        " install numpy below 2.4, or triton 3.7 or newer."
     )
 
 if INTERPRETED:

@@ -1,13 +1,15 @@
 """RMS norm, with the residual sum in the same pass, and SiLU-and-multiply.
 
-Both are bound by memory: a few operations a number, and each number read and written once. What fusing saves is
-the trips in between. Unfused, residual sum and norm read and write the hidden states twice; fused, once.
+Both are bound by memory: a few operations a number, and each number read and written once. What
+fusing saves is the trips in between. Unfused, residual sum and norm read and write the hidden
+states twice; fused, once.
 
-Works on rows and knows nothing of layers. Sums are float32 whatever the dtype. The easy thing to get wrong is the
-width: `tl.arange` wants a power of two, hidden sizes are none (576, 896), so the padding must be masked out of the
-loads *and* the mean divided by the real size.
+Works on rows and knows nothing of layers. Sums are float32 whatever the dtype. The easy thing to
+get wrong is the width: `tl.arange` wants a power of two, hidden sizes are none (576, 896), so the
+padding must be masked out of the loads *and* the mean divided by the real size.
 
-Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py` (`SiluAndMul`).
+Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py`
+(`SiluAndMul`).
 """
 
 import torch
@@ -45,7 +47,9 @@ def rms_norm_kernel(
     numbers = numbers.to(tl.float32)
     scale = tl.rsqrt(tl.sum(numbers * numbers, 0) / size + eps)
     w = tl.load(weight + columns, mask=is_real, other=0.0).to(tl.float32)
-    tl.store(out + row * size + columns, (numbers * scale * w).to(out.dtype.element_ty), mask=is_real)
+    tl.store(
+        out + row * size + columns, (numbers * scale * w).to(out.dtype.element_ty), mask=is_real
+    )
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -53,12 +57,16 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     return _launch_rms_norm(x, None, weight, eps)
 
 
-def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> torch.Tensor:
     """See `minivllm.kernels.reference_ops.add_rms_norm`: `residual` is changed in place."""
     return _launch_rms_norm(x, residual, weight, eps)
 
 
-def _launch_rms_norm(x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def _launch_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor | None, weight: torch.Tensor, eps: float
+) -> torch.Tensor:
     num_rows, size = x.shape
     out = torch.empty(num_rows, size, dtype=x.dtype, device=x.device)
     size_padded = triton.next_power_of_2(size)

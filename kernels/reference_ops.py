@@ -1,12 +1,14 @@
-"""The decoder's small operations out of torch's: the twins of the fused kernels, for each the same signature.
+"""The decoder's small operations out of torch's: the twins of the fused kernels, for each the same
+signature.
 
-They round where the decoder rounds (`minivllm/runtime/models`), and work in any dtype, float64 included.
-Know nothing of layers or models.
+They round where the decoder rounds (`minivllm/runtime/models`), and work in any dtype, float64
+included. Know nothing of layers or models.
 
-The easy thing to get wrong is the residual: the fused norm adds *in place* first, and norms the sum as it was
-rounded, because that is what the next layer will see.
+The easy thing to get wrong is the residual: the fused norm adds *in place* first, and norms the sum
+as it was rounded, because that is what the next layer will see.
 
-Source: transformers 5 `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/layers/{layernorm,activation}.py`.
+Source: transformers 5 `models/llama/modeling_llama.py`; vLLM
+`vllm/model_executor/layers/{layernorm,activation}.py`.
 """
 
 import torch
@@ -23,7 +25,9 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     return functional.rms_norm(x, weight.shape, weight, eps)
 
 
-def add_rms_norm(x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+def add_rms_norm(
+    x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+) -> torch.Tensor:
     """Add x to the residual stream, in place, and return the norm of the sum.
 
     x, residual: [num_rows, size]; weight: [size]; returns [num_rows, size]
@@ -48,12 +52,13 @@ def rotary_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> torch.Tensor:
-    """Turn queries and keys by their positions' angles, write keys and values to the cache, return the queries.
+    """Turn queries and keys by their positions' angles, write keys and values to the cache, return
+    the queries.
 
     query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-    cos, sin: [num_tokens, head_size], the sine of the first half negative (`RotaryEmbedding.cos_sin`)
-    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
-    slot_mapping: [num_tokens], -1 for a token that is not written
+    cos, sin: [num_tokens, head_size], the sine of the first half negative
+    (`RotaryEmbedding.cos_sin`) key_cache, value_cache: [num_blocks, block_size, num_kv_heads,
+    head_size], changed in place slot_mapping: [num_tokens], -1 for a token that is not written
     Returns [num_tokens, num_heads, head_size]; the turned keys are in the cache alone.
     """
     reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)

@@ -1,11 +1,12 @@
 """Rotary position embedding and the KV write in one kernel.
 
-Unfused, a key is rotated (read, written), then copied to the cache (read, written again); fused it goes from the
-projection to its slot once. A program takes one token: all heads of its query, its key and its value.
+Unfused, a key is rotated (read, written), then copied to the cache (read, written again); fused it
+goes from the projection to its slot once. A program takes one token: all heads of its query, its
+key and its value.
 
-Knows angles as a table and nothing of positions or frequencies. The easy thing to get wrong is the pairing: a
-number's partner is half a head away ("rotate half"), not its neighbour, and for a head size that is no power of two
-the halves must be cut at head_size / 2, not at half the padded width.
+Knows angles as a table and nothing of positions or frequencies. The easy thing to get wrong is the
+pairing: a number's partner is half a head away ("rotate half"), not its neighbour, and for a head
+size that is no power of two the halves must be cut at head_size / 2, not at half the padded width.
 
 Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cache_flash`.
 """
@@ -57,12 +58,20 @@ def rotary_and_cache_kernel(
     token = tl.program_id(0).to(tl.int64)
     dims = tl.arange(0, HEAD_SIZE_PADDED)[None, :]
     is_dim = dims < HEAD_SIZE
-    c = tl.load(cos + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)  # [1, HEAD_SIZE_PADDED]
+    # [1, HEAD_SIZE_PADDED]
+    c = tl.load(cos + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)
     s = tl.load(sin + token * angle_stride + dims, mask=is_dim, other=0.0).to(tl.float32)
 
     heads = tl.arange(0, HEADS_PADDED)[:, None]
     is_head = (heads < NUM_HEADS) & is_dim
-    q = load_rotated(query + token * query_stride_token + heads * query_stride_head, dims, is_head, c, s, HEAD_SIZE)
+    q = load_rotated(
+        query + token * query_stride_token + heads * query_stride_head,
+        dims,
+        is_head,
+        c,
+        s,
+        HEAD_SIZE,
+    )
     target = rotated_query + (token * NUM_HEADS + heads) * HEAD_SIZE + dims
     tl.store(target, q.to(rotated_query.dtype.element_ty), mask=is_head)
 
@@ -70,9 +79,21 @@ def rotary_and_cache_kernel(
     if slot >= 0:
         kv_heads = tl.arange(0, KV_HEADS_PADDED)[:, None]
         is_kv_head = (kv_heads < NUM_KV_HEADS) & is_dim
-        k = load_rotated(key + token * key_stride_token + kv_heads * key_stride_head, dims, is_kv_head, c, s, HEAD_SIZE)
-        v = tl.load(value + token * value_stride_token + kv_heads * value_stride_head + dims, mask=is_kv_head)
-        offsets = (slot // BLOCK_SIZE) * cache_stride_block + (slot % BLOCK_SIZE) * cache_stride_slot
+        k = load_rotated(
+            key + token * key_stride_token + kv_heads * key_stride_head,
+            dims,
+            is_kv_head,
+            c,
+            s,
+            HEAD_SIZE,
+        )
+        v = tl.load(
+            value + token * value_stride_token + kv_heads * value_stride_head + dims,
+            mask=is_kv_head,
+        )
+        offsets = (slot // BLOCK_SIZE) * cache_stride_block + (
+            slot % BLOCK_SIZE
+        ) * cache_stride_slot
         offsets += kv_heads * cache_stride_head + dims
         tl.store(key_cache + offsets, k.to(key_cache.dtype.element_ty), mask=is_kv_head)
         tl.store(value_cache + offsets, v, mask=is_kv_head)
@@ -91,7 +112,9 @@ def rotary_and_cache(
     """See `minivllm.kernels.reference_ops.rotary_and_cache`."""
     num_tokens, num_heads, head_size = query.shape
     num_kv_heads = key.shape[1]
-    rotated_query = torch.empty(num_tokens, num_heads, head_size, dtype=query.dtype, device=query.device)
+    rotated_query = torch.empty(
+        num_tokens, num_heads, head_size, dtype=query.dtype, device=query.device
+    )
     rotary_and_cache_kernel[(num_tokens,)](
         query,
         rotated_query,

@@ -1,12 +1,15 @@
-"""`trace`: which program of a kernel read which blocks and slots, in which order, and its softmax after each tile.
+"""`trace`: which program of a kernel read which blocks and slots, in which order, and its softmax
+after each tile.
 
-Under the interpreter a kernel is Python, so it can be watched without being changed: what is recorded is what the
-kernel that runs on a GPU does, tile by tile. Three places are tapped: where the interpreter begins a program, where
-it loads (a key's address says its block and slot), and `softmax_update`, through which every attention kernel's
-running maximum and sum go. Values are read at the slots of their keys and not recorded again.
+Under the interpreter a kernel is Python, so it can be watched without being changed: what is
+recorded is what the kernel that runs on a GPU does, tile by tile. Three places are tapped: where
+the interpreter begins a program, where it loads (a key's address says its block and slot), and
+`softmax_update`, through which every attention kernel's running maximum and sum go. Values are read
+at the slots of their keys and not recorded again.
 
-Knows the layout of the key cache, from its strides, and nothing of what called the kernel. The easy thing to get
-wrong is the padded row: rows that only fill up a matrix are computed like others. A row counts if it is stored.
+Knows the layout of the key cache, from its strides, and nothing of what called the kernel. The easy
+thing to get wrong is the padded row: rows that only fill up a matrix are computed like others. A
+row counts if it is stored.
 """
 
 import math
@@ -79,7 +82,9 @@ class _Program:
         rows = slice(None) if self.stored_rows is None else self.stored_rows
         tiles = tuple(
             # Kernels count in powers of two: their maximum is log2(e) times ours.
-            TileTrace(reads, tuple((maximum[rows] * math.log(2)).tolist()), tuple(total[rows].tolist()))
+            TileTrace(
+                reads, tuple((maximum[rows] * math.log(2)).tolist()), tuple(total[rows].tolist())
+            )
             for reads, (maximum, total) in zip(self.reads, self.softmax, strict=True)
         )
         return ProgramTrace(self.kernel, self.program, self.kv_head, tiles)
@@ -88,14 +93,20 @@ class _Program:
 def trace(call: Callable[[], Any], key_cache: torch.Tensor) -> KernelTrace:
     """Run `call` and watch the programs of every attention kernel in it.
 
-    key_cache: [num_blocks, block_size, num_kv_heads, head_size], the tensor (or view) that the kernels read keys from
-    Raises `TritonModeError` where kernels are compiled.
+    key_cache: [num_blocks, block_size, num_kv_heads, head_size], the tensor (or view) that the
+    kernels read keys from Raises `TritonModeError` where kernels are compiled.
     """
     if not INTERPRETED:
-        raise TritonModeError("Only interpreted kernels can be watched: set TRITON_INTERPRET=1 before Python starts.")
+        raise TritonModeError(
+            "Only interpreted kernels can be watched: set TRITON_INTERPRET=1 before Python starts."
+        )
     programs: list[_Program] = []
     with ExitStack() as taps:
-        for tap in (_tap_programs(programs), _tap_memory(programs, key_cache), _tap_softmax(programs)):
+        for tap in (
+            _tap_programs(programs),
+            _tap_memory(programs, key_cache),
+            _tap_softmax(programs),
+        ):
             taps.enter_context(tap)
         result = call()
     return KernelTrace(result, tuple(program.finished() for program in programs))
@@ -157,7 +168,9 @@ def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
 
     def update(scores: Any, running_max: Any, running_sum: Any) -> Any:
         weights, correction, new_max, new_sum = original(scores, running_max, running_sum)
-        programs[-1].softmax.append(tuple(torch.from_numpy(x.handle.data).clone() for x in (new_max, new_sum)))
+        programs[-1].softmax.append(
+            tuple(torch.from_numpy(x.handle.data).clone() for x in (new_max, new_sum))
+        )
         return weights, correction, new_max, new_sum
 
     with mock.patch.dict(InterpretedFunction.rewritten_fn, {softmax_update.fn: update}):
@@ -165,13 +178,17 @@ def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
 
 
 def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
-    """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys, 3]"""
+    """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys,
+    3]
+    """
     rest = torch.div(addresses - key_cache.data_ptr(), key_cache.itemsize, rounding_mode="floor")
     is_inside = rest >= 0
     indices = torch.zeros(len(addresses), 4, dtype=torch.int64)
     # An offset is a sum of index * stride; the largest stride that is left gives the next index.
     # A dimension of size 1 has no stride of its own, and its index stays 0.
-    for dimension in sorted((d for d in range(4) if key_cache.shape[d] > 1), key=lambda d: -key_cache.stride(d)):
+    for dimension in sorted(
+        (d for d in range(4) if key_cache.shape[d] > 1), key=lambda d: -key_cache.stride(d)
+    ):
         stride = key_cache.stride(dimension)
         indices[:, dimension] = torch.div(rest, stride, rounding_mode="floor")
         rest = rest - indices[:, dimension] * stride
@@ -184,7 +201,11 @@ def _as_reads(slots: list[list[int]]) -> tuple[BlockRead, ...]:
     reads: list[BlockRead] = []
     for block_id, slot in slots:
         last = reads[-1] if reads else None
-        if last is not None and last.block_id == block_id and last.first_slot + last.num_slots == slot:
+        if (
+            last is not None
+            and last.block_id == block_id
+            and last.first_slot + last.num_slots == slot
+        ):
             reads[-1] = BlockRead(block_id, last.first_slot, last.num_slots + 1)
         else:
             reads.append(BlockRead(block_id, slot, 1))

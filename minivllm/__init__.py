@@ -19,7 +19,14 @@ _HOMES = {
     "RequestOutput": "minivllm.outputs",
     "CompletionOutput": "minivllm.outputs",
 }
-__all__ = ["LLM", "CompletionOutput", "EngineConfig", "LLMEngine", "RequestOutput", "SamplingParams"]
+__all__ = [
+    "LLM",
+    "CompletionOutput",
+    "EngineConfig",
+    "LLMEngine",
+    "RequestOutput",
+    "SamplingParams",
+]
 
 if TYPE_CHECKING:
     from minivllm.config import EngineConfig

@@ -1,7 +1,8 @@
 """Check options against their own annotations: the type, the choices and the range of each field.
 
-A range is written where the field is, as in `Annotated[int, Meta(ge=1)]`. msgspec does the checking, and this module
-makes the sentence that says what to change. Rules about two fields at once stay with their class.
+A range is written where the field is, as in `Annotated[int, Meta(ge=1)]`. msgspec does the
+checking, and this module makes the sentence that says what to change. Rules about two fields at
+once stay with their class.
 """
 
 from functools import cache
@@ -14,11 +15,15 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 
 _REFUSALS = (msgspec.ValidationError, AttributeError)
-"""`AttributeError`: for a dict, msgspec takes whatever has `__getitem__` to have `keys`, too; numpy's numbers do not."""
+"""`AttributeError`: for a dict, msgspec takes whatever has `__getitem__` to have `keys`, too;
+numpy's numbers do not.
+"""
 
 
 def check_fields(options: object, error: type[Exception]) -> None:
-    """Raise `error`, in one sentence, for the first field of a dataclass whose value its annotation rules out."""
+    """Raise `error`, in one sentence, for the first field of a dataclass whose value its annotation
+    rules out.
+    """
     struct = _struct(type(options))
     values = {name: _plain(getattr(options, name)) for name in struct.__struct_fields__}
     try:
@@ -73,7 +78,12 @@ def _in_words(hint: Any) -> str:
         return f"one of {', '.join(get_args(hint))}"
     if get_origin(hint) is not Annotated:
         kind = get_origin(hint) or hint
-        words = {bool: "True or False", int: "a whole number", float: "a finite number", str: "a string"}
+        words = {
+            bool: "True or False",
+            int: "a whole number",
+            float: "a finite number",
+            str: "a string",
+        }
         return words.get(kind, f"a {kind.__name__}")
     kind, meta = get_args(hint)
     return meta.description or f"{_in_words(kind)}, {_range(meta)}"

@@ -1,4 +1,5 @@
-"""Time as a dependency: the real clock for serving, the processor's for comparisons, a virtual one for lessons, a told one for simulations.
+"""Time as a dependency: the real clock for serving, the processor's for comparisons, a virtual one
+for lessons, a told one for simulations.
 
 With a virtual clock a run is a function of its inputs alone, so its recording is the same byte
 for byte every time. Nothing else in the package may ask the system what time it is.
@@ -38,9 +39,11 @@ class MonotonicClock:
 
 
 class ProcessorClock:
-    """How long the thread that asks has run: what else the machine was doing in the meantime is not counted.
+    """How long the thread that asks has run: what else the machine was doing in the meantime is not
+    counted.
 
-    On an idle machine it moves as the system's clock does, since the engine's thread takes part in all of a step's work.
+    On an idle machine it moves as the system's clock does, since the engine's thread takes part in
+    all of a step's work.
     """
 
     name: Literal["monotonic", "virtual"] = "monotonic"
@@ -55,7 +58,8 @@ class ProcessorClock:
         """Time passes with the work."""
 
     def idle(self) -> None:
-        # A sleeping thread's time stands still, and whoever waits for a moment (`batch_delay`) would wait forever.
+        # A sleeping thread's time stands still, and whoever waits for a moment (`batch_delay`)
+        # would wait forever.
         self._idle += 0.001
 
 

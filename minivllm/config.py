@@ -37,19 +37,24 @@ LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
-    list[CustomOp], Meta(min_length=1, description=f"a list of some of {', '.join(get_args(CustomOp))}")
+    list[CustomOp],
+    Meta(min_length=1, description=f"a list of some of {', '.join(get_args(CustomOp))}"),
 ]
 
 
 MAX_NUM_SEQS = 4096
-"""Four times vLLM's default on its largest devices. Each slot costs a row of block ids as long as `max_model_len`."""
+"""Four times vLLM's default on its largest devices. Each slot costs a row of block ids as long as
+`max_model_len`.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How to build one engine. Every field has a default and is given by name; made once, it does not change.
+    """How to build one engine. Every field has a default and is given by name; made once, it does
+    not change.
 
-    Raises `ConfigError`, in one sentence, for the first value that cannot be or that contradicts another.
+    Raises `ConfigError`, in one sentence, for the first value that cannot be or that contradicts
+    another.
     """
 
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
@@ -59,7 +64,9 @@ class EngineConfig:
     device: Device = "auto"
     """`auto`: the CUDA device if there is one, else the CPU."""
     load_format: LoadFormat = "auto"
-    """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its weights."""
+    """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its
+    weights.
+    """
     max_model_len: Positive | None = None
     """Most tokens (prompt + output) of one sequence; None takes the model's own limit."""
     seed: int = 0
@@ -74,14 +81,18 @@ class EngineConfig:
     kv_cache_memory_bytes: Positive | None = None
     """Bytes for the KV cache; None: 1 GiB on a CPU (less where less is free), profiled on CUDA."""
     enable_prefix_caching: bool | None = None
-    """None: on, unless the allocator is contiguous. Once made, a configuration has True or False here."""
+    """None: on, unless the allocator is contiguous. Once made, a configuration has True or False
+    here.
+    """
 
     max_num_seqs: Annotated[int, Meta(ge=1, le=MAX_NUM_SEQS)] = 16
     """Most sequences running at once: the number of batch slots."""
     max_num_batched_tokens: Positive = 512
     """The token budget: most tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
-    """`fcfs`: first come, first served, and the newest is preempted; `priority`: by each request's number, lower is sooner."""
+    """`fcfs`: first come, first served, and the newest is preempted; `priority`: by each request's
+    number, lower is sooner.
+    """
     enable_chunked_prefill: bool = True
     """Off: a prompt goes through the model whole or not at all, as it did before chunks."""
 
@@ -89,25 +100,31 @@ class EngineConfig:
     kv_cache_allocator: KVCacheAllocator = "paged"
     """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
     batching: Batching = "continuous"
-    """`static`: a batch runs until its slowest member has ended; `sequential`: one request at a time."""
+    """`static`: a batch runs until its slowest member has ended; `sequential`: one request at a
+    time.
+    """
     batch_delay: Annotated[float, Meta(ge=0, le=3600)] = 0.0
     """Seconds that a request waits for company before it is admitted."""
     batch_size: Positive | None = None
     """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or was), else torch. What follows `triton:` is a version of the attention
-    kernels; `triton` alone is `triton:unified` on a CUDA device and `triton:split` where kernels are interpreted."""
+    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or
+    was), else torch. What follows `triton:` is a version of the attention kernels; `triton` alone
+    is `triton:unified` on a CUDA device and `triton:split` where kernels are interpreted."""
     custom_ops: CustomOps | None = None
-    """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where the attention is triton on CUDA or
-    cpu, else none."""
+    """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where
+    the attention is triton on CUDA or cpu, else none."""
     linear_backend: LinearBackendName = "auto"
-    """How linear layers multiply: on a CPU `cpu`, our kernel (float32, AVX-512, a C compiler), or `onednn`; everywhere `torch`.
+    """How linear layers multiply: on a CPU `cpu`, our kernel (float32, AVX-512, a C compiler), or
+    `onednn`; everywhere `torch`.
     `auto`: the first of them that can run."""
     enforce_eager: bool = False
     """On: no CUDA graphs; every launch of a decode step is made from Python."""
     check_invariants: bool = False
-    """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and demos)."""
+    """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and
+    demos).
+    """
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
@@ -116,13 +133,17 @@ class EngineConfig:
             object.__setattr__(self, "enable_prefix_caching", is_paged)  # frozen
         if self.enable_prefix_caching and not is_paged:
             raise ConfigError(
-                "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or take "
-                "kv_cache_allocator='paged'."
+                "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or"
+                " take kv_cache_allocator='paged'."
             )
         if len(self.custom_ops or ()) > 1 and {"all", "none"} & set(self.custom_ops):
-            raise ConfigError(f"custom_ops 'all' and 'none' stand alone; got {', '.join(self.custom_ops)}.")
+            raise ConfigError(
+                f"custom_ops 'all' and 'none' stand alone; got {', '.join(self.custom_ops)}."
+            )
         if self.batch_size is not None and not self.batch_delay:
-            raise ConfigError("batch_size has no effect without a batch_delay: set that too, or leave it out.")
+            raise ConfigError(
+                "batch_size has no effect without a batch_delay: set that too, or leave it out."
+            )
         if self.max_model_len is not None:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
@@ -133,6 +154,7 @@ class EngineConfig:
         """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(
-                f"With enable_chunked_prefill off a step must hold the longest prompt: raise max_num_batched_tokens "
-                f"({max_num_batched_tokens}) to max_model_len ({max_model_len}), or lower max_model_len."
+                "With enable_chunked_prefill off a step must hold the longest prompt: raise"
+                f" max_num_batched_tokens ({max_num_batched_tokens}) to max_model_len"
+                f" ({max_model_len}), or lower max_model_len."
             )

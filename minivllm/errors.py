@@ -2,7 +2,8 @@
 
 Each is typed, so a caller can tell them apart, and carries one sentence that says what to change.
 The rule that is easy to get wrong: nothing may have been allocated, queued or emitted before one of
-the `InvalidRequestError`s is raised, so that a refused request leaves no trace and the others go on.
+the `InvalidRequestError`s is raised, so that a refused request leaves no trace and the others go
+on.
 """
 
 
@@ -49,14 +50,20 @@ class ConfigError(MinivllmError, ValueError):
 
 
 class TritonMissingError(ConfigError):
-    """Triton, which runs and interprets GPU kernels, is not installed: minivllm installs it on Linux on x86-64 only."""
+    """Triton, which runs and interprets GPU kernels, is not installed: minivllm installs it on
+    Linux on x86-64 only.
+    """
 
     def __init__(self, what: str, instead: str = "") -> None:
         """what: needs Triton; instead: another way, as the end of a sentence"""
         import sysconfig  # slow, and seldom needed
 
         on_linux = sysconfig.get_platform() == "linux-x86_64"
-        install = f"pip install '{TRITON}'" if on_linux else "it comes with minivllm on Linux on x86-64 only"
+        install = (
+            f"pip install '{TRITON}'"
+            if on_linux
+            else "it comes with minivllm on Linux on x86-64 only"
+        )
         ways = install + (f", or {instead}" if instead else "")
         super().__init__(f"{what} needs Triton, which is not installed here: {ways}.")
 
@@ -82,7 +89,9 @@ class ModelIntegrityError(ModelError):
 
 
 class ModelDownloadError(ModelError):
-    """The model is known but its files could not be fetched (no network, no pip, a refused connection)."""
+    """The model is known but its files could not be fetched (no network, no pip, a refused
+    connection).
+    """
 
 
 class NotEnoughDiskSpaceError(ModelError):
@@ -109,7 +118,9 @@ class RequestFailedError(MinivllmError, RuntimeError):
 
 
 class SamplingError(MinivllmError, RuntimeError):
-    """One sequence has no token to sample: its logits are no numbers, or its parameters mask them all."""
+    """One sequence has no token to sample: its logits are no numbers, or its parameters mask them
+    all.
+    """
 
     def __init__(self, message: str, seq_id: str) -> None:
         super().__init__(message)
@@ -154,7 +165,9 @@ class RequestTimeoutError(MinivllmError, TimeoutError):
 
 
 class FeedLostError(MinivllmError, RuntimeError):
-    """Metrics or events of a running server have lost an event, and are told no more: they would not be true."""
+    """Metrics or events of a running server have lost an event, and are told no more: they would
+    not be true.
+    """
 
 
 # ---- what people look at ----
@@ -165,15 +178,21 @@ class TerminalError(MinivllmError, RuntimeError):
 
 
 class BenchError(MinivllmError, RuntimeError):
-    """A measurement that would not mean what it says: an engine, the peer or a recording did other work than asked."""
+    """A measurement that would not mean what it says: an engine, the peer or a recording did other
+    work than asked.
+    """
 
 
 class SimulationError(MinivllmError, ValueError):
-    """A simulation has nothing to go by: step times, arrivals or requests that cannot be read or cannot be served."""
+    """A simulation has nothing to go by: step times, arrivals or requests that cannot be read or
+    cannot be served.
+    """
 
 
 class LessonError(MinivllmError, RuntimeError):
-    """A lesson cannot be given as asked for: there is none of that name, or it claims what the engine does not show."""
+    """A lesson cannot be given as asked for: there is none of that name, or it claims what the
+    engine does not show.
+    """
 
 
 class ExerciseError(MinivllmError, RuntimeError):

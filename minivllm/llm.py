@@ -1,12 +1,12 @@
 """`LLM`: offline generation in vLLM's shape, for scripts, tests and notebooks.
 
-    llm = LLM(model="smollm2")
-    for out in llm.generate(["The capital of France is"], SamplingParams(temperature=0, max_tokens=16)):
+    llm = LLM(model="smollm2") for out in llm.generate(["The capital of France is"],
+    SamplingParams(temperature=0, max_tokens=16)):
         print(out.outputs[0].text)
 
 It adds nothing to the engine but a loop: all prompts go in, steps run until all are done, results
-come back in the order of the prompts. If one prompt is refused, those already queued are taken back,
-so that the error leaves the engine as it was.
+come back in the order of the prompts. If one prompt is refused, those already queued are taken
+back, so that the error leaves the engine as it was.
 
 Source: vLLM `vllm/entrypoints/llm.py`.
 """
@@ -34,10 +34,11 @@ class LLM:
     """A loaded model that answers lists of prompts.
 
     - `model`: what to load: an alias, a directory, a `.gguf` file or a Hugging Face id.
-    - `options`: the other fields of `EngineConfig`, by name: `LLM(model="smollm2", dtype="float32", max_num_seqs=16)`.
+    - `options`: the other fields of `EngineConfig`, by name: `LLM(model="smollm2", dtype="float32",
+      max_num_seqs=16)`.
 
-    Loading takes seconds. Raises `ConfigError` for an option that is unknown or cannot be, and a `ModelError` if the model
-    cannot be had.
+    Loading takes seconds. Raises `ConfigError` for an option that is unknown or cannot be, and a
+    `ModelError` if the model cannot be had.
     """
 
     llm_engine: LLMEngine
@@ -46,7 +47,9 @@ class LLM:
     def __init__(self, model: str = "smollm2", **options: Any) -> None:
         known = {field.name for field in dataclasses.fields(EngineConfig)}
         if unknown := sorted(set(options) - known):
-            raise ConfigError(f"Unknown option {unknown[0]!r}: the options are {', '.join(sorted(known))}.")
+            raise ConfigError(
+                f"Unknown option {unknown[0]!r}: the options are {', '.join(sorted(known))}."
+            )
         self.llm_engine = LLMEngine.from_config(EngineConfig(model=model, **options))
         self._request_ids = count()
 
@@ -62,15 +65,20 @@ class LLM:
 
         - `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
         - `sampling_params`: one for all or one for each; by default `SamplingParams()`.
-        - `priority`: a number for each, lower is sooner; counts where `scheduling_policy` is `priority`.
+        - `priority`: a number for each, lower is sooner; counts where `scheduling_policy` is
+          `priority`.
         - `use_tqdm`: a progress bar on standard error, where that is a terminal.
 
-        Raises an `InvalidRequestError` for the first prompt that can never be served; then none runs. And a
-        `RequestFailedError` as soon as one cannot go on; then the others are aborted.
+        Raises an `InvalidRequestError` for the first prompt that can never be served; then none
+        runs. And a `RequestFailedError` as soon as one cannot go on; then the others are aborted.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
-        params = self._one_each("sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts))
-        priorities = self._one_each("priority", 0 if priority is None else priority, int, len(prompts))
+        params = self._one_each(
+            "sampling_params", sampling_params or SamplingParams(), SamplingParams, len(prompts)
+        )
+        priorities = self._one_each(
+            "priority", 0 if priority is None else priority, int, len(prompts)
+        )
         request_ids: list[str] = []
         try:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
@@ -95,19 +103,21 @@ class LLM:
     ) -> list[RequestOutput]:
         """The assistant's next message in one conversation or in each of several.
 
-        - `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The model's own
-          chat template turns them into a prompt.
+        - `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The
+          model's own chat template turns them into a prompt.
         - `sampling_params`, `use_tqdm`: as for `generate`.
 
-        One finished `RequestOutput` for each conversation, in their order. Raises as `generate` does, and an
-        `InvalidRequestError` if there are no messages or the template refuses them.
+        One finished `RequestOutput` for each conversation, in their order. Raises as `generate`
+        does, and an `InvalidRequestError` if there are no messages or the template refuses them.
         """
         messages = list(messages)
         if not messages:
             raise InvalidRequestError("messages is empty: send at least one message.")
         conversations = [messages] if isinstance(messages[0], dict) else messages
         template = self.llm_engine.tokenizer.apply_chat_template
-        prompts = [{"prompt_token_ids": template(list(conversation))} for conversation in conversations]
+        prompts = [
+            {"prompt_token_ids": template(list(conversation))} for conversation in conversations
+        ]
         return self.generate(prompts, sampling_params, use_tqdm=use_tqdm)
 
     def beam_search(
@@ -129,8 +139,9 @@ class LLM:
         - `beam_width`: how many beams, 2 or more; `max_tokens`: the most output tokens of each.
         - `length_penalty`, `early_stopping`, `ignore_eos`: see `SamplingParams`.
 
-        Each output's `cumulative_logprob` is the sum over its tokens (natural logarithms), without the penalty. Raises
-        as `generate` does; a parameter that cannot be is an `InvalidSamplingParamsError`.
+        Each output's `cumulative_logprob` is the sum over its tokens (natural logarithms), without
+        the penalty. Raises as `generate` does; a parameter that cannot be is an
+        `InvalidSamplingParamsError`.
         """
         params = SamplingParams(
             use_beam_search=True,
@@ -145,7 +156,9 @@ class LLM:
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
         """Step until every request has finished; their outputs by request id."""
         finished: dict[str, RequestOutput] = {}
-        with tqdm(total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())) as bar:
+        with tqdm(
+            total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())
+        ) as bar:
             while self.llm_engine.has_unfinished_requests():
                 for output in self.llm_engine.step():
                     if output.error is not None:
@@ -160,7 +173,9 @@ class LLM:
         if isinstance(given, kind):
             return [given] * number
         if not isinstance(given, (list, tuple)) or not all(isinstance(one, kind) for one in given):
-            raise InvalidRequestError(f"{name} must be a {kind.__name__} or a list of them; got {given!r}.")
+            raise InvalidRequestError(
+                f"{name} must be a {kind.__name__} or a list of them; got {given!r}."
+            )
         if len(given) != number:
             raise InvalidRequestError(
                 f"{name} has {len(given)} entries for {number} prompts: give one, or one for each."

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Logprob:
-    """One token's log-probability at one position, before temperature and penalties (vLLM's `raw_logprobs`)."""
+    """One token's log-probability at one position, before temperature and penalties (vLLM's
+    `raw_logprobs`).
+    """
 
     logprob: float
     """Natural logarithm of the probability."""
@@ -26,7 +28,9 @@ class SampledToken:
 
     token_id: int
     logprobs: dict[int, Logprob] | None = None
-    """By token id, if asked for: the sampled token first, then the others of the k best, best first."""
+    """By token id, if asked for: the sampled token first, then the others of the k best, best
+    first.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,9 @@ class CompletionOutput:
 
 @dataclass(slots=True)
 class RequestOutput:
-    """Where one request stands after a step. With the output kind `DELTA` texts and tokens are those since the last one."""
+    """Where one request stands after a step. With the output kind `DELTA` texts and tokens are
+    those since the last one.
+    """
 
     request_id: str
     """The name that it was added under."""
@@ -79,8 +85,12 @@ class RequestOutput:
     finished: bool
     """Whether nothing more will come."""
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
-    """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and while not computed."""
+    """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and
+    while not computed.
+    """
     error: str | None = None
-    """Why it failed, if it did: then `finished`, with what there was until then, and "abort" as the finish_reason."""
+    """Why it failed, if it did: then `finished`, with what there was until then, and "abort" as the
+    finish_reason.
+    """
     num_cached_tokens: int = 0
     """Prompt tokens whose keys and values were found in the prefix cache at admission."""

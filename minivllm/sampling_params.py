@@ -26,7 +26,8 @@ Count = Annotated[int, Meta(ge=0)]
 NumLogprobs = Annotated[int, Meta(ge=0, le=MAX_LOGPROBS)]
 EarlyStopping = Annotated[bool | Literal["never"], Meta(description='True, False or "never"')]
 StopStrings = Annotated[
-    list[Annotated[str, Meta(min_length=1)]], Meta(description="a non-empty string or a list of non-empty strings")
+    list[Annotated[str, Meta(min_length=1)]],
+    Meta(description="a non-empty string or a list of non-empty strings"),
 ]
 
 
@@ -34,7 +35,9 @@ class RequestOutputKind(Enum):
     """How much of a request's output each `step()` hands back."""
 
     CUMULATIVE = "cumulative"  # everything so far, every time
-    DELTA = "delta"  # only what is new since the last time; where the best of several are chosen, all of it at the end
+    # only what is new since the last time; where the best of several are chosen, all of it at
+    # the end
+    DELTA = "delta"
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
 
@@ -46,27 +49,42 @@ class SamplingParams:
     of the processors is vLLM V1's: min-tokens mask, logit bias, repetition, frequency and presence
     penalty, temperature, min-p, then top-k and top-p.
 
-    Raises `InvalidSamplingParamsError`, in one sentence, for the first value that cannot be or that would have no effect.
+    Raises `InvalidSamplingParamsError`, in one sentence, for the first value that cannot be or that
+    would have no effect.
     """
 
     n: Positive = 1
     """How many outputs: independent samples that share the prompt's blocks (or the best beams)."""
     best_of: Positive | None = None
-    """How many sequences to generate for them, `n` by default; the `n` of the highest probability come back."""
+    """How many sequences to generate for them, `n` by default; the `n` of the highest probability
+    come back.
+    """
     use_beam_search: bool = False
-    """The sequences are beams: they fork and die each step, and the `n` best hypotheses come back."""
+    """The sequences are beams: they fork and die each step, and the `n` best hypotheses come
+    back.
+    """
     beam_width: Annotated[int, Meta(ge=2)] | None = None
-    """Beams: how many, `best_of` or else `n` by default. Given, it asks for a beam search by itself."""
+    """Beams: how many, `best_of` or else `n` by default. Given, it asks for a beam search by
+    itself.
+    """
     length_penalty: Annotated[float, Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
-    """Beams: a hypothesis scores its log-probability over (length ** length_penalty). Over 0 favours long ones."""
+    """Beams: a hypothesis scores its log-probability over (length ** length_penalty). Over 0
+    favours long ones.
+    """
     early_stopping: EarlyStopping = False
-    """Beams: stop at `beam_width` hypotheses (True), when no better one is likely (False) or possible ("never")."""
+    """Beams: stop at `beam_width` hypotheses (True), when no better one is likely (False) or
+    possible ("never").
+    """
     max_tokens: Positive = 16
     """At most this many output tokens, 1 or more."""
     min_tokens: Count = 0
-    """End-of-sequence and stop tokens are masked, and stop strings ignored, until there are this many."""
+    """End-of-sequence and stop tokens are masked, and stop strings ignored, until there are this
+    many.
+    """
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
-    """Logits are divided by it: under 1 likely tokens gain, over 1 they lose. 0 takes the most likely token."""
+    """Logits are divided by it: under 1 likely tokens gain, over 1 they lose. 0 takes the most
+    likely token.
+    """
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
     """Keep only the most likely tokens whose probabilities together reach this; 1 keeps all."""
     top_k: Annotated[int, Meta(ge=-1)] = 0
@@ -82,7 +100,9 @@ class SamplingParams:
     logit_bias: dict[Count, Annotated[float, Meta(ge=-100, le=100)]] | None = None
     """Added to the logits of these token ids; from -100 to 100."""
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    """With a seed the text depends on (seed, sequence, position) alone, not on the batch or schedule."""
+    """With a seed the text depends on (seed, sequence, position) alone, not on the batch or
+    schedule.
+    """
     stop: StopStrings = field(default_factory=list)
     """Strings that end the output; one string is taken as a list of one."""
     stop_token_ids: list[Count] = field(default_factory=list)
@@ -94,7 +114,9 @@ class SamplingParams:
     logprobs: NumLogprobs | None = None
     """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
     prompt_logprobs: NumLogprobs | None = None
-    """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken from the prefix cache."""
+    """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken
+    from the prefix cache.
+    """
     skip_special_tokens: bool = True
     """Whether the text leaves out tokens like the end of sequence; `token_ids` has them all."""
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
@@ -107,17 +129,22 @@ class SamplingParams:
         if self.beam_width is not None:
             object.__setattr__(self, "use_beam_search", True)
         check_fields(self, InvalidSamplingParamsError)
-        if not isinstance(self.output_kind, RequestOutputKind):  # not its name, which msgspec would take
-            raise InvalidSamplingParamsError(f"output_kind must be a RequestOutputKind; got {self.output_kind!r}.")
+        # not its name, which msgspec would take
+        if not isinstance(self.output_kind, RequestOutputKind):
+            raise InvalidSamplingParamsError(
+                f"output_kind must be a RequestOutputKind; got {self.output_kind!r}."
+            )
         if self.top_k == -1:  # one spelling of "off" from here on
             object.__setattr__(self, "top_k", 0)
         if self.best_of is not None and self.best_of < self.n:
             raise InvalidSamplingParamsError(
-                f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of, so raise best_of."
+                f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of,"
+                " so raise best_of."
             )
         if self.min_tokens > self.max_tokens:
             raise InvalidSamplingParamsError(
-                f"min_tokens is {self.min_tokens} but max_tokens is {self.max_tokens}: lower min_tokens or raise max_tokens."
+                f"min_tokens is {self.min_tokens} but max_tokens is {self.max_tokens}: lower"
+                " min_tokens or raise max_tokens."
             )
         self._check_beams()
 
@@ -125,19 +152,27 @@ class SamplingParams:
         if not self.use_beam_search:
             for name, default in (("early_stopping", False), ("length_penalty", 1.0)):
                 if getattr(self, name) != default:
-                    raise InvalidSamplingParamsError(f"{name} is for beams: set beam_width, or leave it out.")
+                    raise InvalidSamplingParamsError(
+                        f"{name} is for beams: set beam_width, or leave it out."
+                    )
             return
         if self.beam_width is not None:
             if self.best_of is not None:
-                raise InvalidSamplingParamsError("best_of and beam_width both say how many beams: leave out best_of.")
+                raise InvalidSamplingParamsError(
+                    "best_of and beam_width both say how many beams: leave out best_of."
+                )
             if self.beam_width < self.n:
                 raise InvalidSamplingParamsError(
-                    f"beam_width is {self.beam_width} but n is {self.n}: the best n come from the beams, so raise beam_width."
+                    f"beam_width is {self.beam_width} but n is {self.n}: the best n come from the"
+                    " beams, so raise beam_width."
                 )
         if self.num_sequences < 2:
-            raise InvalidSamplingParamsError("use_beam_search needs at least two beams: set beam_width to 2 or more.")
-        # A beam search looks for the most probable text: whatever draws or bends probabilities contradicts it. A
-        # temperature of 1 leaves them as they are, and 0 is how vLLM's older versions wanted it said.
+            raise InvalidSamplingParamsError(
+                "use_beam_search needs at least two beams: set beam_width to 2 or more."
+            )
+        # A beam search looks for the most probable text: whatever draws or bends probabilities
+        # contradicts it. A temperature of 1 leaves them as they are, and 0 is how vLLM's older
+        # versions wanted it said.
         plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
@@ -146,7 +181,8 @@ class SamplingParams:
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):
                 raise InvalidSamplingParamsError(
-                    f"use_beam_search takes no {name}: leave it at {getattr(plain, name)!r} (got {getattr(self, name)!r})."
+                    f"use_beam_search takes no {name}: leave it at {getattr(plain, name)!r} (got"
+                    f" {getattr(self, name)!r})."
                 )
 
     @property
@@ -156,7 +192,9 @@ class SamplingParams:
 
     @property
     def chooses_best(self) -> bool:
-        """Whether the outputs are chosen in the end from sequences that were generated, and not known before."""
+        """Whether the outputs are chosen in the end from sequences that were generated, and not
+        known before.
+        """
         return self.use_beam_search or self.num_sequences > self.n
 
     @property
@@ -166,7 +204,9 @@ class SamplingParams:
 
     @property
     def takes_best_logit(self) -> bool:
-        """Whether each token is the one with the model's best logit: nothing is drawn, masked or penalized."""
+        """Whether each token is the one with the model's best logit: nothing is drawn, masked or
+        penalized.
+        """
         return (
             self.greedy
             and not self.use_beam_search

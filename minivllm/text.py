@@ -2,7 +2,8 @@
 
 Prompts, outputs, model names and request ids come from outside. They may hold escape sequences that
 would move the cursor, or marks that reverse the line. `clean` takes those out; everything from
-outside must pass through it. Widths are in terminal cells: a Chinese character or an emoji takes two.
+outside must pass through it. Widths are in terminal cells: a Chinese character or an emoji takes
+two.
 """
 
 import re
@@ -32,11 +33,13 @@ def clean(text: str) -> str:
 
 @lru_cache(4096)
 def short_name(seq_id: str) -> str:
-    """A sequence's name as every panel shows it: its request's, and the index only for a second sequence.
+    """A sequence's name as every panel shows it: its request's, and the index only for a second
+    sequence.
 
-    A name that somebody chose stays as it is. A server's own is `chatcmpl-<HTTP request>-<chance>` and forty characters long: of that,
-    the first six digits of the HTTP request's id, as git shortens its hashes; of another id that is too long, its beginning
-    and a checksum. The name needs the id alone, so a request is called the same everywhere and at any time.
+    A name that somebody chose stays as it is. A server's own is `chatcmpl-<HTTP request>-<chance>`
+    and forty characters long: of that, the first six digits of the HTTP request's id, as git
+    shortens its hashes; of another id that is too long, its beginning and a checksum. The name
+    needs the id alone, so a request is called the same everywhere and at any time.
     """
     request_id, dot, index = seq_id.rpartition(".")
     suffix = f".{index}" if dot and index != "0" else ""
@@ -68,8 +71,8 @@ def fit(text: str, width: int) -> str:
 def tail(text: str, width: int) -> str:
     """The newest part of a growing `text` in at most `width` cells.
 
-    The start moves on in jumps of a third of the width and not by one cell a token, so that the words stand
-    still while they are read.
+    The start moves on in jumps of a third of the width and not by one cell a token, so that the
+    words stand still while they are read.
     """
     if len(text) > 2 * LONGEST_TEXT:
         # Cut at a multiple, so that the jumps stay where they are while the text grows.
@@ -101,7 +104,8 @@ def id_ranges(ids: Iterable[int]) -> str:
     runs: list[list[int]] = []
     for block_id in ids:
         run = runs[-1] if runs else None
-        # A run goes on in the direction of its first two: [first, last, step], step 0 while it is alone.
+        # A run goes on in the direction of its first two: [first, last, step], step 0 while it is
+        # alone.
         if run and abs(block_id - run[1]) == 1 and run[2] in (0, block_id - run[1]):
             run[1], run[2] = block_id, block_id - run[1]
         else:

@@ -13,18 +13,21 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Imports Triton, if it is installed, in the mode that this machine can run. Later would be too late: model classes of
-# transformers, which many test modules import, import Triton too, and where there is no GPU it must interpret.
+# Imports Triton, if it is installed, in the mode that this machine can run. Later would be too
+# late: model classes of transformers, which many test modules import, import Triton too, and where
+# there is no GPU it must interpret.
 with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.store.model_store import resolve_model
 
-# For every test, and before any of them is read: how long an example takes says how busy this machine is.
+# For every test, and before any of them is read: how long an example takes says how busy this
+# machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("minivllm")
 
-# A shell that starts us in the background has Ctrl-C ignored, and processes that tests start and interrupt would inherit that.
+# A shell that starts us in the background has Ctrl-C ignored, and processes that tests start and
+# interrupt would inherit that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -36,13 +39,17 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module", autouse=True)
 def what_is_there_is_not_looked_through_again() -> None:
-    """Models and recordings stay for the whole session: each collection of garbage would look for some among them."""
+    """Models and recordings stay for the whole session: each collection of garbage would look for
+    some among them.
+    """
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def these_tests_keep_their_turns() -> Iterator[None]:
-    """`minivllm attach` makes its process give way to others, and here that would be all tests that come after it."""
+    """`minivllm attach` makes its process give way to others, and here that would be all tests that
+    come after it.
+    """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "nice", lambda increment: 0)
         yield
@@ -50,7 +57,9 @@ def these_tests_keep_their_turns() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
-    """The directory of SmolLM2-135M-Instruct, from the model cache; fetched if this is the first time."""
+    """The directory of SmolLM2-135M-Instruct, from the model cache; fetched if this is the first
+    time.
+    """
     return resolve_model("smollm2")
 
 

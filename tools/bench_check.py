@@ -1,13 +1,15 @@
-"""`make bench-check`: measure the four workloads in a quick form, and fail where a ratio has fallen behind the committed one.
+"""`make bench-check`: measure the four workloads in a quick form, and fail where a ratio has fallen
+behind the committed one.
 
     python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1 if one is too low
     python tools/bench_check.py --update    write that file anew
 
-A ratio is ours over `transformers` in the same run, the median of the rounds' own. It is not part of the tests, since it
-takes minutes and wants a quiet machine.
+A ratio is ours over `transformers` in the same run, the median of the rounds' own. It is not part
+of the tests, since it takes minutes and wants a quiet machine.
 
-Easy to get wrong: to compare across machines. Ratios travel better than tokens per second, and still move with the
-processor and the number of threads; where those differ from the committed ones, the result says so.
+Easy to get wrong: to compare across machines. Ratios travel better than tokens per second, and
+still move with the processor and the number of threads; where those differ from the committed ones,
+the result says so.
 """
 
 import argparse
@@ -41,7 +43,8 @@ class WorkloadVerdict:
         change = (self.ratio / self.committed - 1) * 100
         words = f"more than {TOLERANCE:.0%} too slow" if self.regressed else "ok"
         return (
-            f"{self.workload}: {self.ratio:.2f} against the committed {self.committed:.2f} ({change:+.0f} %), {words}"
+            f"{self.workload}: {self.ratio:.2f} against the committed {self.committed:.2f}"
+            f" ({change:+.0f} %), {words}"
         )
 
 
@@ -50,11 +53,16 @@ class CheckError(Exception):
 
 
 def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
-    """What is committed of a measurement (the last line of `minivllm bench throughput --workload all --json`)."""
+    """What is committed of a measurement (the last line of `minivllm bench throughput --workload
+    all --json`).
+    """
     results = measured["workloads"]
     first = results[0]
     return {
-        "command": f"minivllm {BENCH} --model {first['model']} --num-threads {first['threads']} --rounds {first['rounds']}",
+        "command": (
+            f"minivllm {BENCH} --model {first['model']} --num-threads {first['threads']} --rounds"
+            f" {first['rounds']}"
+        ),
         "date": date.today().isoformat(),
         "model": first["model"],
         "threads": first["threads"],
@@ -66,32 +74,47 @@ def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerdict]:
-    """One verdict for each committed workload. Raises `CheckError` where the two cannot be compared."""
+    """One verdict for each committed workload. Raises `CheckError` where the two cannot be
+    compared.
+    """
     if now["ratios"].keys() != committed["ratios"].keys():
         raise CheckError(
-            "The committed workloads are other ones than those measured: run make bench-update, and commit."
+            "The committed workloads are other ones than those measured: run make bench-update, and"
+            " commit."
         )
-    return [WorkloadVerdict(name, now["ratios"][name], ratio) for name, ratio in committed["ratios"].items()]
+    return [
+        WorkloadVerdict(name, now["ratios"][name], ratio)
+        for name, ratio in committed["ratios"].items()
+    ]
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
     """What was different when the committed ratios were measured; a sentence each."""
     pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
     pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
-    pairs += [(key, now["versions"].get(key), committed["versions"].get(key)) for key in ("torch", "transformers")]
+    pairs += [
+        (key, now["versions"].get(key), committed["versions"].get(key))
+        for key in ("torch", "transformers")
+    ]
     return [
-        f"{key} is {ours}, and was {theirs} for the committed ratios." for key, ours, theirs in pairs if ours != theirs
+        f"{key} is {ours}, and was {theirs} for the committed ratios."
+        for key, ours, theirs in pairs
+        if ours != theirs
     ]
 
 
 def read_committed(path: Path) -> dict[str, Any]:
     try:
         committed = json.loads(path.read_text())
-        if not all(isinstance(ratio, (int, float)) and ratio > 0 for ratio in committed["ratios"].values()):
+        if not all(
+            isinstance(ratio, (int, float)) and ratio > 0 for ratio in committed["ratios"].values()
+        ):
             raise ValueError
         other_circumstances(committed, committed)  # all that a comparison reads is there
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise CheckError(f"{path.name} is missing or damaged: write it anew with make bench-update.") from None
+        raise CheckError(
+            f"{path.name} is missing or damaged: write it anew with make bench-update."
+        ) from None
     return committed
 
 
@@ -100,16 +123,22 @@ def measure(model: str, threads: int, rounds: int) -> dict[str, Any]:
     command += ["--num-threads", str(threads), "--rounds", str(rounds)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
-        raise CheckError(f"The bench ended with status {child.returncode}; its own words are above.")
+        raise CheckError(
+            f"The bench ended with status {child.returncode}; its own words are above."
+        )
     return json.loads(child.stdout.splitlines()[-1])
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Fail where a workload's ratio has fallen behind the committed one.")
+    parser = argparse.ArgumentParser(
+        description="Fail where a workload's ratio has fallen behind the committed one."
+    )
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--num-threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=MIN_ROUNDS)
-    parser.add_argument("--update", action="store_true", help="write the committed ratios instead of comparing")
+    parser.add_argument(
+        "--update", action="store_true", help="write the committed ratios instead of comparing"
+    )
     args = parser.parse_args(argv)
     try:
         if args.rounds < MIN_ROUNDS:
@@ -118,7 +147,10 @@ def main(argv: list[str] | None = None) -> int:
         now = ratios_of(measure(args.model, args.num_threads, args.rounds))
         if committed is None:
             COMMITTED.write_text(json.dumps(now, indent=2) + "\n")
-            print(f"Wrote {COMMITTED.name}: {now['ratios']}. Commit it with what has changed the speed.")
+            print(
+                f"Wrote {COMMITTED.name}: {now['ratios']}. Commit it with what has changed the"
+                " speed."
+            )
             return 0
         verdicts = compare(now, committed)
     except CheckError as error:

@@ -3,14 +3,16 @@
     .venv/bin/python tools/check_simulation.py --json                               # SmolLM2, three rounds
     .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json   # on a machine that others use, too
 
-Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step times that were measured
-on other requests, half of them before the round and half after it, and with those of the round's own steps. What is
-reported are ratios, simulated over measured: of throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
+Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step
+times that were measured on other requests, half of them before the round and half after it, and
+with those of the round's own steps. What is reported are ratios, simulated over measured: of
+throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
 
-The easy thing to get wrong is a machine that others use, too: its speed a minute ago is not its speed now. The first kind of
-ratio has that in it and the second has not, so where they differ it was the machine that changed. `--clock cpu` leaves
-the others out: time is then what this process has had of the processor, for arrivals, steps and latencies alike. It needs
-one thread, since the time of two would count twice.
+The easy thing to get wrong is a machine that others use, too: its speed a minute ago is not its
+speed now. The first kind of ratio has that in it and the second has not, so where they differ it
+was the machine that changed. `--clock cpu` leaves the others out: time is then what this process
+has had of the processor, for arrivals, steps and latencies alike. It needs one thread, since the
+time of two would count twice.
 """
 
 import argparse
@@ -26,7 +28,12 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.lab.bench.step.points import RandomRequests, StepPoint, measure_points, timed_step
 from minivllm.lab.common.environment import describe_environment, set_num_threads
-from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    print_report,
+)
 from minivllm.lab.simulate.configurations import comfortable_rate
 from minivllm.lab.simulate.fit import fit_step_times
 from minivllm.lab.simulate.measure import summarise
@@ -66,33 +73,52 @@ CLOCKS = {"wall": WallClock, "cpu": CpuClock}
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_model_arguments(parser)
-    parser.add_argument("--requests", type=positive_int, default=60, help="of a round (default: %(default)s)")
+    parser.add_argument(
+        "--requests", type=positive_int, default=60, help="of a round (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, help="of the first round's crowd (default: %(default)s)")
-    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="what a second is (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of the first round's crowd (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="what a second is (default: %(default)s)"
+    )
     add_json_argument(parser)
     args = parser.parse_args()
     if args.clock == "cpu" and args.num_threads > 1:
         parser.error("--clock cpu needs --num-threads 1")
     set_num_threads(args.num_threads)
-    config = EngineConfig(model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456)
+    config = EngineConfig(
+        model=args.model, dtype=args.dtype, max_model_len=2048, num_gpu_blocks_override=1456
+    )
     clock = CLOCKS[args.clock]()
     engine = LLMEngine.from_config(config, clock=clock)
-    seeds = itertools.count(1000 * args.seed)  # the same requests again would find themselves in the cache
+    # the same requests again would find themselves in the cache
+    seeds = itertools.count(1000 * args.seed)
     calibrate(engine, clock, next(seeds))  # the first time pays for everything that is made once
     points = calibrate(engine, clock, next(seeds))
     rounds = []
     for number in range(args.rounds):
         options = CrowdOptions(
-            num_prompts=args.requests, random_output_len=64, random_range_ratio=0.5, seed=args.seed + number
+            num_prompts=args.requests,
+            random_output_len=64,
+            random_range_ratio=0.5,
+            seed=args.seed + number,
         )
         crowd = draw_crowd(options, config.max_model_len)
         setup = Setup(config, num_replicas=1, router="random")
         crowd = at_rate(crowd, comfortable_rate(crowd, setup, fit_step_times(points)))
-        measured, own_steps = run_for_real(engine, clock, crowd, first_number=number * args.requests)
+        measured, own_steps = run_for_real(
+            engine, clock, crowd, first_number=number * args.requests
+        )
         before, points = points, calibrate(engine, clock, next(seeds))
-        by = {"other steps": predict(setup, crowd, before + points), "own steps": predict(setup, crowd, own_steps)}
-        ratio = {kind: {name: one[name] / measured[name] for name in METRICS} for kind, one in by.items()}
+        by = {
+            "other steps": predict(setup, crowd, before + points),
+            "own steps": predict(setup, crowd, own_steps),
+        }
+        ratio = {
+            kind: {name: one[name] / measured[name] for name in METRICS} for kind, one in by.items()
+        }
         rounds.append({"measured": measured, "simulated": by, "ratio": ratio})
     report(args, rounds)
     return 0
@@ -109,7 +135,10 @@ def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict
     replicas = build_replicas(setup, fit)
     simulate(setup, replicas, crowd)
     answer = summarise(replicas, {})
-    quality = {"r_squared": fit.quality.r_squared, "median_relative_error": fit.quality.median_relative_error}
+    quality = {
+        "r_squared": fit.quality.r_squared,
+        "median_relative_error": fit.quality.median_relative_error,
+    }
     return {name: answer[name] for name in METRICS} | quality
 
 
@@ -118,7 +147,8 @@ def run_for_real(
 ) -> tuple[dict[str, float], list[StepPoint]]:
     """Send each request when its time has come, and measure as the simulation does.
 
-    Requests are numbered from `first_number`: one with the number of an earlier round would find its prompt in the cache.
+    Requests are numbered from `first_number`: one with the number of an earlier round would find
+    its prompt in the cache.
     """
     tokens: dict[str, list[float]] = {}
 
@@ -148,7 +178,9 @@ def run_for_real(
             clock.wait(max(0.0, waiting[-1][1].at - now))
     ended = clock.now() - began
     unsubscribe()
-    times = [np.array(tokens[f"{number}.0"]) - began for number, _ in enumerate(crowd, first_number)]
+    times = [
+        np.array(tokens[f"{number}.0"]) - began for number, _ in enumerate(crowd, first_number)
+    ]
     arrivals = [arrival.at for arrival in crowd]
     milliseconds = {
         "p50_ttft_ms": [own[0] - at for own, at in zip(times, arrivals, strict=True)],
@@ -156,7 +188,9 @@ def run_for_real(
         "p50_tpot_ms": [(own[-1] - own[0]) / (len(own) - 1) for own in times if len(own) > 1],
         "p50_e2el_ms": [own[-1] - at for own, at in zip(times, arrivals, strict=True)],
     }
-    measured = {name: float(np.percentile(seconds, 50)) * 1000 for name, seconds in milliseconds.items()}
+    measured = {
+        name: float(np.percentile(seconds, 50)) * 1000 for name, seconds in milliseconds.items()
+    }
     return {"output_throughput": sum(map(len, times)) / (ended - arrivals[0]), **measured}, steps
 
 
@@ -166,7 +200,10 @@ def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
     for kind in KINDS:
         for name in METRICS:
             ratios = [one["ratio"][kind][name] for one in rounds]
-            pairs = [f"{one['simulated'][kind][name]:,.1f} / {one['measured'][name]:,.1f}" for one in rounds]
+            pairs = [
+                f"{one['simulated'][kind][name]:,.1f} / {one['measured'][name]:,.1f}"
+                for one in rounds
+            ]
             median.setdefault(kind, {})[name] = statistics.median(ratios)
             spread = f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
             rows.append((f"{name}, {kind}", *pairs, spread))
@@ -181,7 +218,10 @@ def report(args: argparse.Namespace, rounds: list[dict[str, object]]) -> None:
         "median_ratio": median,
         **describe_environment("torch"),
     }
-    title = f"Simulated / measured, {args.model} {args.dtype}, {args.num_threads} threads, {args.clock} clock, {args.requests} requests a round"
+    title = (
+        f"Simulated / measured, {args.model} {args.dtype}, {args.num_threads} threads, {args.clock}"
+        f" clock, {args.requests} requests a round"
+    )
     header = ("", *(f"round {number + 1}" for number in range(len(rounds))), "ratio")
     print_report(title, header, rows, [], result, args.json)
 

@@ -2,9 +2,10 @@
 
     .venv/bin/python tools/fuzz_model_files.py --inputs 1000 --seed 0
 
-Each input is loaded in a fork of its own, with a bound on its time and memory. Loading must succeed or raise one of our typed errors
-with one sentence; another exception, a signal, or an input over its bounds is printed with the seed that makes it again, and the exit
-status is 1. The last line per kind of file is what docs/reliability.md quotes.
+Each input is loaded in a fork of its own, with a bound on its time and memory. Loading must succeed
+or raise one of our typed errors with one sentence; another exception, a signal, or an input over
+its bounds is printed with the seed that makes it again, and the exit status is 1. The last line per
+kind of file is what docs/reliability.md quotes.
 """
 
 import argparse
@@ -64,16 +65,24 @@ VALUES: list[Any] = [
 
 
 def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
-    """One to four of: bits, bytes, a number written over a field, a piece cut out, doubled or moved, the end cut off."""
+    """One to four of: bits, bytes, a number written over a field, a piece cut out, doubled or
+    moved, the end cut off.
+    """
     damaged = bytearray(data)
     # The beginning is the header, and what is there decides about the rest.
-    end = len(damaged) if dice.random() < 0.2 else min(len(damaged), dice.choice([64, 512, 4096, 16384]))
+    end = (
+        len(damaged)
+        if dice.random() < 0.2
+        else min(len(damaged), dice.choice([64, 512, 4096, 16384]))
+    )
     for _ in range(dice.randint(1, 4)):
         at = dice.randrange(max(end, 1))
         length = dice.choice([1, 2, 4, 8, 100])
         match dice.randrange(7):
             case 0:
-                damaged[at : at + 1] = bytes([damaged[at] ^ 1 << dice.randrange(8)]) if at < len(damaged) else b""
+                damaged[at : at + 1] = (
+                    bytes([damaged[at] ^ 1 << dice.randrange(8)]) if at < len(damaged) else b""
+                )
             case 1:
                 damaged[at : at + length] = dice.randbytes(length)
             case 2:
@@ -162,7 +171,9 @@ def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float
             import traceback
 
             last = traceback.extract_tb(error.__traceback__)[-3:]
-            where = " < ".join(f"{one.filename.rpartition('/')[2]}:{one.lineno}" for one in reversed(last))
+            where = " < ".join(
+                f"{one.filename.rpartition('/')[2]}:{one.lineno}" for one in reversed(last)
+            )
             outcome = f"BAD {type(error).__name__}: {str(error)[:150]!r} at {where}"
         grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
         os.write(writing, json.dumps([outcome, grown << 10]).encode())
@@ -179,11 +190,15 @@ def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--inputs", type=int, default=1000, help="of each kind of file")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", help="only this kind of file")
-    parser.add_argument("--slower", type=float, metavar="SECONDS", help="also print the inputs that take longer")
+    parser.add_argument(
+        "--slower", type=float, metavar="SECONDS", help="also print the inputs that take longer"
+    )
     args = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
     checkpoint = resolve_model("tiny-random")
@@ -192,7 +207,12 @@ def main() -> int:
     (scratch / "warm").mkdir()
     shutil.copy(scratch / "model.gguf", scratch / "warm")
     load_gguf(scratch / "warm")
-    json_files = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+    json_files = (
+        "config.json",
+        "generation_config.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    )
     kinds = {name: (checkpoint, name, damaged_json, load_checkpoint) for name in json_files}
     kinds["model.safetensors"] = (checkpoint, "model.safetensors", damaged_bytes, load_checkpoint)
     kinds["model.gguf"] = (scratch, "model.gguf", damaged_bytes, load_gguf)
@@ -220,7 +240,8 @@ def main() -> int:
             shutil.rmtree(directory)
         counts = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
         print(
-            f"{name}: {args.inputs} inputs: {counts}; most computing {slowest:.1f} s, most memory {largest >> 20} MiB",
+            f"{name}: {args.inputs} inputs: {counts}; most computing {slowest:.1f} s, most memory"
+            f" {largest >> 20} MiB",
             flush=True,
         )
     shutil.rmtree(scratch)

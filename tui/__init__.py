@@ -1,7 +1,8 @@
-"""The dashboard: a terminal view of one engine, drawn from its events alone; the import path is `minivllm.tui`.
+"""The dashboard: a terminal view of one engine, drawn from its events alone; the import path is
+`minivllm.tui`.
 
-`app.DashboardApp` is the program. Nothing here imports torch or reads the engine: what is on the screen is a fold of
-the event stream.
+`app.DashboardApp` is the program. Nothing here imports torch or reads the engine: what is on the
+screen is a fold of the event stream.
 
     sources/   where events come from: this process, a server, a file
     state/     what a picture is drawn from, folded from events

@@ -47,7 +47,9 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
-"""Most time spent on new events between two frames, so that a flood delays the picture and never the keys."""
+"""Most time spent on new events between two frames, so that a flood delays the picture and never
+the keys.
+"""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
@@ -59,7 +61,9 @@ SCREENS = {
     "events": "EventsScreen",
     "compare": "CompareScreen",
 }
-"""Name of a screen, which is also its module in `screens` -> its class; in the order of their keys, 1 to 6."""
+"""Name of a screen, which is also its module in `screens` -> its class; in the order of their keys,
+1 to 6.
+"""
 
 
 class DashboardApp(App[str]):
@@ -68,7 +72,8 @@ class DashboardApp(App[str]):
     CSS_PATH = "dashboard.tcss"
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
-    # Textual would bind its own ctrl+p besides, in windows and where a person has chosen another key.
+    # Textual would bind its own ctrl+p besides, in windows and where a person has chosen another
+    # key.
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
@@ -90,18 +95,15 @@ class DashboardApp(App[str]):
         recorder: LogWriter | None = None,
         screen: str = "overview",
     ) -> None:
-        """
-        watch: one sentence that says what to look for in this run
-        other: a second recording, for the Compare screen
-        state: "live" begins at the newest event, "playing" and "paused" at the first
-        keymap: keys by command id, in place of those of `commands`
-        first_step: a recording opens at the end of this step, as soon as so much of it is read
-        has_next: there are more recordings, and `run` returns "next" if a person wants the next one
-        follows: when another engine takes the place of this one, `run` returns "next", so that it can be opened
-        notice: a sentence to begin with
-        lesson: opens with a screen for it; `source` is that of its first page
-        recorder: writes this run into a file; the top line says what that lacks
-        screen: the one to begin with
+        """watch: one sentence that says what to look for in this run other: a second recording,
+        for the Compare screen state: "live" begins at the newest event, "playing" and "paused" at
+        the first keymap: keys by command id, in place of those of `commands` first_step: a
+        recording opens at the end of this step, as soon as so much of it is read has_next: there
+        are more recordings, and `run` returns "next" if a person wants the next one follows: when
+        another engine takes the place of this one, `run` returns "next", so that it can be opened
+        notice: a sentence to begin with lesson: opens with a screen for it; `source` is that of its
+        first page recorder: writes this run into a file; the top line says what that lacks screen:
+        the one to begin with
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.
@@ -110,7 +112,9 @@ class DashboardApp(App[str]):
         self.theme = DARK.name
         self.set_keymap(keymap or {})
         second = None if other is None else Transport(other, "paused")
-        self.context = Context(Transport(source, state), control, second=second, ascii=ascii, watch=watch)
+        self.context = Context(
+            Transport(source, state), control, second=second, ascii=ascii, watch=watch
+        )
         self.context.lesson, self.context.recorder = lesson, recorder
 
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
@@ -148,7 +152,8 @@ class DashboardApp(App[str]):
     def show_summary(self, lines: list[str], step: int | None = None) -> None:
         """The run is over and this is what came of it; from any thread, never waits.
 
-        `step`: its last one. The summary goes as soon as there is more to do; without a step it is there to stay.
+        `step`: its last one. The summary goes as soon as there is more to do; without a step it is
+        there to stay.
         """
         self._summary = RunSummary(list(lines), step)
 
@@ -174,7 +179,11 @@ class DashboardApp(App[str]):
             changed = True
         if self.context.second is not None:
             changed |= self.context.second.tick(now, SECONDS_OF_EVENTS)
-        if self._follows and self.context.transport.state == "live" and self.context.transport.source.status.replaced:
+        if (
+            self._follows
+            and self.context.transport.state == "live"
+            and self.context.transport.source.status.replaced
+        ):
             self.exit("next")  # its recording is that engine's alone: the new one begins its own
             return
         self._notices.look()
@@ -184,7 +193,11 @@ class DashboardApp(App[str]):
             self.context.finished, changed = None, True
         if changed or self._badge_may_change():
             self.draw()
-        elif holds and self.context.finished is not summary.lines and self.context.transport.state == "live":
+        elif (
+            holds
+            and self.context.finished is not summary.lines
+            and self.context.transport.state == "live"
+        ):
             self.context.finished = summary.lines
             if self.current_mode != "overview":
                 self.tell("The run is over: press 1 to read what came of it.")
@@ -193,17 +206,21 @@ class DashboardApp(App[str]):
     def _go_to_first_step(self) -> bool:
         """True once enough is read to go there; a recording that ends before shows its end."""
         transport = self.context.transport
-        if transport.recording.last_step <= self._first_step and transport.source.status.state == "indexing":
+        if (
+            transport.recording.last_step <= self._first_step
+            and transport.source.status.state == "indexing"
+        ):
             return False
         transport.to_step(self._first_step)
         self._first_step = 0
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """A recording that cannot be read any more ends the dashboard with its sentence; all else is Textual's.
+        """A recording that cannot be read any more ends the dashboard with its sentence; all else
+        is Textual's.
 
-        Overridden although private: a frame, a key and a resize can all read the recording, and only
-        this method sees the errors of all of them.
+        Overridden although private: a frame, a key and a resize can all read the recording, and
+        only this method sees the errors of all of them.
         """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
@@ -215,7 +232,12 @@ class DashboardApp(App[str]):
         control, transport = self.context.control, self.context.transport
         stands = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
-        seen = transport.source.status, transport.state, stands, recorder is not None and recorder.loss is not None
+        seen = (
+            transport.source.status,
+            transport.state,
+            stands,
+            recorder is not None and recorder.loss is not None,
+        )
         changed = seen != self._badge_seen
         self._badge_seen = seen
         return changed
@@ -223,7 +245,8 @@ class DashboardApp(App[str]):
     def draw(self) -> None:
         """Show the moment that the transport is at, on the screen in front."""
         screen = self.dashboard_screen
-        if screen is not None and screen.has_panels:  # a frame may come before a new screen has them
+        # a frame may come before a new screen has them
+        if screen is not None and screen.has_panels:
             with self.batch_update():
                 screen.draw()
 
@@ -236,7 +259,9 @@ class DashboardApp(App[str]):
     # ---- what a person does ----
 
     async def action_command(self, command_id: str) -> None:
-        """The one action of the app: every key, footer entry and palette entry runs a row of the table."""
+        """The one action of the app: every key, footer entry and palette entry runs a row of the
+        table.
+        """
         await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:

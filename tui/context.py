@@ -1,8 +1,8 @@
 """`Context`: what every panel may look at beside the model, in one object that the app owns.
 
-The model says what was so at the moment on the screen. The rest is here: where in time that is, what
-a person has chosen, whether the engine can be steered, and how to draw. Panels read it and change
-only the selection.
+The model says what was so at the moment on the screen. The rest is here: where in time that is,
+what a person has chosen, whether the engine can be steered, and how to draw. Panels read it and
+change only the selection.
 """
 
 from dataclasses import dataclass, field

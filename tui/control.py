@@ -1,4 +1,5 @@
-"""What the dashboard may ask of an engine in its own process: stop it, step it, feed it, change its options.
+"""What the dashboard may ask of an engine in its own process: stop it, step it, feed it, change its
+options.
 
 Types and a protocol alone, so that the dashboard needs neither the engine nor torch;
 `minivllm.cli.serving.engine_control` is the real one. A source that only replays or listens has no
@@ -32,7 +33,9 @@ class ControlState(NamedTuple):
 
     paused: bool
     next_phase: Phase
-    """`schedule`: it stands between two steps, else in the middle of one. Of interest while paused."""
+    """`schedule`: it stands between two steps, else in the middle of one. Of interest while
+    paused.
+    """
 
 
 class EngineControl(Protocol):
@@ -53,8 +56,12 @@ class EngineControl(Protocol):
     def step_phase(self) -> None:
         """Pause, and run the next phase of a step."""
 
-    def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
-        """A message of a person. Requests are numbered in the order in which they came in: `user-1`, `burst-2`, ..."""
+    def add_request(
+        self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
+    ) -> None:
+        """A message of a person. Requests are numbered in the order in which they came in:
+        `user-1`, `burst-2`, ...
+        """
 
     def add_burst(self) -> None:
         """Four requests at once that begin with the same long text."""
@@ -63,7 +70,9 @@ class EngineControl(Protocol):
         """End a request; in the middle of a step at its end."""
 
     def set_option(self, name: str, value: int) -> None:
-        """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on, up to what the engine was built with."""
+        """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on, up to what the
+        engine was built with.
+        """
 
     def record_attention_mass(self, on: bool) -> None:
         """Have an event `attention.mass` told for each sequence of each step, or no longer."""
@@ -72,4 +81,6 @@ class EngineControl(Protocol):
         """Have one event `kernel.traced` told for that sequence's next decode."""
 
     def messages(self) -> list[str]:
-        """What was refused or went wrong since the last call: sentences for a person, oldest first."""
+        """What was refused or went wrong since the last call: sentences for a person, oldest
+        first.
+        """

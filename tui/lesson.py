@@ -1,4 +1,5 @@
-"""What the dashboard sees of a lesson: pages to show, and the few things that it can ask of the teacher.
+"""What the dashboard sees of a lesson: pages to show, and the few things that it can ask of the
+teacher.
 
 Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons;
 `minivllm.lessons.teacher.lesson_player` is the real one. A page holds words and a place in a
@@ -30,7 +31,9 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What stands beside the picture between two keys. In its text **this** is marked, and `this` is a name."""
+    """What stands beside the picture between two keys. In its text **this** is marked, and `this`
+    is a name.
+    """
 
     number: int
     """From 1."""
@@ -40,7 +43,9 @@ class Page:
     choices: tuple[str, ...] = ()
     """Of a question with given answers."""
     unit: str = ""
-    """Of a question with a number for an answer: what it counts, a noun without its s, or a sign like %."""
+    """Of a question with a number for an answer: what it counts, a noun without its s, or a sign
+    like %.
+    """
     asks: bool = False
     """It is a question."""
     given: str | None = None
@@ -83,10 +88,14 @@ class LessonControl(Protocol):
         """Right first answers, and all of them."""
 
     def forward(self) -> str | None:
-        """To the next page, which runs the engine if the page is new; a sentence if that is not possible."""
+        """To the next page, which runs the engine if the page is new; a sentence if that is not
+        possible.
+        """
 
     def back(self) -> str | None:
         """To the page before; a sentence if there is none."""
 
     def answer(self, typed: str) -> str | None:
-        """Answer the open question and go on to what comes of it; a sentence if `typed` is no answer."""
+        """Answer the open question and go on to what comes of it; a sentence if `typed` is no
+        answer.
+        """

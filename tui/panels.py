@@ -1,4 +1,5 @@
-"""The panels that can be shown anywhere, by name: made for a screen, or drawn as plain text without one.
+"""The panels that can be shown anywhere, by name: made for a screen, or drawn as plain text without
+one.
 
 Plain text is the same code asked for its lines, so a lesson in a pipe shows what the dashboard
 would. A panel fills the room it is given; here the empty rows at its end are left out.
@@ -28,7 +29,9 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
 }
-"""Name of a panel, which is also its module -> the folder of `widgets` that it is in, and its class."""
+"""Name of a panel, which is also its module -> the folder of `widgets` that it is in, and its
+class.
+"""
 
 
 def make_panel(name: PanelName, *, id: str | None = None) -> Panel:

@@ -1,11 +1,13 @@
 """How much of each sequence's last token's attention falls on each of its blocks.
 
-A block's share is the sum of its tokens' softmax weights, and the softmax over blocks of the blocks' log-sum-exps is
-just that. So the kernel works out one log-sum-exp a block, each in a program of its own, and nobody has to know
-the whole context's maximum. It reads keys alone: half of what attention reads.
+A block's share is the sum of its tokens' softmax weights, and the softmax over blocks of the
+blocks' log-sum-exps is just that. So the kernel works out one log-sum-exp a block, each in a
+program of its own, and nobody has to know the whole context's maximum. It reads keys alone: half of
+what attention reads.
 
-Knows nothing of what the shares are for (a view draws them; an eviction policy could use them). The easy thing to
-get wrong is to take the mean over heads here: heads look at different blocks, and that is what is worth seeing.
+Knows nothing of what the shares are for (a view draws them; an eviction policy could use them). The
+easy thing to get wrong is to take the mean over heads here: heads look at different blocks, and
+that is what is worth seeing.
 """
 
 import math
@@ -25,7 +27,8 @@ from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def block_lse_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
     block_lse,  # [num_seqs, num_heads, max_blocks] float32 contiguous
@@ -52,10 +55,19 @@ def block_lse_kernel(
     first = block * BLOCK_SIZE
     end = tl.minimum(first + BLOCK_SIZE, seq_len)
     running_max = tl.full([ROWS], float("-inf"), tl.float32)
-    running_sum = tl.full([ROWS], 1.0, tl.float32)  # of a block without tokens: -inf + log2(1) is -inf
+    # of a block without tokens: -inf + log2(1) is -inf
+    running_sum = tl.full([ROWS], 1.0, tl.float32)
     if first < end:
         q = load_group(
-            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+            query,
+            seq,
+            kv_head,
+            query_stride_seq,
+            query_stride_head,
+            GROUP,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            ROWS,
         )
         last_visible = tl.full([ROWS], 0, tl.int32) + (seq_len - 1)
         for tile_start in range(first, end, TILE):
@@ -91,14 +103,18 @@ def attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.attention_mass`: [num_seqs, num_heads, max_blocks] float32, rows sum to 1."""
+    """See `minivllm.kernels.reference.attention_mass`: [num_seqs, num_heads, max_blocks] float32,
+    rows sum to 1.
+    """
     num_seqs, num_heads, head_size = query.shape
     _, block_size, num_kv_heads, _ = key_cache.shape
     max_blocks = block_tables.shape[1]
     group = num_heads // num_kv_heads
     launch = decode_launch(head_size, query.dtype)
     block_tables = wide_enough(block_tables, key_cache)
-    block_lse = torch.empty(num_seqs, num_heads, max_blocks, dtype=torch.float32, device=query.device)
+    block_lse = torch.empty(
+        num_seqs, num_heads, max_blocks, dtype=torch.float32, device=query.device
+    )
     block_lse_kernel[(num_seqs, num_kv_heads, max_blocks)](
         query,
         block_lse,

@@ -1,21 +1,27 @@
 """Decode attention, rung 2: the query heads that share a key head share one program, and `tl.dot`.
 
-With grouped-query attention, `group` query heads read the same keys. One program for all of them loads each key
-once, and the scores of a tile become one small matrix product, [rows, head_size] x [head_size, tile], which the
-matrix units do. `tl.dot` wants at least 16 rows, so a smaller group is padded with rows of zeros; decoding is bound
-by reading keys, so they cost next to nothing.
+With grouped-query attention, `group` query heads read the same keys. One program for all of them
+loads each key once, and the scores of a tile become one small matrix product, [rows, head_size] x
+[head_size, tile], which the matrix units do. `tl.dot` wants at least 16 rows, so a smaller group is
+padded with rows of zeros; decoding is bound by reading keys, so they cost next to nothing.
 
-What it leaves on the table: a program still walks a whole context alone, so one sequence of 100,000 tokens
-keeps `num_kv_heads` programs busy and the rest of the GPU idle. Rung 3 mends that.
+What it leaves on the table: a program still walks a whole context alone, so one sequence of 100,000
+tokens keeps `num_kv_heads` programs busy and the rest of the GPU idle. Rung 3 mends that.
 
-The easy thing to get wrong is what a padded row computes: it must stay finite, and must never be stored.
+The easy thing to get wrong is what a padded row computes: it must stay finite, and must never be
+stored.
 
 Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 """
 
 import torch
 
-from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    attend_rows,
+    padded_head_size,
+    wide_enough,
+)
 from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 
@@ -32,13 +38,18 @@ def load_group(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """The queries of one key head's group: [ROWS, HEAD_SIZE_PADDED], zeros beyond group and head size."""
+    """The queries of one key head's group: [ROWS, HEAD_SIZE_PADDED], zeros beyond group and head
+    size.
+    """
     rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
-    pointers = query + seq * stride_seq + (kv_head * GROUP + rows[:, None]) * stride_head + dims[None, :]
+    pointers = (
+        query + seq * stride_seq + (kv_head * GROUP + rows[:, None]) * stride_head + dims[None, :]
+    )
     return tl.load(pointers, mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE), other=0.0)
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def decode_grouped_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
     out,
@@ -68,7 +79,15 @@ def decode_grouped_kernel(
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
     if seq_len > 0:  # a padded row's query is not read either
         q = load_group(
-            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+            query,
+            seq,
+            kv_head,
+            query_stride_seq,
+            query_stride_head,
+            GROUP,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            ROWS,
         )
         acc, _, running_sum = attend_rows(
             q,
@@ -92,8 +111,17 @@ def decode_grouped_kernel(
         )
         acc = acc / running_sum[:, None]
     rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
-    pointers = out + seq * out_stride_seq + (kv_head * GROUP + rows[:, None]) * out_stride_head + dims[None, :]
-    tl.store(pointers, acc.to(out.dtype.element_ty), mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE))
+    pointers = (
+        out
+        + seq * out_stride_seq
+        + (kv_head * GROUP + rows[:, None]) * out_stride_head
+        + dims[None, :]
+    )
+    tl.store(
+        pointers,
+        acc.to(out.dtype.element_ty),
+        mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE),
+    )
 
 
 def decode_grouped(
@@ -105,7 +133,9 @@ def decode_grouped(
     scale: float,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned."""
+    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and
+    returned.
+    """
     num_seqs, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     group = num_heads // num_kv_heads

@@ -1,12 +1,13 @@
 """Decode attention, rung 1: one program for each sequence and query head.
 
-The plainest kernel that is right: a program walks along its sequence's block table, tile by tile, with the
-online softmax, and multiplies with vectors alone. What it leaves on the table: query heads that share a key
-head each read that head's keys again (for a group of 8, eight times the traffic), no matrix instruction is
-used, and a batch of few sequences leaves most of a GPU idle. Rungs 2 and 3 mend these.
+The plainest kernel that is right: a program walks along its sequence's block table, tile by tile,
+with the online softmax, and multiplies with vectors alone. What it leaves on the table: query heads
+that share a key head each read that head's keys again (for a group of 8, eight times the traffic),
+no matrix instruction is used, and a batch of few sequences leaves most of a GPU idle. Rungs 2 and 3
+mend these.
 
-The easy thing to get wrong is the padded row of a CUDA graph: a sequence of length 0 has no maximum, and its
-sum is 0. It writes zeros.
+The easy thing to get wrong is the padded row of a CUDA graph: a sequence of length 0 has no
+maximum, and its sum is 0. It writes zeros.
 
 Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 """
@@ -25,7 +26,8 @@ from minivllm.kernels.mode import tl, triton
 TILE = 16
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
     out,
@@ -57,7 +59,9 @@ def decode_naive_kernel(
     running_sum = tl.zeros([1], tl.float32)
     acc = tl.zeros([1, HEAD_SIZE_PADDED], tl.float32)
     if seq_len > 0:  # a padded row's query is not read either
-        q = tl.load(query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0)
+        q = tl.load(
+            query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0
+        )
         q = q.to(tl.float32)
         for tile_start in range(0, seq_len, TILE):
             positions = tile_start + tl.arange(0, TILE)
@@ -73,9 +77,12 @@ def decode_naive_kernel(
                 BLOCK_SIZE,
             )
             pointers, mask = offsets[:, None] + dims[None, :], is_real[:, None] & is_dim[None, :]
-            k = tl.load(key_cache + pointers, mask=mask, other=0.0).to(tl.float32)  # [TILE, HEAD_SIZE_PADDED]
+            # [TILE, HEAD_SIZE_PADDED]
+            k = tl.load(key_cache + pointers, mask=mask, other=0.0).to(tl.float32)
             scores = tl.where(is_real, tl.sum(q[None, :] * k, 1) * scale, float("-inf"))
-            weights, correction, running_max, running_sum = softmax_update(scores[None, :], running_max, running_sum)
+            weights, correction, running_max, running_sum = softmax_update(
+                scores[None, :], running_max, running_sum
+            )
             v = tl.load(value_cache + pointers, mask=mask, other=0.0).to(tl.float32)
             acc = acc * correction[:, None] + tl.sum(weights[:, :, None] * v[None, :, :], 1)
     acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
@@ -92,7 +99,9 @@ def decode_naive(
     scale: float,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned."""
+    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and
+    returned.
+    """
     num_seqs, num_heads, head_size = query.shape
     out = torch.empty_like(query) if out is None else out
     block_tables = wide_enough(block_tables, key_cache)

@@ -1,14 +1,17 @@
-"""Decode attention, rung 3: split-KV. Several programs share one context, and a second kernel puts their parts together.
+"""Decode attention, rung 3: split-KV. Several programs share one context, and a second kernel puts
+their parts together.
 
-Softmax is a weighted mean, so parts of a context can be worked out apart if each also says how much weight it
-had: the log-sum-exp of its scores (in base 2 here). One sequence of 100,000 tokens then keeps a whole GPU busy.
-With one split there is nothing to put together, and rung 2 does the work.
+Softmax is a weighted mean, so parts of a context can be worked out apart if each also says how much
+weight it had: the log-sum-exp of its scores (in base 2 here). One sequence of 100,000 tokens then
+keeps a whole GPU busy. With one split there is nothing to put together, and rung 2 does the work.
 
-How many splits: enough that every multiprocessor has a few programs, not so many that a part is shorter than
-`MIN_TOKENS_PER_SPLIT`, and a power of two, because the reduction is compiled for each number of splits.
+How many splits: enough that every multiprocessor has a few programs, not so many that a part is
+shorter than `MIN_TOKENS_PER_SPLIT`, and a power of two, because the reduction is compiled for each
+number of splits.
 
-The easy thing to get wrong is the split that gets nothing to do: a short sequence has fewer tiles than there are
-splits. What such a split would have written is never read, so the workspace may hold anything.
+The easy thing to get wrong is the split that gets nothing to do: a short sequence has fewer tiles
+than there are splits. What such a split would have written is never read, so the workspace may hold
+anything.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `triton_unified_attention.py` (`reduce_segments`).
 """
@@ -18,7 +21,12 @@ from dataclasses import dataclass
 import torch
 
 from minivllm.kernels.attention.decode_grouped import decode_grouped, load_group
-from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    attend_rows,
+    padded_head_size,
+    wide_enough,
+)
 from minivllm.kernels.launch_table import (
     MAX_SPLITS,
     MIN_TOKENS_PER_SPLIT,
@@ -32,7 +40,9 @@ DEFAULT_NUM_PROCESSORS = 132
 
 
 def num_processors_of(device: torch.device) -> int:
-    """The device's multiprocessors; for a CPU, which interprets, those of the GPU that it stands for."""
+    """The device's multiprocessors; for a CPU, which interprets, those of the GPU that it stands
+    for.
+    """
     if device.type != "cuda":
         return DEFAULT_NUM_PROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -41,7 +51,9 @@ def num_processors_of(device: torch.device) -> int:
 def choose_num_splits(
     num_seqs: int, num_kv_heads: int, max_seq_len: int, num_processors: int = DEFAULT_NUM_PROCESSORS
 ) -> int:
-    """Into how many parts to split each context of a batch whose longest has `max_seq_len` tokens."""
+    """Into how many parts to split each context of a batch whose longest has `max_seq_len`
+    tokens.
+    """
     wanted = PROGRAMS_PER_PROCESSOR * num_processors // max(1, num_seqs * num_kv_heads)
     most = min(wanted, max_seq_len // MIN_TOKENS_PER_SPLIT, MAX_SPLITS)
     return 1 << (max(most, 1).bit_length() - 1)  # the power of two at or below
@@ -61,11 +73,16 @@ class SplitWorkspace:
         """For a query of [num_seqs, num_heads, head_size]."""
         num_seqs, num_heads, head_size = query.shape
         shape = (num_seqs, num_heads, num_splits)
-        return cls(query.new_empty(*shape, head_size, dtype=torch.float32), query.new_empty(shape, dtype=torch.float32))
+        return cls(
+            query.new_empty(*shape, head_size, dtype=torch.float32),
+            query.new_empty(shape, dtype=torch.float32),
+        )
 
 
 def reduce_warps(num_splits: int, head_size: int) -> int:
-    """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers at most."""
+    """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers
+    at most.
+    """
     return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
 
 
@@ -75,7 +92,8 @@ def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
     return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def decode_split_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
     part_out,  # [num_seqs, num_heads, num_splits, HEAD_SIZE] contiguous
@@ -107,7 +125,15 @@ def decode_split_kernel(
     end = tl.minimum(first + num_tokens, seq_len)
     if first < end:
         q = load_group(
-            query, seq, kv_head, query_stride_seq, query_stride_head, GROUP, HEAD_SIZE, HEAD_SIZE_PADDED, ROWS
+            query,
+            seq,
+            kv_head,
+            query_stride_seq,
+            query_stride_head,
+            GROUP,
+            HEAD_SIZE,
+            HEAD_SIZE_PADDED,
+            ROWS,
         )
         acc, running_max, running_sum = attend_rows(
             q,
@@ -151,7 +177,9 @@ def reduce_splits_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Program (sequence, query head): the mean of its parts' outputs, weighted with exp(log-sum-exp)."""
+    """Program (sequence, query head): the mean of its parts' outputs, weighted with
+    exp(log-sum-exp).
+    """
     seq, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seq_len = tl.load(seq_lens + seq)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
@@ -182,7 +210,8 @@ def decode_split(
 ) -> torch.Tensor:
     """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned.
 
-    num_splits: a power of two, see `choose_num_splits`; workspace: for as many sequences and splits, or made here
+    num_splits: a power of two, see `choose_num_splits`; workspace: for as many sequences and
+    splits, or made here
     """
     if num_splits == 1:
         return decode_grouped(query, key_cache, value_cache, block_tables, seq_lens, scale, out)

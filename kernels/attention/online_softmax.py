@@ -1,20 +1,24 @@
-"""The inner loop that the attention kernels share: online softmax, and attention of some rows over a stretch of keys.
+"""The inner loop that the attention kernels share: online softmax, and attention of some rows over
+a stretch of keys.
 
-A row is one query of one head. Keys come tile by tile; what has been seen of a row is held in three things:
+A row is one query of one head. Keys come tile by tile; what has been seen of a row is held in three
+things:
 
     running_max   the largest score so far
     running_sum   the sum of exp(score - running_max)
     acc           the sum of exp(score - running_max) * value
 
-When a tile raises the maximum, sum and acc are scaled down by exp(old - new): that is all of online softmax.
-Scores are in base 2 here (they carry a factor log2(e)), because a GPU has an instruction for 2^x.
+When a tile raises the maximum, sum and acc are scaled down by exp(old - new): that is all of online
+softmax. Scores are in base 2 here (they carry a factor log2(e)), because a GPU has an instruction
+for 2^x.
 
-A tile is a number of positions and has nothing to do with a block: each position looks up its own block. The
-easy thing to get wrong is to let what must not be read take part with weight 0: behind a sequence's end may
-lie NaN (0 * NaN is NaN), and behind its last block-table entry may stand an id that is no block at all. Both
-loads are masked.
+A tile is a number of positions and has nothing to do with a block: each position looks up its own
+block. The easy thing to get wrong is to let what must not be read take part with weight 0: behind a
+sequence's end may lie NaN (0 * NaN is NaN), and behind its last block-table entry may stand an id
+that is no block at all. Both loads are masked.
 
-Source: "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018); FlashAttention-2 (Dao, 2023).
+Source: "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018); FlashAttention-2
+(Dao, 2023).
 """
 
 import math
@@ -29,15 +33,17 @@ MIN_DOT = 16
 
 
 def padded_head_size(head_size: int) -> int:
-    """The width that a head is loaded with: `tl.arange` wants a power of two, `tl.dot` at least 16."""
+    """The width that a head is loaded with: `tl.arange` wants a power of two, `tl.dot` at least
+    16.
+    """
     return max(MIN_DOT, triton.next_power_of_2(head_size))
 
 
 def wide_enough(block_tables: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
     """The block tables in a dtype that offsets into the cache can be computed in.
 
-    That is int32 for all but caches of over 2^31 numbers a layer. Prefill is 7 % faster by it on an H100: 64-bit offsets
-    take twice the registers.
+    That is int32 for all but caches of over 2^31 numbers a layer. Prefill is 7 % faster by it on an
+    H100: 64-bit offsets take twice the registers.
     """
     return block_tables if key_cache.shape[0] * key_cache.stride(0) < 2**31 else block_tables.long()
 
@@ -46,8 +52,9 @@ def wide_enough(block_tables: torch.Tensor, key_cache: torch.Tensor) -> torch.Te
 def softmax_update(scores, running_max, running_sum):
     """Take a tile of scores into the softmax of its rows.
 
-    scores: [rows, tile], at least one of each row's scores so far not -inf; running_max, running_sum: [rows]
-    Returns the tile's weights [rows, tile], the factor for acc [rows], and the new maximum and sum.
+    scores: [rows, tile], at least one of each row's scores so far not -inf; running_max,
+    running_sum: [rows] Returns the tile's weights [rows, tile], the factor for acc [rows], and the
+    new maximum and sum.
     """
     new_max = tl.maximum(running_max, tl.max(scores, 1))
     weights = tl.exp2(scores - new_max[:, None])
@@ -67,7 +74,9 @@ def slot_offsets(
     stride_head,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Where the keys of these positions begin in the cache: [tile], as wide as the ids of the block table."""
+    """Where the keys of these positions begin in the cache: [tile], as wide as the ids of the block
+    table.
+    """
     block_ids = tl.load(block_table + positions // BLOCK_SIZE, mask=is_real, other=0)
     return block_ids * stride_block + (positions % BLOCK_SIZE) * stride_slot + kv_head * stride_head
 
@@ -89,13 +98,18 @@ def score_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
-    IS_FULL: tl.constexpr,  # every row sees every position of the tile, so only padding of the head needs a mask
+    # every row sees every position of the tile, so only padding of the head needs a mask
+    IS_FULL: tl.constexpr,
 ):
-    """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are real [TILE]."""
+    """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are
+    real [TILE].
+    """
     dims = tl.arange(0, HEAD_SIZE_PADDED)
     positions = tile_start + tl.arange(0, TILE)
     is_real = (positions < end) | IS_FULL
-    offsets = slot_offsets(positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE)
+    offsets = slot_offsets(
+        positions, is_real, block_table, kv_head, stride_block, stride_slot, stride_head, BLOCK_SIZE
+    )
     # Keys are loaded transposed, [HEAD_SIZE_PADDED, TILE], as the right side of the product.
     pointers = key_cache + offsets[None, :] + dims[:, None]
     if IS_FULL and HEAD_SIZE == HEAD_SIZE_PADDED:
@@ -184,10 +198,11 @@ def attend_rows(
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Attention of some rows over a stretch of keys: acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS].
+    """Attention of some rows over a stretch of keys: acc [ROWS, HEAD_SIZE_PADDED], running_max and
+    running_sum [ROWS].
 
-    Two loops: tiles that every row sees completely need no masks, and those are nearly all tiles of a long context.
-    A row that sees no position of the stretch ends with running_sum 0.
+    Two loops: tiles that every row sees completely need no masks, and those are nearly all tiles of
+    a long context. A row that sees no position of the stretch ends with running_sum 0.
     """
     # Finite where -inf would be right: for a row that sees nothing, -inf - -inf would be NaN.
     running_max = tl.full([ROWS], -1.0e38, tl.float32)

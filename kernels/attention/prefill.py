@@ -1,22 +1,29 @@
 """Prefill attention: ragged chunks of new tokens, each over its whole paged context, causally.
 
-A chunk's keys and values are in the cache already (all of a step's are written before any are read), so a
-query at position p sees cached positions 0 to p, whether they came before the chunk or in it: one loop, no
-special case for the chunk's own keys.
+A chunk's keys and values are in the cache already (all of a step's are written before any are
+read), so a query at position p sees cached positions 0 to p, whether they came before the chunk or
+in it: one loop, no special case for the chunk's own keys.
 
-A program takes a *query tile*: some neighbouring tokens of one sequence, each with all query heads that share one
-key head. As in rung 2 of decode, a key that is loaded serves the whole group. Tiles are listed by the host, which
-knows the lengths, so no program has to search for its sequence and none is launched for nothing.
+A program takes a *query tile*: some neighbouring tokens of one sequence, each with all query heads
+that share one key head. As in rung 2 of decode, a key that is loaded serves the whole group. Tiles
+are listed by the host, which knows the lengths, so no program has to search for its sequence and
+none is launched for nothing.
 
-The easy thing to get wrong is the end of the loop. A tile needs keys up to the position of its *last* token, not to
-the end of the sequence: forgetting that doubles the work of a long prompt, and no test of results sees it.
+The easy thing to get wrong is the end of the loop. A tile needs keys up to the position of its
+*last* token, not to the end of the sequence: forgetting that doubles the work of a long prompt, and
+no test of results sees it.
 
 Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 2023).
 """
 
 import torch
 
-from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    attend_rows,
+    padded_head_size,
+    wide_enough,
+)
 from minivllm.kernels.launch_table import prefill_launch
 from minivllm.kernels.mode import tl, triton
 
@@ -24,17 +31,21 @@ from minivllm.kernels.mode import tl, triton
 def list_query_tiles(
     query_lens: list[int], sequences: list[int], group: int, head_size: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The query tiles of these sequences of a batch: [num_tiles, 2] int32, (sequence, its chunk's token that is first).
+    """The query tiles of these sequences of a batch: [num_tiles, 2] int32, (sequence, its chunk's
+    token that is first).
 
-    query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences` alone
+    query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences`
+    alone
     """
     tokens = prefill_launch(head_size, dtype).rows_of(group) // group
-    # The last tiles of a chunk have the most keys to read, so they start first and the short ones fill the gaps.
+    # The last tiles of a chunk have the most keys to read, so they start first and the short ones
+    # fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def prefill_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
     out,
@@ -114,11 +125,12 @@ def prefill_attention(
     tiles: torch.Tensor,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Causal attention of chunks: `minivllm.kernels.reference.paged_attention`, for the sequences that `tiles` lists.
+    """Causal attention of chunks: `minivllm.kernels.reference.paged_attention`, for the sequences
+    that `tiles` lists.
 
-    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
-    query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], on the device
-    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; rows of `out` that it does not list are left alone
+    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks] query_start_loc:
+    [num_seqs + 1] and seq_lens: [num_seqs], on the device tiles: [num_tiles, 2] on the device, from
+    `list_query_tiles`; rows of `out` that it does not list are left alone
     """
     num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
     group = query.shape[1] // num_kv_heads

@@ -1,33 +1,43 @@
 """Unified attention, kernel version 5: prefill chunks, decodes and mixed batches in one launch.
 
-A decode is a chunk of one token, so one kernel can serve every sequence of a step. Chunks then need not wait for
-decodes or the other way round, and nothing has to sort the batch or list query tiles.
+A decode is a chunk of one token, so one kernel can serve every sequence of a step. Chunks then need
+not wait for decodes or the other way round, and nothing has to sort the batch or list query tiles.
 
-What the list of tiles did, a search does. Every sequence owns a range of tile numbers that starts at
-`query_start_loc[s] // TOKENS + s`: the "+ s" leaves room for its last, partly filled tile, so ranges never overlap.
-A program finds its sequence by binary search over these starts. With 2 tokens a tile:
+What the list of tiles did, a search does. Every sequence owns a range of tile numbers that starts
+at
+`query_start_loc[s] // TOKENS + s`: the "+ s" leaves room for its last, partly filled tile, so
+ranges never overlap. A program finds its sequence by binary search over these starts. With 2 tokens
+a tile:
 
     query_start_loc   0, 5, 6, 8        sequences of 5, 1 and 2 tokens
     tiles start at    0, 3, 5           sequence 0: tiles 0 1 2, sequence 1: tile 3 (4 is idle), sequence 2: tile 5
     grid              8 // 2 + 3 = 7    idle programs (4, 6) end at once
 
-NUM_SPLITS is a compile-time flag: 1 writes the result; more share each tile's context among several programs, and
-a second kernel puts their parts together, as in `decode_split`.
+NUM_SPLITS is a compile-time flag: 1 writes the result; more share each tile's context among several
+programs, and a second kernel puts their parts together, as in `decode_split`.
 
-Source: vLLM `vllm/v1/attention/ops/triton_unified_attention.py` (`kernel_unified_attention`, `find_seq_idx`, `reduce_segments`).
+Source: vLLM `vllm/v1/attention/ops/triton_unified_attention.py` (`kernel_unified_attention`,
+`find_seq_idx`, `reduce_segments`).
 """
 
 import torch
 
 from minivllm.kernels.attention.decode_split import SplitWorkspace, reduce_warps, tiles_per_split
-from minivllm.kernels.attention.online_softmax import LOG2_E, attend_rows, padded_head_size, wide_enough
+from minivllm.kernels.attention.online_softmax import (
+    LOG2_E,
+    attend_rows,
+    padded_head_size,
+    wide_enough,
+)
 from minivllm.kernels.launch_table import unified_launch
 from minivllm.kernels.mode import tl, triton
 
 
 @triton.jit
 def find_sequence(query_start_loc, num_seqs, number, TOKENS: tl.constexpr):
-    """The sequence that owns tile `number`, where a tile has TOKENS tokens: the last whose first tile is not after it."""
+    """The sequence that owns tile `number`, where a tile has TOKENS tokens: the last whose first
+    tile is not after it.
+    """
     left: tl.int32 = 0
     right: tl.int32 = num_seqs
     while left < right:
@@ -39,12 +49,17 @@ def find_sequence(query_start_loc, num_seqs, number, TOKENS: tl.constexpr):
     return left - 1
 
 
-# A table grows with its contexts, and a batch has any number of sequences: one compilation serves all.
+# A table grows with its contexts, and a batch has any number of sequences: one compilation serves
+# all.
 @triton.jit(do_not_specialize=["table_stride", "num_seqs"])
 def unified_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
-    out,  # where there are splits: [num_tokens, num_heads, NUM_SPLITS, HEAD_SIZE] float32, contiguous
-    part_lse,  # [num_tokens, num_heads, NUM_SPLITS] float32, contiguous; unused where there are no splits
+    # where there are splits: [num_tokens, num_heads, NUM_SPLITS, HEAD_SIZE] float32,
+    # contiguous
+    out,
+    # [num_tokens, num_heads, NUM_SPLITS] float32, contiguous; unused where there are no
+    # splits
+    part_lse,
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
     value_cache,
     block_tables,  # [num_seqs, max_blocks]
@@ -70,14 +85,16 @@ def unified_kernel(
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
-    # Backwards: the last tiles of a chunk have the most keys to read, so they start first and short ones fill the gaps.
+    # Backwards: the last tiles of a chunk have the most keys to read, so they start first and short
+    # ones fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
     seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)
     kv_head, split = tl.program_id(1), tl.program_id(2)
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
     first_token = (number - (chunk_start // tile_tokens + seq)) * tile_tokens
-    if first_token < chunk_len:  # else this tile is the room that an evenly filled chunk leaves over
+    # else this tile is the room that an evenly filled chunk leaves over
+    if first_token < chunk_len:
         num_computed = tl.load(seq_lens + seq) - chunk_len
         # Row r is token r // GROUP of the tile and head r % GROUP of the group.
         rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
@@ -85,7 +102,8 @@ def unified_kernel(
         is_row = (rows < tile_tokens * GROUP) & (tokens < chunk_len)
         heads = kv_head * GROUP + rows % GROUP
         flat_tokens = (chunk_start + tokens).to(tl.int64)
-        end = num_computed + tl.minimum(first_token + tile_tokens, chunk_len)  # behind the last token of the tile
+        # behind the last token of the tile
+        end = num_computed + tl.minimum(first_token + tile_tokens, chunk_len)
         num_positions = tiles_per_split(end, NUM_SPLITS, TILE) * TILE
         first = split * num_positions
         end = tl.minimum(first + num_positions, end)
@@ -93,7 +111,8 @@ def unified_kernel(
         running_max = tl.zeros([ROWS], tl.float32)
         running_sum = tl.zeros([ROWS], tl.float32)
         mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
-        # A padded row of a CUDA graph has length 0 and ends here: neither its query nor its block table is read.
+        # A padded row of a CUDA graph has length 0 and ends here: neither its query nor its block
+        # table is read.
         if first < end:
             query_rows = flat_tokens * query_stride_token + heads * query_stride_head
             q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
@@ -120,10 +139,14 @@ def unified_kernel(
             acc = acc / tl.where(running_sum > 0.0, running_sum, 1.0)[:, None]
         if NUM_SPLITS == 1:
             out_rows = flat_tokens * out_stride_token + heads * out_stride_head
-            tl.store(out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=mask)
+            tl.store(
+                out + out_rows[:, None] + dims[None, :], acc.to(out.dtype.element_ty), mask=mask
+            )
         else:
-            part = (flat_tokens * (tl.num_programs(1) * GROUP) + heads) * NUM_SPLITS + split  # [ROWS]
-            # A row that sees nothing of this stretch has a log-sum-exp of -inf, so its part gets a weight of 0.
+            # [ROWS]
+            part = (flat_tokens * (tl.num_programs(1) * GROUP) + heads) * NUM_SPLITS + split
+            # A row that sees nothing of this stretch has a log-sum-exp of -inf, so its part gets a
+            # weight of 0.
             lse = running_max + tl.log2(tl.where(running_sum > 0.0, running_sum, 1.0))
             tl.store(part_lse + part, tl.where(running_sum > 0.0, lse, float("-inf")), mask=is_row)
             tl.store(out + part[:, None] * HEAD_SIZE + dims[None, :], acc, mask=mask)
@@ -140,14 +163,19 @@ def reduce_parts_kernel(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
 ):
-    """Program (token, query head): the mean of its parts' outputs, weighted with 2^(log-sum-exp)."""
+    """Program (token, query head): the mean of its parts' outputs, weighted with
+    2^(log-sum-exp).
+    """
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
     part = (token * tl.num_programs(1) + head) * NUM_SPLITS + splits
     lse = tl.load(part_lse + part)
     is_dim = dims < HEAD_SIZE
-    outs = tl.load(part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=is_dim[None, :], other=0.0)
-    largest = tl.max(lse, 0)  # -inf for a padded row, which has no parts: 0 in its place makes the weights 0, not NaN
+    outs = tl.load(
+        part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=is_dim[None, :], other=0.0
+    )
+    # -inf for a padded row, which has no parts: 0 in its place makes the weights 0, not NaN
+    largest = tl.max(lse, 0)
     weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
     total = tl.sum(weights, 0)
     mean = tl.sum(weights[:, None] * outs, 0) / tl.where(total > 0.0, total, 1.0)
@@ -170,11 +198,11 @@ def unified_attention(
 ) -> torch.Tensor:
     """Causal attention of every token of a batch: `minivllm.kernels.reference.paged_attention`.
 
-    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
-    query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of length 0 gives zeros
-    has_chunks: whether some sequence has more than one token
-    num_splits: a power of two, see `choose_num_splits`; workspace: for as many tokens and splits, or made here
-    `out` is written if given, and returned.
+    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks] query_start_loc:
+    [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of length 0 gives zeros
+    has_chunks: whether some sequence has more than one token num_splits: a power of two, see
+    `choose_num_splits`; workspace: for as many tokens and splits, or made here `out` is written if
+    given, and returned.
     """
     num_tokens, num_heads, head_size = query.shape
     num_seqs, num_kv_heads = len(seq_lens), key_cache.shape[2]
@@ -185,8 +213,14 @@ def unified_attention(
     block_tables = wide_enough(block_tables, key_cache)
     if num_splits > 1 and workspace is None:
         workspace = SplitWorkspace.empty(query, num_splits)
-    target, lse = (out, seq_lens) if workspace is None or num_splits == 1 else (workspace.out, workspace.lse)
-    sizes = {"NUM_SPLITS": num_splits, "HEAD_SIZE": head_size, "HEAD_SIZE_PADDED": padded_head_size(head_size)}
+    target, lse = (
+        (out, seq_lens) if workspace is None or num_splits == 1 else (workspace.out, workspace.lse)
+    )
+    sizes = {
+        "NUM_SPLITS": num_splits,
+        "HEAD_SIZE": head_size,
+        "HEAD_SIZE_PADDED": padded_head_size(head_size),
+    }
     unified_kernel[(num_tokens // (rows // group) + num_seqs, num_kv_heads, num_splits)](
         query,
         target,
@@ -211,6 +245,11 @@ def unified_attention(
     )
     if num_splits > 1:
         reduce_parts_kernel[(num_tokens, num_heads)](
-            target, lse, out, *out.stride()[:2], num_warps=reduce_warps(num_splits, head_size), **sizes
+            target,
+            lse,
+            out,
+            *out.stride()[:2],
+            num_warps=reduce_warps(num_splits, head_size),
+            **sizes,
         )
     return out

@@ -1,4 +1,6 @@
-"""The kernels of a CPU, in C: linear layers, attention and the decoder's small operations in float32.
+"""The kernels of a CPU, in C: linear layers, attention and the decoder's small operations in
+float32.
 
-`library` compiles the C files once and keeps the result; `ops` is their Python side, with the shapes of every tensor.
+`library` compiles the C files once and keeps the result; `ops` is their Python side, with the
+shapes of every tensor.
 """

@@ -1,14 +1,17 @@
 """Builds `cpu_*.c` with this machine's own C compiler, once, and loads it.
 
-The library lies in a cache folder under a name that says what it was made from: source, flags, compiler and processor. So
-a newer source or another machine with the same home directory builds anew, and everybody else loads in a millisecond.
-Building takes some seconds. Where there is no compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
+The library lies in a cache folder under a name that says what it was made from: source, flags,
+compiler and processor. So a newer source or another machine with the same home directory builds
+anew, and everybody else loads in a millisecond. Building takes some seconds. Where there is no
+compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
 
-Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads (threads.c). torch brings its own
-`libgomp.so.1`; a second one would mean a second set of threads on the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before, is what it gets. What clang
-builds asks for another one, so clang is refused.
+Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads
+(threads.c). torch brings its own `libgomp.so.1`; a second one would mean a second set of threads on
+the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before,
+is what it gets. What clang builds asks for another one, so clang is refused.
 
-And half a file: several processes may build at once, so each writes its own and moves it into place.
+And half a file: several processes may build at once, so each writes its own and moves it into
+place.
 """
 
 import ctypes
@@ -28,7 +31,8 @@ FLAGS = (
     "-march=native",
     "-fno-math-errno",
     "-fno-trapping-math",
-    "-ffp-contract=off",  # a * b + c is fused where the source says so (vector.h), the same way in every loop
+    # a * b + c is fused where the source says so (vector.h), the same way in every loop
+    "-ffp-contract=off",
     "-fopenmp",
     "-fPIC",
     "-shared",
@@ -57,7 +61,9 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     sources = _sources()
     version = _run([*compiler, "--version"]).stdout
     if "clang" in version:
-        raise CpuKernelsError(f"{compiler[0]} is clang, whose OpenMP is not torch's: name a gcc in CC.")
+        raise CpuKernelsError(
+            f"{compiler[0]} is clang, whose OpenMP is not torch's: name a gcc in CC."
+        )
     path = folder / f"cpu_kernels-{_digest(sources, compiler, version)}.so"
     try:
         if not path.is_file():
@@ -75,7 +81,9 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
 
 
 def _compiler() -> list[str]:
-    """The command that compiles: what CC names, which may have arguments (`gcc -m64`, `ccache gcc`), or the first that is there."""
+    """The command that compiles: what CC names, which may have arguments (`gcc -m64`, `ccache
+    gcc`), or the first that is there.
+    """
     try:
         named = shlex.split(os.environ.get("CC", ""))
     except ValueError as error:
@@ -99,7 +107,9 @@ def _digest(sources: dict[str, str], compiler: list[str], version: str) -> str:
 
 
 def _processor_flags() -> str:
-    """What instructions this processor has, where the system says so: `-march=native` means just these."""
+    """What instructions this processor has, where the system says so: `-march=native` means just
+    these.
+    """
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -116,15 +126,23 @@ def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
         files = [str(Path(folder, name)) for name in sources if name.endswith(".c")]
         done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
         if done.returncode:
-            lines = [line for line in done.stderr.splitlines() if "error" in line] or ["it does not say why"]
+            lines = [line for line in done.stderr.splitlines() if "error" in line] or [
+                "it does not say why"
+            ]
             raise CpuKernelsError(f"{compiler[0]} could not build the kernels: {lines[0]}.")
         built.replace(path)
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[str]:
     try:
-        return subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=BUILD_SECONDS)
+        return subprocess.run(
+            command, capture_output=True, text=True, errors="replace", timeout=BUILD_SECONDS
+        )
     except OSError as error:
-        raise CpuKernelsError(f"the C compiler {command[0]} cannot be run: {error.strerror}.") from error
+        raise CpuKernelsError(
+            f"the C compiler {command[0]} cannot be run: {error.strerror}."
+        ) from error
     except subprocess.TimeoutExpired as error:
-        raise CpuKernelsError(f"{command[0]} took more than {BUILD_SECONDS} seconds to build the kernels.") from error
+        raise CpuKernelsError(
+            f"{command[0]} took more than {BUILD_SECONDS} seconds to build the kernels."
+        ) from error

@@ -1,10 +1,12 @@
-"""The CPU kernels of `cpu_*.c` as operations on tensors; signatures as those of their twins in `reference_ops`.
+"""The CPU kernels of `cpu_*.c` as operations on tensors; signatures as those of their twins in
+`reference_ops`.
 
-Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half precision is fast on a CPU, the
-products take the time and torch has what there is to have.
+Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half
+precision is fast on a CPU, the products take the time and torch has what there is to have.
 
-Easy to get wrong: a pointer carries no shape, so what a kernel takes for granted (dtype, neighbours in memory, whole vectors)
-has to be true before it is called. `why_unsupported` is asked once, when an engine is built; strides are read here at each call.
+Easy to get wrong: a pointer carries no shape, so what a kernel takes for granted (dtype, neighbours
+in memory, whole vectors) has to be true before it is called. `why_unsupported` is asked once, when
+an engine is built; strides are read here at each call.
 """
 
 import ctypes
@@ -41,7 +43,9 @@ class CpuOps:
         )
         return output
 
-    def add_rms_norm(self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    def add_rms_norm(
+        self, x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
+    ) -> torch.Tensor:
         """See `reference_ops.add_rms_norm`."""
         if not (_fits(x) and _fits(residual)):
             return reference_ops.add_rms_norm(x, residual, weight, eps)
@@ -65,7 +69,9 @@ class CpuOps:
             return reference_ops.silu_and_mul(x)
         num_rows, size = x.shape[0], x.shape[1] // 2
         output = x.new_empty(num_rows, size)
-        self._library.silu_and_mul(x.data_ptr(), output.data_ptr(), num_rows, size, torch.get_num_threads())
+        self._library.silu_and_mul(
+            x.data_ptr(), output.data_ptr(), num_rows, size, torch.get_num_threads()
+        )
         return output
 
     @property
@@ -74,7 +80,8 @@ class CpuOps:
         return bool(self._library.linear_is_fast())
 
     def linear(self, x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-        """x: [num_rows, in_features]; packed: [num_panels, in_features, 16] -> [num_rows, num_panels * 16]; both without gaps.
+        """x: [num_rows, in_features]; packed: [num_panels, in_features, 16] -> [num_rows,
+        num_panels * 16]; both without gaps.
 
         A row's result is the same, in every bit, whatever other rows there are.
         """
@@ -95,9 +102,11 @@ class CpuOps:
         return output
 
     def rows_of_packed(self, packed: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Rows of the weight that `packed` is made of. indices: [num_rows] int64, of outputs -> [num_rows, in_features]
+        """Rows of the weight that `packed` is made of. indices: [num_rows] int64, of outputs ->
+        [num_rows, in_features]
 
-        torch would look so many numbers up on its own threads, which then spin for milliseconds on the cores that ours need.
+        torch would look so many numbers up on its own threads, which then spin for milliseconds on
+        the cores that ours need.
         """
         output = packed.new_empty(len(indices), packed.shape[1])
         self._library.rows_of_packed(
@@ -115,14 +124,18 @@ class CpuOps:
         cache: torch.Tensor,
         slots: torch.Tensor,
     ) -> None:
-        """Rotate queries and keys *in place*, if there are angles, and write keys and values to the cache.
+        """Rotate queries and keys *in place*, if there are angles, and write keys and values to the
+        cache.
 
-        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]; views of one tensor will do,
-        if the heads of a token are in one piece
-        cos_sin: two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them
-        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64, negative: not written
+        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
+        head_size]; views of one tensor will do, if the heads of a token are in one piece cos_sin:
+        two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them cache:
+        [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64, negative:
+        not written
         """
-        cos, sin = (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
+        cos, sin = (
+            (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
+        )
         self._library.rotary_and_cache(
             query.data_ptr(), key.data_ptr(), value.data_ptr(), query.stride(0), key.stride(0), value.stride(0),
             cos, sin, cache.data_ptr(), slots.data_ptr(),
@@ -161,9 +174,15 @@ class CpuOps:
 def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:
     """Why heads of this kind cannot be attended to by the kernels, or None if they can."""
     if dtype != torch.float32:
-        return f"the kernels for a CPU are float32, and the cache is {str(dtype).removeprefix('torch.')}."
+        return (
+            "the kernels for a CPU are float32, and the cache is"
+            f" {str(dtype).removeprefix('torch.')}."
+        )
     if head_size % LANES or head_size > MAX_HEAD_SIZE:
-        return f"the kernels for a CPU take head sizes that are multiples of {LANES}, up to {MAX_HEAD_SIZE}; got {head_size}."
+        return (
+            f"the kernels for a CPU take head sizes that are multiples of {LANES}, up to"
+            f" {MAX_HEAD_SIZE}; got {head_size}."
+        )
     return None
 
 

@@ -1,7 +1,7 @@
 """`Exercise`: what info.toml and an exercise's folder say, and how one is found by its name.
 
-Knows files and names, nothing of how an exercise is checked. The easy thing to get wrong is the order: it is the order
-of info.toml, which is the order of the course, and `next` follows it.
+Knows files and names, nothing of how an exercise is checked. The easy thing to get wrong is the
+order: it is the order of info.toml, which is the order of the course, and `next` follows it.
 """
 
 import tomllib
@@ -34,7 +34,9 @@ class Exercise(NamedTuple):
     memory_mb: int = 512
     """More than this the student's process may not take (with torch it needs a few thousand)."""
     seconds: float = 2.0
-    """Processor time for one case, which takes a hundredth of that; the clock gives it much more (`sandbox`)."""
+    """Processor time for one case, which takes a hundredth of that; the clock gives it much more
+    (`sandbox`).
+    """
 
     @property
     def folder(self) -> Path:
@@ -61,7 +63,9 @@ class Exercise(NamedTuple):
     def symbol(self) -> str:
         """The holes, for people: `BlockPool.touch, release`."""
         owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
-        return ", ".join(hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False))
+        return ", ".join(
+            hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False)
+        )
 
     @property
     def student_file(self) -> str:
@@ -74,7 +78,9 @@ class Exercise(NamedTuple):
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be done on this machine, in a sentence; empty if it can. Those on Triton's kernels need Triton."""
+        """Why it cannot be done on this machine, in a sentence; empty if it can. Those on Triton's
+        kernels need Triton.
+        """
         if self.module.startswith("minivllm.kernels.") and find_spec("triton") is None:
             return str(TritonMissingError(f"The exercise {self.name}"))
         return ""
@@ -92,7 +98,8 @@ class Exercise(NamedTuple):
 def exercises() -> tuple[Exercise, ...]:
     """All of them, in the order of the course."""
     return tuple(
-        _read(entry) for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
+        _read(entry)
+        for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
     )
 
 

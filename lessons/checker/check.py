@@ -1,7 +1,8 @@
 """One submission, behaviour after behaviour: what passes, what fails, and on which smallest case.
 
-The easy thing to get wrong is the whole time of a failing check. A person waits ten seconds at most, so only the first failure
-is shrunk with patience; the others are there to be counted, and a student mends the first one first.
+The easy thing to get wrong is the whole time of a failing check. A person waits ten seconds at
+most, so only the first failure is shrunk with patience; the others are there to be counted, and a
+student mends the first one first.
 """
 
 import time
@@ -19,7 +20,9 @@ from minivllm.lessons.checker.visible import PASSED
 PATIENCE = 2.0
 """Seconds for making the first failure small."""
 VISIBLE_POINTS = 1
-"""For the visible tests, all together: so whoever has all the points has passed, and the other way round."""
+"""For the visible tests, all together: so whoever has all the points has passed, and the other way
+round.
+"""
 IMPATIENCE = 0.15
 """How much of it each later one gets."""
 
@@ -61,7 +64,11 @@ class Result(NamedTuple):
 
     @property
     def passed(self) -> bool:
-        return self.could_not_run is None and not self.visible and all(one.passed for one in self.behaviours)
+        return (
+            self.could_not_run is None
+            and not self.visible
+            and all(one.passed for one in self.behaviours)
+        )
 
     @property
     def visible_score(self) -> int:
@@ -83,8 +90,12 @@ class Result(NamedTuple):
     @property
     def is_untouched(self) -> bool:
         """It fails because nothing is written yet."""
-        failed = [one.counterexample.failure for one in self.behaviours if one.counterexample is not None]
-        return bool(failed) and all(failure is not None and failure.kind == "todo" for failure in failed)
+        failed = [
+            one.counterexample.failure for one in self.behaviours if one.counterexample is not None
+        ]
+        return bool(failed) and all(
+            failure is not None and failure.kind == "todo" for failure in failed
+        )
 
     @property
     def exit_status(self) -> int:
@@ -100,9 +111,16 @@ def max_score_of(behaviours: list[Behaviour]) -> int:
 
 
 def check(
-    exercise: Exercise, submission: Submission, *, seed: int = 0, diagnoses: bool = True, patience: float = PATIENCE
+    exercise: Exercise,
+    submission: Submission,
+    *,
+    seed: int = 0,
+    diagnoses: bool = True,
+    patience: float = PATIENCE,
 ) -> Result:
-    """Run everything there is to check, and say which known misconception a failing solution shows."""
+    """Run everything there is to check, and say which known misconception a failing solution
+    shows.
+    """
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
         return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
@@ -116,8 +134,9 @@ def run_behaviours(
     patience: float = PATIENCE,
     wrong: WrongSolutions | None = None,
 ) -> Result:
-    """Run everything there is to check. `patience`: seconds for making the first failure small; `wrong`: those that it
-    is compared with if it fails. Raises `ExerciseError` for an exercise that cannot be done on this machine."""
+    """Run everything there is to check. `patience`: seconds for making the first failure small;
+    `wrong`: those that it is compared with if it fails. Raises `ExerciseError` for an exercise that
+    cannot be done on this machine."""
     exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())
@@ -139,7 +158,9 @@ def run_behaviours(
     return Result(exercise, submission.file, failure, visible, results, fitting, seconds, seed)
 
 
-def _behaviours(behaviours: list[Behaviour], session: Session, seed: int, patience: float) -> list[BehaviourResult]:
+def _behaviours(
+    behaviours: list[Behaviour], session: Session, seed: int, patience: float
+) -> list[BehaviourResult]:
     results: list[BehaviourResult] = []
     left = patience
     for behaviour in behaviours:

@@ -1,10 +1,12 @@
-"""Checks the exercises themselves: the stub fails for the right reason, the engine passes, every wrong solution is caught.
+"""Checks the exercises themselves: the stub fails for the right reason, the engine passes, every
+wrong solution is caught.
 
-For whoever writes an exercise, and for the tests. What it finds are sentences; none means that the exercise is sound:
+For whoever writes an exercise, and for the tests. What it finds are sentences; none means that the
+exercise is sound:
 
-    the engine's own source passes every behaviour and every visible test; the stub fails each for not being written
-    every wrong solution fails, and is told its own hint and nobody else's
-    every behaviour catches a wrong solution; there are at least five of these, and three hints
+    the engine's own source passes every behaviour and every visible test; the stub fails each for
+    not being written every wrong solution fails, and is told its own hint and nobody else's every
+    behaviour catches a wrong solution; there are at least five of these, and three hints
 
 The easy thing to get wrong is a behaviour that no wrong solution fails: it may well check nothing.
 """
@@ -21,7 +23,9 @@ from minivllm.lessons.checker.holes import stub
 
 MIN_WRONG = 5
 PATIENCE = 0.3
-"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions apart."""
+"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions
+apart.
+"""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
@@ -36,7 +40,9 @@ def dev_check(exercise: Exercise) -> Iterator[str]:
     caught: set[str] = set()
     with WrongSolutions(exercise) as wrong:
         for file in exercise.wrong_files:
-            result = run_behaviours(exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong)
+            result = run_behaviours(
+                exercise, Submission(file, "overlay"), patience=PATIENCE, wrong=wrong
+            )
             caught |= {one.behaviour.name for one in result.behaviours if not one.passed}
             yield from _wrong(file, result)
     for one in result.behaviours:
@@ -60,7 +66,10 @@ def _reference(result: Result) -> Iterator[str]:
         yield f"{name}: the engine's own source fails a visible test: {failed}."
     for one in result.behaviours:
         if not one.passed:
-            yield f"{name}: the engine's own source fails {one.behaviour.name!r} on {one.counterexample.case}."
+            yield (
+                f"{name}: the engine's own source fails {one.behaviour.name!r} on"
+                f" {one.counterexample.case}."
+            )
 
 
 def _stub(result: Result) -> Iterator[str]:

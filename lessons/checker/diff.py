@@ -1,8 +1,10 @@
-"""The smallest trace on which a solution goes wrong, as two recordings for the dashboard's Compare screen.
+"""The smallest trace on which a solution goes wrong, as two recordings for the dashboard's Compare
+screen.
 
-A is the engine as it is, B the student's; both open after the first step that differs. The easy thing to get wrong is a step
-that raises: its recording just ends, and no event says why. So the reason stands in the sentence over both. (A log that
-cannot be folded ends before the damage, and the dashboard says so.)
+A is the engine as it is, B the student's; both open after the first step that differs. The easy
+thing to get wrong is a step that raises: its recording just ends, and no event says why. So the
+reason stands in the sentence over both. (A log that cannot be folded ends before the damage, and
+the dashboard says so.)
 """
 
 from pathlib import Path
@@ -43,17 +45,26 @@ def write_difference(result: Result, folder: Path) -> Difference:
     if result.passed:
         raise ExerciseError(f"There is nothing to compare: {result.exercise.name} passes.")
     raise ExerciseError(
-        f"No trace through the whole engine fails: `minivllm exercise check {result.exercise.name}` shows the smallest case."
+        f"No trace through the whole engine fails: `minivllm exercise check {result.exercise.name}`"
+        " shows the smallest case."
     )
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where the two part, and why B ends if it does not end as A. The error comes first: there is room for two rows."""
+    """Where the two part, and why B ends if it does not end as A. The error comes first: there is
+    room for two rows.
+    """
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.told):
-        return clean(f"In step {step} yours ends: {failure.text}. A, the engine, goes on: {engine}.")
-    sentence = f"First difference, in step {step}: A (the engine) {engine}; B (yours) {yours_at(found)}."
+        return clean(
+            f"In step {step} yours ends: {failure.text}. A, the engine, goes on: {engine}."
+        )
+    sentence = (
+        f"First difference, in step {step}: A (the engine) {engine}; B (yours) {yours_at(found)}."
+    )
     if failure is not None:
-        last = next((at for line in reversed(found.told) if (at := step_of(line)) is not None), step)
+        last = next(
+            (at for line in reversed(found.told) if (at := step_of(line)) is not None), step
+        )
         sentence += f" In step {last} yours ends: {failure.text}."
     return clean(sentence)

@@ -1,10 +1,11 @@
 """Grading a folder of submissions: who passed what, in the formats that course software reads.
 
-`DIR/STUDENT/` holds a student's files, flat or in a folder for each exercise. Every student gets cases of their own: the seed
-follows from a secret of the teacher's and the student's name, so the answers to one check are of no use to another.
+`DIR/STUDENT/` holds a student's files, flat or in a folder for each exercise. Every student gets
+cases of their own: the seed follows from a secret of the teacher's and the student's name, so the
+answers to one check are of no use to another.
 
-The easy thing to get wrong is one submission that ends the run. Whatever is wrong with a student's files is a result of that
-student's, with no points.
+The easy thing to get wrong is one submission that ends the run. Whatever is wrong with a student's
+files is a result of that student's, with no points.
 """
 
 import hashlib
@@ -18,7 +19,9 @@ from minivllm.lessons.checker.check import Result, check, max_score_of
 from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
-"""Seconds for making a failing case small: a student alone gets more (`check`), a class has to end."""
+"""Seconds for making a failing case small: a student alone gets more (`check`), a class has to
+end.
+"""
 
 
 class Grade(NamedTuple):
@@ -67,7 +70,9 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
     if is_one_submission(folder, exercises):
         students = [folder]
     else:
-        students = sorted(one for one in folder.iterdir() if one.is_dir() and not one.name.startswith("."))
+        students = sorted(
+            one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")
+        )
     if not students:
         raise ExerciseError(f"{folder} is empty: give a folder with a folder for each student.")
     for student in students:
@@ -82,7 +87,9 @@ def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
     seed = seed_for(secret, student.name, exercise.name)
     file = _file_in(student, exercise)
     most = max_score_of(behaviours_of(exercise.behaviours_module()))
-    result = None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    result = (
+        None if file is None else check(exercise, Submission(file), seed=seed, patience=PATIENCE)
+    )
     return Grade(student.name, exercise, seed, result, most)
 
 

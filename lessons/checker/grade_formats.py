@@ -1,7 +1,7 @@
 """Grades as Gradescope's results.json, which is plain JSON for any other reader, and as a table.
 
-A student sees the behaviour's name, what their code did, and a hint. What the engine does in the same case is in nobody's
-results, or the cases could be learned by heart.
+A student sees the behaviour's name, what their code did, and a hint. What the engine does in the
+same case is in nobody's results, or the cases could be learned by heart.
 """
 
 import csv
@@ -24,7 +24,9 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
     return {
         "score": sum(grade.score for grade in grades),
         "max_score": sum(grade.max_score for grade in grades),
-        "execution_time": round(sum(grade.result.seconds for grade in grades if grade.result is not None), 2),
+        "execution_time": round(
+            sum(grade.result.seconds for grade in grades if grade.result is not None), 2
+        ),
         "visibility": "visible",
         "stdout_visibility": "hidden",
         "output": "\n".join(_summary(grade) for grade in grades),
@@ -33,7 +35,11 @@ def as_gradescope(grades: list[Grade]) -> dict[str, Any]:
             "schema": SCHEMA,
             "engine": __version__,
             "exercises": {
-                grade.exercise.name: {"status": grade.status, "seed": grade.seed, "student_hash": grade.file_hash}
+                grade.exercise.name: {
+                    "status": grade.status,
+                    "seed": grade.seed,
+                    "student_hash": grade.file_hash,
+                }
                 for grade in grades
             },
         },
@@ -106,7 +112,8 @@ def _message(result: Result, one: BehaviourResult) -> str:
     if result.could_not_run is not None:
         return f"The file could not be loaded: {not_loaded(result.could_not_run)}"
     did = (
-        f"At line {one.counterexample.index + 1} of the smallest case yours does: {clean(yours_at(one.counterexample))}"
+        f"At line {one.counterexample.index + 1} of the smallest case yours does:"
+        f" {clean(yours_at(one.counterexample))}"
     )
     hint = hint_for(result, one)
     return did if hint is None else f"{did}\nHint: {hint}"

@@ -26,19 +26,30 @@ class Hole(NamedTuple):
 
 
 def find_holes(exercise: Exercise) -> list[Hole]:
-    """In the order of the source. Raises `ExerciseError` if one is not there or has no docstring."""
+    """In the order of the source. Raises `ExerciseError` if one is not there or has no
+    docstring.
+    """
     functions = dict(_functions(ast.parse(exercise.source)))
     found = []
     for name in exercise.holes:
         function = functions.get(name)
         if function is None or ast.get_docstring(function) is None:
             raise ExerciseError(
-                f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a docstring."
+                f"{name}, a hole of {exercise.name}, must be a function of {exercise.module} with a"
+                " docstring."
             )
         docstring = function.body[0]
         first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
         indent = " " * docstring.col_offset
-        found.append(Hole(name.rpartition(".")[0], first, docstring.end_lineno + 1, function.end_lineno, indent))
+        found.append(
+            Hole(
+                name.rpartition(".")[0],
+                first,
+                docstring.end_lineno + 1,
+                function.end_lineno,
+                indent,
+            )
+        )
     return sorted(found, key=lambda hole: hole.first)
 
 
@@ -56,9 +67,15 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """All functions of the module and methods of its classes, by name: `touch`, `BlockPool.touch`."""
+    """All functions of the module and methods of its classes, by name: `touch`,
+    `BlockPool.touch`.
+    """
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
-            yield from ((f"{node.name}.{one.name}", one) for one in node.body if isinstance(one, ast.FunctionDef))
+            yield from (
+                (f"{node.name}.{one.name}", one)
+                for one in node.body
+                if isinstance(one, ast.FunctionDef)
+            )

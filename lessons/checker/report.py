@@ -1,7 +1,8 @@
 """A check in words: what passes, the smallest case that fails, and what to look at next.
 
-Whatever comes from a student's code is cleaned before it is shown: it may hold escape sequences. The easy thing to get wrong
-is the first time: a learner takes red for a broken installation, so an untouched exercise is announced and not scolded.
+Whatever comes from a student's code is cleaned before it is shown: it may hold escape sequences.
+The easy thing to get wrong is the first time: a learner takes red for a broken installation, so an
+untouched exercise is announced and not scolded.
 """
 
 import json
@@ -21,13 +22,18 @@ _WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """The lines of a check for a terminal. `first_todo`: line of the student's file that is still to be written."""
+    """The lines of a check for a terminal. `first_todo`: line of the student's file that is still
+    to be written.
+    """
     name = result.exercise.name
     if result.could_not_run is not None:
         yield f"{name}: {result.file} could not be loaded: {not_loaded(result.could_not_run)}"
         return
     if result.is_untouched and first_todo is not None:
-        yield f"Expected: this starts red. Nothing is broken: open {result.file}, line {first_todo}, and write what is missing."
+        yield (
+            f"Expected: this starts red. Nothing is broken: open {result.file}, line {first_todo},"
+            " and write what is missing."
+        )
         yield ""
     for one in result.behaviours:
         yield f"  {'ok  ' if one.passed else 'FAIL'}  {one.behaviour.name} ({one.behaviour.points})"
@@ -43,7 +49,10 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield from _failure(failed)
         yield from _advice(result, failed)
     elif result.passed:
-        yield f"Passed: the engine and the dashboard run on your code. See it with `minivllm exercise demo {name}`."
+        yield (
+            "Passed: the engine and the dashboard run on your code. See it with `minivllm exercise"
+            f" demo {name}`."
+        )
         yield f"How the engine has it: {result.exercise.source_file}"
 
 
@@ -69,7 +78,9 @@ def not_loaded(failure: Failure) -> str:
 
 
 def hint_for(result: Result, failed: BehaviourResult) -> str | None:
-    """The misconception's hint for the first failure, the behaviour's own for the others; None if it would lead astray."""
+    """The misconception's hint for the first failure, the behaviour's own for the others; None if
+    it would lead astray.
+    """
     failure = failed.counterexample.failure
     if result.could_not_run is not None or (failure is not None and failure.kind in _WITHOUT_HINT):
         return None
@@ -87,7 +98,11 @@ def yours_at(found: Counterexample) -> str:
 
 def engines_at(found: Counterexample) -> str:
     """What the engine's own source does at the first difference."""
-    return readable(found.expected[found.index]) if found.index < len(found.expected) else "nothing more happens"
+    return (
+        readable(found.expected[found.index])
+        if found.index < len(found.expected)
+        else "nothing more happens"
+    )
 
 
 def readable(line: str) -> str:
@@ -97,7 +112,9 @@ def readable(line: str) -> str:
         try:
             event = json.loads(text)
             fields = " ".join(
-                f"{name}={value}" for name, value in event.items() if name not in ("ev", "seq", "step", "t")
+                f"{name}={value}"
+                for name, value in event.items()
+                if name not in ("ev", "seq", "step", "t")
             )
             text = f"step {event['step']}: {event['ev']} {fields}"
         except (ValueError, KeyError, AttributeError):
@@ -109,7 +126,10 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
     name = result.exercise.name
     yield ""
     if result.is_untouched:
-        yield f"Read {result.file.with_name('README.md')} first; `minivllm exercise hint {name}` helps."
+        yield (
+            f"Read {result.file.with_name('README.md')} first; `minivllm exercise hint {name}`"
+            " helps."
+        )
         return
     if result.misconception is not None:
         yield f"Your code does just what follows from this belief: {result.misconception.sentence}"
@@ -120,7 +140,9 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
 
 
 def step_of_difference(found: Counterexample) -> int:
-    """The engine's step of the first line that differs in a trace, or of the last one if yours goes on."""
+    """The engine's step of the first line that differs in a trace, or of the last one if yours goes
+    on.
+    """
     return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
 
 

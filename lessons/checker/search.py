@@ -1,11 +1,13 @@
-"""Random cases, until there is one on which the student's side tells something else; hypothesis then makes it as small as it can.
+"""Random cases, until there is one on which the student's side tells something else; hypothesis
+then makes it as small as it can.
 
-Cases are drawn here, in the judging process, and the reference's lines are made here; the student's come from its session.
-They are drawn evenly, the first few of them small: hypothesis, which is made for shrinking, would draw half of its own from the
-simplest corner, and again and again what it has drawn already.
+Cases are drawn here, in the judging process, and the reference's lines are made here; the student's
+come from its session. They are drawn evenly, the first few of them small: hypothesis, which is made
+for shrinking, would draw half of its own from the simplest corner, and again and again what it has
+drawn already.
 
-The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a second each must not be
-shrunk at all, and an ordinary failure only for as long as a person waits.
+The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a
+second each must not be shrunk at all, and an ordinary failure only for as long as a person waits.
 """
 
 import time
@@ -63,7 +65,9 @@ def find_counterexample(
 
 
 class _Cases:
-    """The random cases of a seed, and what the engine's own source does on them: made when somebody asks, and kept."""
+    """The random cases of a seed, and what the engine's own source does on them: made when somebody
+    asks, and kept.
+    """
 
     def __init__(self, behaviour: Behaviour, seed: int) -> None:
         self._behaviour, self._seed = behaviour, seed
@@ -84,13 +88,19 @@ def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
     return _Cases(behaviour, seed)
 
 
-def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float) -> Counterexample:
-    """The smallest on which hypothesis finds a difference in the time; `best` if it comes upon none."""
+def _shrunk(
+    best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float
+) -> Counterexample:
+    """The smallest on which hypothesis finds a difference in the time; `best` if it comes upon
+    none.
+    """
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as with_seed
     except ImportError as error:
-        raise ExerciseError("Exercises need hypothesis: pip install 'minivllm[lessons]'.") from error
+        raise ExerciseError(
+            "Exercises need hypothesis: pip install 'minivllm[lessons]'."
+        ) from error
     deadline = time.monotonic() + seconds
     limits = settings(
         max_examples=_MAX_TRIES,
@@ -109,7 +119,8 @@ def _shrunk(best: Counterexample, behaviour: Behaviour, session: Session, seed: 
         found = compare(behaviour, session, case)
         if found is None:
             return
-        # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also look aside.
+        # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also
+        # look aside.
         if len(repr(case)) <= len(repr(best.case)):
             best = found
         raise _DiffersError
@@ -124,9 +135,13 @@ def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexampl
     return compare_with(list(behaviour.observe(case)), behaviour, session, case)
 
 
-def compare_with(expected: list[str], behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
+def compare_with(
+    expected: list[str], behaviour: Behaviour, session: Session, case: Case
+) -> Counterexample | None:
     """Run one case on the student's side, where it is known what the engine does."""
-    return difference(expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case}))
+    return difference(
+        expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case})
+    )
 
 
 def difference(
@@ -143,7 +158,9 @@ def difference(
 
 
 class RandomDraw:
-    """Everything is equally likely, but for the two ends of a range, which come more often. `size`: of the ranges, up to 1."""
+    """Everything is equally likely, but for the two ends of a range, which come more often. `size`:
+    of the ranges, up to 1.
+    """
 
     _AT_AN_END = 0.125
 

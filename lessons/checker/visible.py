@@ -1,7 +1,7 @@
 """The visible tests of an exercise, run without pytest: the few cases that its README tells.
 
-They are plain functions with plain asserts, so `pytest visible_test.py` works in the workspace as well. The easy thing to
-get wrong is to stop at the first: each is told, with the line that failed.
+They are plain functions with plain asserts, so `pytest visible_test.py` works in the workspace as
+well. The easy thing to get wrong is to stop at the first: each is told, with the line that failed.
 """
 
 import linecache
@@ -29,7 +29,9 @@ def _run(test: object, file: Path) -> str:
     try:
         test()
     except Exception as error:
-        frame = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)][-1]
+        frame = [
+            one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)
+        ][-1]
         code = linecache.getline(str(file), frame.lineno).strip()
         said = f" ({type(error).__name__}{f': {error}' if str(error) else ''})"
         return f"line {frame.lineno} failed: {code}{said}"

@@ -1,8 +1,8 @@
 """`check --watch`: checks again whenever the student's file is saved, and takes keys meanwhile.
 
-The easy thing to get wrong is the terminal: keys are read one by one, without echo, and whatever ends the watching must put it
-back as it was. A key that is pressed during a check, or between two looks, must not be lost: nothing is flushed, and no more than
-one key is read at a time.
+The easy thing to get wrong is the terminal: keys are read one by one, without echo, and whatever
+ends the watching must put it back as it was. A key that is pressed during a check, or between two
+looks, must not be lost: nothing is flushed, and no more than one key is read at a time.
 """
 
 import os
@@ -20,8 +20,8 @@ KEYS = "r run, h hint, d diff, l list, n next, x reset, q quit"
 
 
 def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[], object]]) -> None:
-    """Run once, and again at each save or `r`, until `q` or Ctrl-C. `actions`: what the other keys do; one that returns
-    true ends the watching."""
+    """Run once, and again at each save or `r`, until `q` or Ctrl-C. `actions`: what the other keys
+    do; one that returns true ends the watching."""
     seen = None
     while True:
         with _single_keys():

@@ -1,7 +1,9 @@
-"""A student's folder: the stub, the README, the visible tests, and a word to whatever assistant they use.
+"""A student's folder: the stub, the README, the visible tests, and a word to whatever assistant
+they use.
 
-It lies outside the repository, so that nobody commits a solution by accident. The easy thing to get wrong is to write over
-somebody's work: `start` never does, and `reset` keeps what was there beside the new stub.
+It lies outside the repository, so that nobody commits a solution by accident. The easy thing to get
+wrong is to write over somebody's work: `start` never does, and `reset` keeps what was there beside
+the new stub.
 """
 
 import os
@@ -47,15 +49,19 @@ class Workspace:
         """Raises `ExerciseError` if there is nothing to check."""
         if not self.is_started(exercise):
             raise ExerciseError(
-                f"There is no {self.file(exercise)}: begin with `minivllm exercise start {exercise.name}`."
+                f"There is no {self.file(exercise)}: begin with `minivllm exercise start"
+                f" {exercise.name}`."
             )
         return Submission(self.file(exercise))
 
     def start(self, exercise: Exercise) -> Path:
-        """Make the exercise's folder; the file to open. Raises `ExerciseError` if it is there or must not be."""
+        """Make the exercise's folder; the file to open. Raises `ExerciseError` if it is there or
+        must not be.
+        """
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             raise ExerciseError(
-                f"{self.root} is a repository: choose a folder outside with --workspace, so that no solution is committed."
+                f"{self.root} is a repository: choose a folder outside with --workspace, so that no"
+                " solution is committed."
             )
         if self.is_started(exercise):
             raise ExerciseError(
@@ -69,7 +75,9 @@ class Workspace:
             (self.folder(exercise) / "AGENTS.md").write_text(AGENTS, encoding="utf-8")
             self.file(exercise).write_text(stub(exercise), encoding="utf-8")
         except OSError as error:
-            raise ExerciseError(f"{self.folder(exercise)} cannot be written: {error.strerror}.") from error
+            raise ExerciseError(
+                f"{self.folder(exercise)} cannot be written: {error.strerror}."
+            ) from error
         return self.file(exercise)
 
     def reset(self, exercise: Exercise) -> Path:
@@ -85,7 +93,10 @@ class Workspace:
     def first_todo(self, exercise: Exercise) -> int | None:
         """Number of the first line that is still to be written."""
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
-        return next((number for number, line in enumerate(lines, 1) if f"# TODO {exercise.name}" in line), None)
+        return next(
+            (number for number, line in enumerate(lines, 1) if f"# TODO {exercise.name}" in line),
+            None,
+        )
 
     def started(self) -> list[Exercise]:
         return [exercise for exercise in exercises() if self.is_started(exercise)]

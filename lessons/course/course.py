@@ -1,10 +1,11 @@
-"""The course in one table: each concept with its lesson, its exercises and where the dashboard shows it.
+"""The course in one table: each concept with its lesson, its exercises and where the dashboard
+shows it.
 
-The site's lists of lessons and exercises are made from it, the library and the catalogue (`minivllm.lessons.site`), so that none
-of them can say something else. Tests see that every lesson and every exercise stands in it, and that a lesson really lights
-the panels that stand beside it.
-The easy thing to get wrong is an exercise that belongs to two concepts: its home is the lesson that it names
-(`Exercise.lesson`), and other concepts may name it too.
+The site's lists of lessons and exercises are made from it, the library and the catalogue
+(`minivllm.lessons.site`), so that none of them can say something else. Tests see that every lesson
+and every exercise stands in it, and that a lesson really lights the panels that stand beside it.
+The easy thing to get wrong is an exercise that belongs to two concepts: its home is the lesson that
+it names (`Exercise.lesson`), and other concepts may name it too.
 """
 
 from typing import NamedTuple

@@ -9,7 +9,9 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 ONLY_HERE = ("kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants")
-"""Options that vLLM has not; every other one is an argument of its engine or a field of one of its config classes."""
+"""Options that vLLM has not; every other one is an argument of its engine or a field of one of its
+config classes.
+"""
 SIZE = 16
 MEMORY_BLOCKS = 40
 PROMPT = 100
@@ -33,18 +35,29 @@ def run(L: Teacher) -> Script:
         enable_prefix_caching=False,
     )
     yield L.say(
-        "You know the engine now: blocks and tables, a scheduler that catches up, a cache that forgets last what was used last. Nearly all of it is vLLM's design, under **vLLM's names**. "
-        "This last lesson is about what you can take with you, and what you will meet there that was not here.",
+        "You know the engine now: blocks and tables, a scheduler that catches up, a cache that"
+        " forgets last what was used last. Nearly all of it is vLLM's design, under **vLLM's"
+        " names**. This last lesson is about what you can take with you, and what you will meet"
+        " there that was not here.",
         focus="blockmap",
     )
     yield L.predict(
-        f"Options first. `EngineConfig` has {len(names)} of them. How many are our own, unknown to vLLM?",
+        f"Options first. `EngineConfig` has {len(names)} of them. How many are our own, unknown to"
+        " vLLM?",
         answer=lambda: len(set(names) & set(ONLY_HERE)),
         unit="option",
         tolerance=0.2,
-        why={0: "To compare with what was before, we had to keep the old ways: vLLM has no static batching."},
+        why={
+            0: (
+                "To compare with what was before, we had to keep the old ways: vLLM has no static"
+                " batching."
+            )
+        },
         otherwise="Think of the lessons: what did we switch on only to see how it was before?",
-        because=f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, and a watchman. The others are vLLM's.",
+        because=(
+            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, and a watchman. The"
+            " others are vLLM's."
+        ),
     )
     from minivllm import LLM, SamplingParams
 
@@ -57,65 +70,103 @@ def run(L: Teacher) -> Script:
         bool(SamplingParams(n=2, temperature=0.5, top_p=0.9, max_tokens=4, stop=["."], seed=1)),
     )
     yield L.say(
-        "So a script moves by its import: `from minivllm import LLM, SamplingParams` becomes `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with the same routes under `/v1`, "
-        "the same option names, the same metrics.",
+        "So a script moves by its import: `from minivllm import LLM, SamplingParams` becomes `from"
+        " vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with the same"
+        " routes under `/v1`, the same option names, the same metrics."
     )
     yield L.predict(
-        f"Memory. Both engines get bytes for the KV cache, cut them into blocks, and so know how many may run. Here a block of {SIZE} tokens takes {per_block:,} bytes, and the cache may take "
-        f"{MEMORY_BLOCKS} and a half of that. 8 people send {PROMPT} tokens each. How many run after the first step?",
+        "Memory. Both engines get bytes for the KV cache, cut them into blocks, and so know how"
+        f" many may run. Here a block of {SIZE} tokens takes {per_block:,} bytes, and the cache may"
+        f" take {MEMORY_BLOCKS} and a half of that. 8 people send {PROMPT} tokens each. How many"
+        " run after the first step?",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
         unit="sequence",
         why={
-            MEMORY_BLOCKS * SIZE // PROMPT: f"Whole blocks: {PROMPT} tokens take {-(-PROMPT // SIZE)}.",
+            MEMORY_BLOCKS * SIZE // PROMPT: (
+                f"Whole blocks: {PROMPT} tokens take {-(-PROMPT // SIZE)}."
+            ),
             MEMORY_BLOCKS: "That many blocks, not people.",
             8: "There are slots for all, but not blocks.",
         },
         otherwise=f"{MEMORY_BLOCKS} whole blocks, {-(-PROMPT // SIZE)} for each.",
-        because='vLLM prints this when it starts: "Maximum concurrency for ... tokens per request". Now you can check it.',
+        because=(
+            'vLLM prints this when it starts: "Maximum concurrency for ... tokens per request". Now'
+            " you can check it."
+        ),
     )
     L.check(
-        f"the half block is left alone: the cache has {engine.num_blocks} blocks", engine.num_blocks == MEMORY_BLOCKS
+        f"the half block is left alone: the cache has {engine.num_blocks} blocks",
+        engine.num_blocks == MEMORY_BLOCKS,
     )
     yield L.predict(
-        "Reading vLLM's source. You want to see in which order it evicts cached blocks. Where do you look?",
+        "Reading vLLM's source. You want to see in which order it evicts cached blocks. Where do"
+        " you look?",
         answer=lambda: _source("minivllm.core.block_pool"),
-        choices=("vllm/v1/core/block_pool.py", "vllm/v1/core/sched/scheduler.py", "vllm/v1/worker/gpu_model_runner.py"),
+        choices=(
+            "vllm/v1/core/block_pool.py",
+            "vllm/v1/core/sched/scheduler.py",
+            "vllm/v1/worker/gpu_model_runner.py",
+        ),
         why={
-            "vllm/v1/core/sched/scheduler.py": "The scheduler asks for blocks. Which one it gets is the pool's decision: the order of the free queue.",
-            "vllm/v1/worker/gpu_model_runner.py": "The runner carries out plans: it is told which blocks to use.",
+            "vllm/v1/core/sched/scheduler.py": (
+                "The scheduler asks for blocks. Which one it gets is the pool's decision: the order"
+                " of the free queue."
+            ),
+            "vllm/v1/worker/gpu_model_runner.py": (
+                "The runner carries out plans: it is told which blocks to use."
+            ),
         },
-        because="Every file here that has a model in vLLM names it at its top, after `Source:`. Read ours first, then theirs beside it.",
+        because=(
+            "Every file here that has a model in vLLM names it at its top, after `Source:`. Read"
+            " ours first, then theirs beside it."
+        ),
     )
-    L.check("our scheduler names vLLM's", _source("minivllm.core.scheduler") == "vllm/v1/core/sched/scheduler.py")
+    L.check(
+        "our scheduler names vLLM's",
+        _source("minivllm.core.scheduler") == "vllm/v1/core/sched/scheduler.py",
+    )
     small = L.engine("events", num_blocks=6, block_size=4, max_num_seqs=1)
     yield L.say(
-        "vLLM tells of decisions too, but less: its KV events (`vllm/distributed/kv_events.py`) are for routers that send a prompt to the server which remembers its beginning. "
-        "`BlockStored`: this content can be found here now. `BlockRemoved`: no longer.",
+        "vLLM tells of decisions too, but less: its KV events (`vllm/distributed/kv_events.py`) are"
+        " for routers that send a prompt to the server which remembers its beginning."
+        " `BlockStored`: this content can be found here now. `BlockRemoved`: no longer.",
         focus="eventlog",
     )
     yield L.predict(
-        "Our `block.hashed` says what BlockStored says. Three of ours sound like an end. Which one must become `BlockRemoved`?",
+        "Our `block.hashed` says what BlockStored says. Three of ours sound like an end. Which one"
+        " must become `BlockRemoved`?",
         before=lambda: _use_up(small),
         answer=lambda: _true_follower(small),
         choices=("block.released", "block.freed", "block.evicted"),
         why={
-            "block.released": "One owner has let go. Others may hold it, and its contents can be found all the same.",
-            "block.freed": "**Free is not evict** (lesson 8): it can still be found. The router would forget too early.",
+            "block.released": (
+                "One owner has let go. Others may hold it, and its contents can be found all the"
+                " same."
+            ),
+            "block.freed": (
+                "**Free is not evict** (lesson 8): it can still be found. The router would forget"
+                " too early."
+            ),
         },
-        because="Tried on a real run: a follower that forgets on this event alone knows exactly what the cache knows.",
+        because=(
+            "Tried on a real run: a follower that forgets on this event alone knows exactly what"
+            " the cache knows."
+        ),
     )
     spec = L.engine("four behind", num_blocks=16, block_size=4, max_num_seqs=2)
     spec.add("first", list(range(30, 42)), max_tokens=1)
     spec.run()
     spec.add("ada", list(range(30, 42 + 1 + GUESSES)), max_tokens=2)
     yield L.say(
-        "Now what vLLM has more, and where it would plug in. **Speculative decoding**: a small model guesses some tokens, and the large one checks them all in one pass. Weights are read once for all of them (lesson 12). "
-        "What would the scheduler have to learn?",
+        "Now what vLLM has more, and where it would plug in. **Speculative decoding**: a small"
+        " model guesses some tokens, and the large one checks them all in one pass. Weights are"
+        " read once for all of them (lesson 12). What would the scheduler have to learn?",
         focus="budget",
     )
     yield L.predict(
-        f"Nothing: its rule is to catch up. A sequence has one new token and {GUESSES} guesses behind what is computed. `ada` here is as far behind. How many tokens is she given?",
+        f"Nothing: its rule is to catch up. A sequence has one new token and {GUESSES} guesses"
+        " behind what is computed. `ada` here is as far behind. How many tokens is she given?",
         before=spec.step,
         answer=lambda: spec.scheduled("ada"),
         focus="budget",
@@ -124,18 +175,26 @@ def run(L: Teacher) -> Script:
             1: "That is a decode without guesses.",
             GUESSES: "The new token itself goes through, too.",
         },
-        because="In vLLM `num_tokens` is called `num_tokens_with_spec` at this place. Wrong guesses are taken back afterwards.",
+        because=(
+            "In vLLM `num_tokens` is called `num_tokens_with_spec` at this place. Wrong guesses are"
+            " taken back afterwards."
+        ),
     )
-    L.check("everything before was computed already", spec.facts.requests["ada"].num_cached_tokens == 12)
+    L.check(
+        "everything before was computed already", spec.facts.requests["ada"].num_cached_tokens == 12
+    )
     config = engine.loaded.config
     yield L.say(
-        f"**Many GPUs.** Tensor parallelism gives each GPU some of the heads: of this model's {config.num_key_value_heads} key heads, its share of every block. The block tables are the same "
-        "for all, so there is one scheduler still. Pipeline parallelism gives each some of the layers; data parallelism copies the whole engine.",
+        "**Many GPUs.** Tensor parallelism gives each GPU some of the heads: of this model's"
+        f" {config.num_key_value_heads} key heads, its share of every block. The block tables are"
+        " the same for all, so there is one scheduler still. Pipeline parallelism gives each some"
+        " of the layers; data parallelism copies the whole engine.",
         focus="blockmap",
     )
     whole, part = (_block_bytes(engine, heads) for heads in (HEADS, HEADS // GPUS))
     yield L.predict(
-        f"Give this model {HEADS} key heads, and a block takes {whole:,} bytes. Now put it on {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each?",
+        f"Give this model {HEADS} key heads, and a block takes {whole:,} bytes. Now put it on"
+        f" {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each?",
         answer=lambda: part,
         unit="byte",
         why={
@@ -143,18 +202,26 @@ def run(L: Teacher) -> Script:
             whole // HEADS: f"{HEADS} heads over {GPUS} GPUs are {HEADS // GPUS} heads each.",
         },
         otherwise=f"Each GPU keeps {HEADS // GPUS} of the {HEADS} heads.",
-        because="So the same memory on each holds four times the tokens: more GPUs are also more KV cache.",
+        because=(
+            "So the same memory on each holds four times the tokens: more GPUs are also more KV"
+            " cache."
+        ),
     )
     yield L.say(
-        "**Other memories**: models with sliding windows or with states instead of keys need blocks of several kinds (`kv_cache_coordinator.py`); KV connectors move blocks to CPU memory, to disk, or from a server that only "
-        "prefills to one that only decodes. It is all about blocks with names, which you know.",
+        "**Other memories**: models with sliding windows or with states instead of keys need blocks"
+        " of several kinds (`kv_cache_coordinator.py`); KV connectors move blocks to CPU memory, to"
+        " disk, or from a server that only prefills to one that only decodes. It is all about"
+        " blocks with names, which you know."
     )
     yield L.say(
-        "**Other models**: over a hundred architectures, weights in 8 and 4 bits, LoRA adapters, pictures and sound, answers forced into a grammar. **Speed**: compiled models, FlashAttention, a scheduler that plans the next step while "
-        "this one runs (`async_scheduler.py`). None of it changes what a step is.",
+        "**Other models**: over a hundred architectures, weights in 8 and 4 bits, LoRA adapters,"
+        " pictures and sound, answers forced into a grammar. **Speed**: compiled models,"
+        " FlashAttention, a scheduler that plans the next step while this one runs"
+        " (`async_scheduler.py`). None of it changes what a step is."
     )
     yield L.predict(
-        "And what is the same? Start both without options, on the same machine. How many tokens does a block hold by default, here and there?",
+        "And what is the same? Start both without options, on the same machine. How many tokens"
+        " does a block hold by default, here and there?",
         answer=lambda: EngineConfig().block_size,
         unit="token",
         why={
@@ -163,18 +230,24 @@ def run(L: Teacher) -> Script:
             256: "Then much of a last block would be empty.",
         },
         otherwise="Large enough for a kernel, small enough to waste little.",
-        because="On most GPUs it is vLLM's default as well; some attention kernels want larger ones.",
+        because=(
+            "On most GPUs it is vLLM's default as well; some attention kernels want larger ones."
+        ),
     )
     yield L.say(
-        "A first evening with vLLM: `vllm serve` with a small model, `minivllm attach --vllm http://localhost:8000` beside it, and these lessons' questions: is it waiting or running? How full is the cache? Who was preempted? "
-        "Then open `vllm/v1/core/sched/scheduler.py`. You have read it before.",
+        "A first evening with vLLM: `vllm serve` with a small model, `minivllm attach --vllm"
+        " http://localhost:8000` beside it, and these lessons' questions: is it waiting or running?"
+        " How full is the cache? Who was preempted? Then open `vllm/v1/core/sched/scheduler.py`."
+        " You have read it before.",
         focus="step_history",
     )
 
 
 def _eight_come(engine: LessonEngine) -> None:
     for number in range(8):
-        engine.add(f"p{number}", [20 + (number + index) % 200 for index in range(PROMPT)], max_tokens=4)
+        engine.add(
+            f"p{number}", [20 + (number + index) % 200 for index in range(PROMPT)], max_tokens=4
+        )
     engine.step()
 
 
@@ -191,7 +264,9 @@ def _use_up(engine: LessonEngine) -> None:
 
 
 def _true_follower(engine: LessonEngine) -> str:
-    """The event on which one must forget a content, to know at the end exactly what the cache knows."""
+    """The event on which one must forget a content, to know at the end exactly what the cache
+    knows.
+    """
     truth = {block.hash for block in engine.fold.blocks if block.hash is not None}
     right = []
     for name, kind in (

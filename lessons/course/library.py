@@ -1,8 +1,9 @@
 """The course: every lesson in its order, found by number or by name.
 
-A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`; nothing else has to be told. Importing
-them builds no engine and loads no torch, so a list is quick. The easy thing to get wrong is the number, which is told twice,
-in the file's name and in the lesson: they are compared.
+A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`;
+nothing else has to be told. Importing them builds no engine and loads no torch, so a list is quick.
+The easy thing to get wrong is the number, which is told twice, in the file's name and in the
+lesson: they are compared.
 """
 
 import pkgutil
@@ -26,7 +27,9 @@ def lessons() -> tuple[Lesson, ...]:
         if match := _MODULE.fullmatch(module.name):
             lesson = import_module(f"minivllm.lessons.course.{module.name}").run
             if lesson.number != int(match[1]):
-                raise LessonError(f"{module.name}.py holds lesson {lesson.number}: rename one of the two.")
+                raise LessonError(
+                    f"{module.name}.py holds lesson {lesson.number}: rename one of the two."
+                )
             found.append(lesson)
     return tuple(sorted(found, key=lambda lesson: lesson.number))
 
@@ -41,7 +44,9 @@ def what_comes_next(lesson: Lesson) -> str:
         "That was the whole course."
     ]
     own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
-    parts += [f"Or write a part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]]
+    parts += [
+        f"Or write a part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]
+    ]
     return " ".join(parts)
 
 

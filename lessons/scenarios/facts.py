@@ -1,10 +1,12 @@
 """`RunFacts`: what came of a run, counted from its events.
 
-The fold knows how things stand; this knows what happened on the way: who waited how long, which blocks
-were found again, whose prompt came in chunks, what sharing saved. The numbers are facts of this one run.
+The fold knows how things stand; this knows what happened on the way: who waited how long, which
+blocks were found again, whose prompt came in chunks, what sharing saved. The numbers are facts of
+this one run.
 
-The easy things to get wrong: a fact that needs the state *before* an event must look at the fold before the
-event is applied to it; and a request is not a sequence: a fork never arrives and may be preempted by itself.
+The easy things to get wrong: a fact that needs the state *before* an event must look at the fold
+before the event is applied to it; and a request is not a sequence: a fork never arrives and may be
+preempted by itself.
 """
 
 from dataclasses import dataclass, field
@@ -54,7 +56,11 @@ class RequestFacts:
     @property
     def steps_waited(self) -> int | None:
         """Whole steps between arrival and admission; None while it waits."""
-        return None if self.admitted_in_step is None else self.admitted_in_step - self.arrived_after_step - 1
+        return (
+            None
+            if self.admitted_in_step is None
+            else self.admitted_in_step - self.arrived_after_step - 1
+        )
 
 
 class RunFacts:
@@ -93,7 +99,9 @@ class RunFacts:
     @property
     def finished(self) -> list[RequestFacts]:
         """The requests that have ended, in the order of their ends."""
-        over = [request for request in self.requests.values() if request.name not in self.fold.requests]
+        over = [
+            request for request in self.requests.values() if request.name not in self.fold.requests
+        ]
         return sorted(over, key=lambda request: request.ended_in_step)
 
     @property
@@ -146,12 +154,16 @@ class RunFacts:
 
     def _preempted(self, event: ev.RequestPreempted) -> None:
         self._request_of(event.seq_id).num_preemptions += 1
-        self._computed_when_preempted[event.seq_id] = self.fold.sequences[event.seq_id].num_computed_tokens
+        self._computed_when_preempted[event.seq_id] = self.fold.sequences[
+            event.seq_id
+        ].num_computed_tokens
 
     def _forked(self, event: ev.RequestForked) -> None:
         request = self._request_of(event.parent)
         request.num_sequences += 1
-        request.num_together = max(request.num_together, 1 + len(self.fold.requests[request.name].seq_ids))
+        request.num_together = max(
+            request.num_together, 1 + len(self.fold.requests[request.name].seq_ids)
+        )
         self._forked_in_step.add(event.seq_id)
         self._used_slots.add(event.slot)
 

@@ -1,9 +1,10 @@
 """`ScenarioPlayer`: sends a scenario's requests to an engine, each at its step.
 
-It is a hook, called before every step (`EngineThread(before_step=...)`, or a loop of one's own), because
-the number of a step is known only to whoever takes the steps. It counts steps by listening to the events.
-The easy thing to get wrong is to wait for a step that never comes: an engine with nothing to do takes no
-steps, so a request whose time has not come is sent all the same once nobody else is left.
+It is a hook, called before every step (`EngineThread(before_step=...)`, or a loop of one's own),
+because the number of a step is known only to whoever takes the steps. It counts steps by listening
+to the events. The easy thing to get wrong is to wait for a step that never comes: an engine with
+nothing to do takes no steps, so a request whose time has not come is sent all the same once nobody
+else is left.
 """
 
 from collections import deque

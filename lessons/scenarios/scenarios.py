@@ -1,4 +1,5 @@
-"""The demo's scenarios, as plain data: who asks what and when, and an engine small enough for it to matter.
+"""The demo's scenarios, as plain data: who asks what and when, and an engine small enough for it to
+matter.
 
     shared-prefix     one long system prompt, many questions
     burst             more requests than batch slots
@@ -7,11 +8,12 @@
     parallel-sampling four texts for one prompt, which share its blocks until they write
     beams             a beam search, whose beams fork and die at every step
 
-A scenario only sends requests; whatever is then seen is the engine's own doing. It knows no model either:
-the engine's tokenizer and chat template make the tokens, so a scenario runs on any chat model, and on
-`tiny-random`, where every byte is a token and all prompts are about four times as long. That is the thing
-to keep in mind when a size is changed here: each scenario must still show its idea on both. (A prompt that
-ends on a block boundary leaves nothing to copy on write: when a question of the last two is changed, count.)
+A scenario only sends requests; whatever is then seen is the engine's own doing. It knows no model
+either: the engine's tokenizer and chat template make the tokens, so a scenario runs on any chat
+model, and on `tiny-random`, where every byte is a token and all prompts are about four times as
+long. That is the thing to keep in mind when a size is changed here: each scenario must still show
+its idea on both. (A prompt that ends on a block boundary leaves nothing to copy on write: when a
+question of the last two is changed, count.)
 """
 
 from collections.abc import Mapping
@@ -46,7 +48,9 @@ class Scenario:
     options: Mapping[str, object]
     """`EngineConfig` fields that differ from their defaults."""
     waves: tuple[tuple[ScenarioRequest, ...], ...]
-    """Requests in order of arrival. A wave begins when all requests of the wave before it have ended."""
+    """Requests in order of arrival. A wave begins when all requests of the wave before it have
+    ended.
+    """
 
     @property
     def arrivals(self) -> tuple[ScenarioRequest, ...]:
@@ -60,18 +64,31 @@ def _ask(
     messages: tuple[Message, ...] = ({"role": "user", "content": question},)
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
-    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading. (Not the repetition
-    # penalty: that one would also make the words of the question less likely in the answer.)
+    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading. (Not
+    # the repetition penalty: that one would also make the words of the question less likely in the
+    # answer.)
     params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
-    return ScenarioRequest(request_id=request_id, messages=messages, params=params, after_steps=after_steps)
+    return ScenarioRequest(
+        request_id=request_id, messages=messages, params=params, after_steps=after_steps
+    )
 
 
 def _draw(
-    request_id: str, question: str, max_tokens: int, *, num_samples: int, seed: int, after_steps: int = 0
+    request_id: str,
+    question: str,
+    max_tokens: int,
+    *,
+    num_samples: int,
+    seed: int,
+    after_steps: int = 0,
 ) -> ScenarioRequest:
-    """One question and several answers, drawn at random from a fixed seed: the same words in every run."""
+    """One question and several answers, drawn at random from a fixed seed: the same words in every
+    run.
+    """
     # Of what a small model thinks possible the least likely tenth is mostly noise.
-    params = SamplingParams(n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens)
+    params = SamplingParams(
+        n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens
+    )
     return ScenarioRequest(
         request_id=request_id,
         messages=({"role": "user", "content": question},),
@@ -83,22 +100,33 @@ def _draw(
 def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> ScenarioRequest:
     """One question and its most probable answers, found by a beam search."""
     params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
-    return ScenarioRequest(request_id=request_id, messages=({"role": "user", "content": question},), params=params)
+    return ScenarioRequest(
+        request_id=request_id, messages=({"role": "user", "content": question},), params=params
+    )
 
 
 _TEACHER = (
-    "You are a patient science teacher for children between eight and ten years. Explain one thing at a time, in simple "
-    "words and short sentences. Begin with the answer itself, then say why it is so, and give one example that a child "
-    "can see at home or outside. Do not use formulas or long technical terms; if you need a new word, explain it first. "
-    "Be friendly and honest: when nobody knows the answer yet, say so. Never write more than one paragraph."
+    "You are a patient science teacher for children between eight and ten years. Explain one thing"
+    " at a time, in simple words and short sentences. Begin with the answer itself, then say why it"
+    " is so, and give one example that a child can see at home or outside. Do not use formulas or"
+    " long technical terms; if you need a new word, explain it first. Be friendly and honest: when"
+    " nobody knows the answer yet, say so. Never write more than one paragraph."
 )
 
 SHARED_PREFIX = Scenario(
     name="shared-prefix",
     teaches="Requests that begin with the same tokens share the blocks that hold them.",
-    watch="blocks of the system prompt belong to four users at once, and the second wave finds them again.",
+    watch=(
+        "blocks of the system prompt belong to four users at once, and the second wave finds them"
+        " again."
+    ),
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 96, "max_num_seqs": 4, "max_num_batched_tokens": 192, "max_model_len": 1024}
+        {
+            "num_gpu_blocks_override": 96,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 192,
+            "max_model_len": 1024,
+        }
     ),
     waves=(
         (
@@ -118,10 +146,21 @@ SHARED_PREFIX = Scenario(
 
 BURST = Scenario(
     name="burst",
-    teaches="A slot is given to the next request as soon as its sequence ends: the batch never waits for its slowest member.",
-    watch="twelve requests come at once for four slots; who ends early makes room at the very next step.",
+    teaches=(
+        "A slot is given to the next request as soon as its sequence ends: the batch never waits"
+        " for its slowest member."
+    ),
+    watch=(
+        "twelve requests come at once for four slots; who ends early makes room at the very next"
+        " step."
+    ),
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 64, "max_num_seqs": 4, "max_num_batched_tokens": 128, "max_model_len": 512}
+        {
+            "num_gpu_blocks_override": 64,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 128,
+            "max_model_len": 512,
+        }
     ),
     waves=(
         (
@@ -142,26 +181,40 @@ BURST = Scenario(
 )
 
 _TRAVEL_DIARY = (
-    "Summarize this page of a diary in two sentences.\n\n"
-    "We left the harbour before sunrise, because the wind was good and the captain did not trust the clouds in the west. "
-    "For the first hours nobody spoke much. The old sails made more noise than all of us together, and the coast behind us "
-    "turned from green to grey and then to a thin line that might have been a wave. At noon we ate bread and cold fish. The "
-    "youngest of the crew asked how long the crossing would take, and the captain said that the sea does not own a clock.\n"
-    "In the afternoon the clouds came after all. It rained for an hour, so hard that we collected two barrels of fresh water "
-    "without trying, and everybody was suddenly in a good mood. Someone began to sing, badly, and the others joined in to make "
-    "it worse. When the rain stopped there were dolphins on the left side of the ship, nine of them, and they stayed with us "
-    "until it was too dark to count.\n"
-    "During my watch at night I saw a light far away in the south. It moved slowly and then it was gone. I woke the captain, "
-    "who looked for a long time, shrugged, and wrote it into the log with a question mark. I think about that question mark "
-    "more than about the light. Tomorrow, if the wind holds, we shall see the islands, and I shall finally send you this letter."
+    "Summarize this page of a diary in two sentences.\n\nWe left the harbour before sunrise,"
+    " because the wind was good and the captain did not trust the clouds in the west. For the first"
+    " hours nobody spoke much. The old sails made more noise than all of us together, and the coast"
+    " behind us turned from green to grey and then to a thin line that might have been a wave. At"
+    " noon we ate bread and cold fish. The youngest of the crew asked how long the crossing would"
+    " take, and the captain said that the sea does not own a clock.\nIn the afternoon the clouds"
+    " came after all. It rained for an hour, so hard that we collected two barrels of fresh water"
+    " without trying, and everybody was suddenly in a good mood. Someone began to sing, badly, and"
+    " the others joined in to make it worse. When the rain stopped there were dolphins on the left"
+    " side of the ship, nine of them, and they stayed with us until it was too dark to"
+    " count.\nDuring my watch at night I saw a light far away in the south. It moved slowly and"
+    " then it was gone. I woke the captain, who looked for a long time, shrugged, and wrote it into"
+    " the log with a question mark. I think about that question mark more than about the light."
+    " Tomorrow, if the wind holds, we shall see the islands, and I shall finally send you this"
+    " letter."
 )
 
 LONG_AND_SHORT = Scenario(
     name="long-and-short",
-    teaches="A long prompt goes through in chunks, in the part of the token budget that the others leave over.",
-    watch="the token budget: each running answer takes one token, the long prompt takes what is left over.",
+    teaches=(
+        "A long prompt goes through in chunks, in the part of the token budget that the others"
+        " leave over."
+    ),
+    watch=(
+        "the token budget: each running answer takes one token, the long prompt takes what is left"
+        " over."
+    ),
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 144, "max_num_seqs": 4, "max_num_batched_tokens": 32, "max_model_len": 2048}
+        {
+            "num_gpu_blocks_override": 144,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 32,
+            "max_model_len": 2048,
+        }
     ),
     waves=(
         (
@@ -175,10 +228,21 @@ LONG_AND_SHORT = Scenario(
 
 MEMORY_PRESSURE = Scenario(
     name="memory-pressure",
-    teaches="When no block is free, the newest sequence loses its blocks and computes them again later: it costs time, never text.",
-    watch="the pool fills as the stories grow; then one is preempted, waits, and comes back where it was.",
+    teaches=(
+        "When no block is free, the newest sequence loses its blocks and computes them again later:"
+        " it costs time, never text."
+    ),
+    watch=(
+        "the pool fills as the stories grow; then one is preempted, waits, and comes back where it"
+        " was."
+    ),
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 24, "max_num_seqs": 4, "max_num_batched_tokens": 64, "max_model_len": 384}
+        {
+            "num_gpu_blocks_override": 24,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 64,
+            "max_model_len": 384,
+        }
     ),
     waves=(
         (
@@ -191,20 +255,33 @@ MEMORY_PRESSURE = Scenario(
 )
 
 _BOAT = (
-    "Write the first sentence of a story about the keeper of a lighthouse who has not spoken to anybody for a year, and who "
-    "one morning finds a small boat on the rocks, and in the boat a letter that begins with his own name."
+    "Write the first sentence of a story about the keeper of a lighthouse who has not spoken to"
+    " anybody for a year, and who one morning finds a small boat on the rocks, and in the boat a"
+    " letter that begins with his own name."
 )
 _MARKET = (
-    "Begin a fairy tale about a girl who sells maps at the market of a harbour town, and who one evening is asked by an old "
-    "sailor for the map of an island that she has seen only in her dreams. One sentence is enough."
+    "Begin a fairy tale about a girl who sells maps at the market of a harbour town, and who one"
+    " evening is asked by an old sailor for the map of an island that she has seen only in her"
+    " dreams. One sentence is enough."
 )
 
 PARALLEL_SAMPLING = Scenario(
     name="parallel-sampling",
-    teaches="Several texts for one prompt share all of its blocks, and a block is copied only when one of them writes into it.",
-    watch="one prefill, four samples on its blocks; to write, three copy the last block, the fourth need not.",
+    teaches=(
+        "Several texts for one prompt share all of its blocks, and a block is copied only when one"
+        " of them writes into it."
+    ),
+    watch=(
+        "one prefill, four samples on its blocks; to write, three copy the last block, the fourth"
+        " need not."
+    ),
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 64, "max_num_seqs": 6, "max_num_batched_tokens": 256, "max_model_len": 512}
+        {
+            "num_gpu_blocks_override": 64,
+            "max_num_seqs": 6,
+            "max_num_batched_tokens": 256,
+            "max_model_len": 512,
+        }
     ),
     waves=(
         (
@@ -217,10 +294,18 @@ PARALLEL_SAMPLING = Scenario(
 
 BEAMS = Scenario(
     name="beams",
-    teaches="A beam search forks its best texts and drops the others at every step: blocks change owners, nothing is recomputed.",
+    teaches=(
+        "A beam search forks its best texts and drops the others at every step: blocks change"
+        " owners, nothing is recomputed."
+    ),
     watch="at every step beams fork and die; what they have in common stays in the same blocks.",
     options=MappingProxyType(
-        {"num_gpu_blocks_override": 40, "max_num_seqs": 5, "max_num_batched_tokens": 128, "max_model_len": 512}
+        {
+            "num_gpu_blocks_override": 40,
+            "max_num_seqs": 5,
+            "max_num_batched_tokens": 128,
+            "max_model_len": 512,
+        }
     ),
     waves=(
         (
@@ -234,7 +319,14 @@ BEAMS = Scenario(
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
         scenario.name: scenario
-        for scenario in (SHARED_PREFIX, BURST, LONG_AND_SHORT, MEMORY_PRESSURE, PARALLEL_SAMPLING, BEAMS)
+        for scenario in (
+            SHARED_PREFIX,
+            BURST,
+            LONG_AND_SHORT,
+            MEMORY_PRESSURE,
+            PARALLEL_SAMPLING,
+            BEAMS,
+        )
     }
 )
 """All of them by name."""

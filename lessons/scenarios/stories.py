@@ -1,8 +1,9 @@
 """The three things that happened, in words: what a scenario's run says of itself at its end.
 
-Each sentence is made from the counted facts of that very run, so it may also say that the expected did
-not happen (a larger pool, caching turned off, a run that was stopped early). The easy thing to get wrong
-is to write what *should* have happened: no number stands in a sentence here that was not counted.
+Each sentence is made from the counted facts of that very run, so it may also say that the expected
+did not happen (a larger pool, caching turned off, a run that was stopped early). The easy thing to
+get wrong is to write what *should* have happened: no number stands in a sentence here that was not
+counted.
 """
 
 from collections.abc import Callable
@@ -21,38 +22,60 @@ def _shared_prefix(facts: RunFacts) -> list[str]:
     counters = facts.fold.counters
     finders = [request for request in facts.requests.values() if request.num_cached_tokens]
     if not finders:
-        first = "No request found anything in the prefix cache, so each computed the system prompt for itself."
+        first = (
+            "No request found anything in the prefix cache, so each computed the system prompt for"
+            " itself."
+        )
     else:
         blocks = len(facts.hits_per_hash)
         computed = sum(facts.times_hashed[block_hash] for block_hash in facts.hits_per_hash)
-        how_often = "each computed once" if computed == blocks else f"computed {_times(computed)} in all"
+        how_often = (
+            "each computed once" if computed == blocks else f"computed {_times(computed)} in all"
+        )
         first = (
-            f"{_of(len(finders), facts)} began with tokens that were in the cache already: "
-            f"{plural(blocks, 'block')} of {facts.fold.header.block_size} tokens, {how_often}, were hit "
-            f"{_times(sum(facts.hits_per_hash.values()))}."
+            f"{_of(len(finders), facts)} began with tokens that were in the cache already:"
+            f" {plural(blocks, 'block')} of {facts.fold.header.block_size} tokens, {how_often},"
+            f" were hit {_times(sum(facts.hits_per_hash.values()))}."
         )
     return [
         first,
-        f"Of {plural(counters.prefix_cache_queries, 'prompt token')} the cache gave {counters.prefix_cache_hits:,}, "
-        f"so {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the model.",
-        f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: nobody held it any more, "
-        "but a freed block keeps its contents until it is reused."
-        if facts.hits_on_free_blocks
-        else "Every block that was hit was still held by somebody: none had to come back from the free queue.",
+        (
+            f"Of {plural(counters.prefix_cache_queries, 'prompt token')} the cache gave"
+            f" {counters.prefix_cache_hits:,}, so"
+            f" {counters.prefix_cache_queries - counters.prefix_cache_hits:,} went through the"
+            " model."
+        ),
+        (
+            f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: nobody"
+            " held it any more, but a freed block keeps its contents until it is reused."
+            if facts.hits_on_free_blocks
+            else (
+                "Every block that was hit was still held by somebody: none had to come back from"
+                " the free queue."
+            )
+        ),
     ]
 
 
 def _burst(facts: RunFacts) -> list[str]:
     slots = facts.fold.header.max_num_seqs
-    waited = [(request.steps_waited, request.name) for request in facts.requests.values() if request.steps_waited]
+    waited = [
+        (request.steps_waited, request.name)
+        for request in facts.requests.values()
+        if request.steps_waited
+    ]
     counters, steps = facts.fold.counters, facts.fold.step
     if waited:
         longest, name = max(waited)
-        first = f"{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name} longest: {plural(longest, 'step')}."
+        first = (
+            f"{_of(len(waited), facts)} had to wait for one of the {slots} slots, {name} longest:"
+            f" {plural(longest, 'step')}."
+        )
         mean = facts.slots_busy_while_waiting / max(facts.steps_with_waiting, 1)
         second = (
-            f"A slot went from one that had ended to one that waited {_times(facts.slot_handovers)}; "
-            f"while anybody waited, {mean:.1f} of {slots} slots were busy."
+            "A slot went from one that had ended to one that waited"
+            f" {_times(facts.slot_handovers)}; while anybody waited, {mean:.1f} of {slots} slots"
+            " were busy."
         )
     else:
         first = f"No request that got a slot had to wait for it: there were {slots}."
@@ -62,15 +85,21 @@ def _burst(facts: RunFacts) -> list[str]:
 
 def _long_and_short(facts: RunFacts) -> list[str]:
     budget = facts.fold.header.max_num_batched_tokens
-    longest = max(facts.requests.values(), key=lambda request: request.num_prompt_tokens, default=None)
+    longest = max(
+        facts.requests.values(), key=lambda request: request.num_prompt_tokens, default=None
+    )
     if longest is None or not longest.chunks:
         first = "The long prompt had not come yet."
     elif len(longest.chunks) == 1:
-        first = f"The longest prompt, {_prompt(longest)}, fitted into one step's budget of {budget} tokens whole."
+        first = (
+            f"The longest prompt, {_prompt(longest)}, fitted into one step's budget of {budget}"
+            " tokens whole."
+        )
     else:
         first = (
-            f"The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}: "
-            f"it went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to {max(longest.chunks)} tokens."
+            f"The prompt of {_prompt(longest)}, was too long for a step's budget of {budget}: it"
+            f" went through in {len(longest.chunks)} chunks, of {min(longest.chunks)} to"
+            f" {max(longest.chunks)} tokens."
         )
     missed = (
         "and no running answer missed a step"
@@ -79,7 +108,10 @@ def _long_and_short(facts: RunFacts) -> list[str]:
     )
     return [
         first,
-        f"{plural(facts.mixed_steps, 'step')} worked on a prompt and on the next tokens of answers together, {missed}.",
+        (
+            f"{plural(facts.mixed_steps, 'step')} worked on a prompt and on the next tokens of"
+            f" answers together, {missed}."
+        ),
         _tokens_per_step(facts.fold.counters.generation_tokens, facts.fold.step),
     ]
 
@@ -93,19 +125,25 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
         second = "So nothing had to be computed twice."
     else:
         who = "newest" if facts.fold.header.scheduling_policy == "fcfs" else "least important"
-        names = ", ".join(f"{request.name} {_times(request.num_preemptions)}" for request in victims)
+        names = ", ".join(
+            f"{request.name} {_times(request.num_preemptions)}" for request in victims
+        )
         first = (
-            f"{_times(counters.num_preemptions).capitalize()} a sequence needed a block and none of the {total} was free: "
-            f"the {who} lost all of its own ({names})."
+            f"{_times(counters.num_preemptions).capitalize()} a sequence needed a block and none of"
+            f" the {total} was free: the {who} lost all of its own ({names})."
         )
         second = (
-            f"Those that came back found {plural(counters.resumed_hit_tokens, 'token')} still in the cache "
-            f"and computed {facts.recomputed_tokens:,} again: a preemption costs time, and no word of the text."
+            f"Those that came back found {plural(counters.resumed_hit_tokens, 'token')} still in"
+            f" the cache and computed {facts.recomputed_tokens:,} again: a preemption costs time,"
+            " and no word of the text."
         )
     return [
         first,
         second,
-        f"{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached tokens, had to be reused for it.",
+        (
+            f"{_of(counters.finished_requests, facts)} finished; {evicted}, still full of cached"
+            " tokens, had to be reused for it."
+        ),
     ]
 
 
@@ -122,12 +160,17 @@ def _parallel_sampling(facts: RunFacts) -> list[str]:
     if part_full == len(forked):
         last = "the last, part full one among them"
     else:
-        last = "whole ones and part full ones" if part_full else "all of them full, so that none has to be copied"
+        last = (
+            "whole ones and part full ones"
+            if part_full
+            else "all of them full, so that none has to be copied"
+        )
     tokens = sum(request.num_prompt_tokens for request in forked)
     samples = sum(request.num_sequences for request in forked)
     first = (
-        f"{_prompts(forked)} ({plural(tokens, 'token')}) went through the model once for {samples} samples: "
-        f"{plural(facts.fold.counters.forked_sequences, 'fork')} began with every block of the first sample, {last}."
+        f"{_prompts(forked)} ({plural(tokens, 'token')}) went through the model once for {samples}"
+        f" samples: {plural(facts.fold.counters.forked_sequences, 'fork')} began with every block"
+        f" of the first sample, {last}."
     )
     return [first, _copies(facts, "sample"), _saved(facts)]
 
@@ -140,8 +183,10 @@ def _beams(facts: RunFacts) -> list[str]:
     else:
         born = len(searches) + counters.forked_sequences
         first = (
-            f"{_searches(searches)} forked {_times(counters.forked_sequences)}: of {plural(born, 'beam')}, never more than "
-            f"{max(request.num_together for request in searches)} at once, {facts.pruned_beams} died on the way."
+            f"{_searches(searches)} forked {_times(counters.forked_sequences)}: of"
+            f" {plural(born, 'beam')}, never more than"
+            f" {max(request.num_together for request in searches)} at once, {facts.pruned_beams}"
+            " died on the way."
         )
     return [first, _copies(facts, "beam"), _saved(facts)]
 
@@ -150,11 +195,13 @@ def _copies(facts: RunFacts, what: str) -> str:
     """How many of the forks copied a block, and when."""
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
-        return f"No block was copied: no {what} was about to write into a block that another one held."
+        return (
+            f"No block was copied: no {what} was about to write into a block that another one held."
+        )
     made = "one block copy" if copies == 1 else f"{copies:,} block copies"
     return (
-        f"{plural(forks, 'fork')} cost {made}, each made only when a {what} "
-        "was about to write into a block that another one held, too; the last that holds it writes in place."
+        f"{plural(forks, 'fork')} cost {made}, each made only when a {what} was about to write into"
+        " a block that another one held, too; the last that holds it writes in place."
     )
 
 
@@ -165,7 +212,11 @@ def _saved(facts: RunFacts) -> str:
         return "No block had two owners while the model ran, so nothing was saved by sharing."
     total = len(facts.fold.blocks)
     without = most.num_table_entries
-    room = f", more than the {total} that there are" if without > total else f" of the {total} that there are"
+    room = (
+        f", more than the {total} that there are"
+        if without > total
+        else f" of the {total} that there are"
+    )
     return (
         f"At the most sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}): "
         f"{plural(most.num_blocks_in_use, 'block')} did the work of {without}{room}."
@@ -185,7 +236,9 @@ def _searches(requests: list[RequestFacts]) -> str:
 def _of(count: int, facts: RunFacts) -> str:
     """3 of 4 -> "3 of 4 requests"; all of them -> "All 4 requests"."""
     total = len(facts.requests)
-    return f"All {total} requests" if count == total > 1 else f"{count} of {plural(total, 'request')}"
+    return (
+        f"All {total} requests" if count == total > 1 else f"{count} of {plural(total, 'request')}"
+    )
 
 
 def _times(count: int) -> str:
@@ -198,7 +251,10 @@ def _prompt(request: RequestFacts) -> str:
 
 def _tokens_per_step(tokens: int, steps: int) -> str:
     rate = tokens / max(steps, 1)
-    return f"{plural(tokens, 'token')} were written in {plural(steps, 'step')}, {rate:.1f} a step: one pass of the model serves many."
+    return (
+        f"{plural(tokens, 'token')} were written in {plural(steps, 'step')}, {rate:.1f} a step: one"
+        " pass of the model serves many."
+    )
 
 
 _STORIES: dict[str, Callable[[RunFacts], list[str]]] = {

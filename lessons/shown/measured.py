@@ -1,4 +1,5 @@
-"""What lesson 12 shows of the kernels' speed on a GPU: written into the package by `tools/gpu_report/tables.py`.
+"""What lesson 12 shows of the kernels' speed on a GPU: written into the package by
+`tools/gpu_report/tables.py`.
 
 There is such a file only once somebody has made a GPU report. Nothing is measured here.
 """
@@ -47,8 +48,14 @@ def measured_rungs() -> MeasuredRungs | None:
 
 def in_words(measured: MeasuredRungs) -> str:
     """A page of the lesson."""
-    ladders = " ".join(f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}." for one in measured.ladders)
-    return f"On an {measured.device}, in microseconds. {ladders} {_best_share(measured)} {_in_a_row(measured)}".rstrip()
+    ladders = " ".join(
+        f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}."
+        for one in measured.ladders
+    )
+    return (
+        f"On an {measured.device}, in microseconds. {ladders} {_best_share(measured)}"
+        f" {_in_a_row(measured)}".rstrip()
+    )
 
 
 def _shape(ladder: MeasuredLadder) -> str:
@@ -71,5 +78,6 @@ def _in_a_row(measured: MeasuredRungs) -> str:
     if not {"split", "static"} <= speeds.keys():
         return ""
     return (
-        f"Launched in a row, `split` takes {speeds['split']:,.0f} each, `static`, as a graph, {speeds['static']:,.0f}."
+        f"Launched in a row, `split` takes {speeds['split']:,.0f} each, `static`, as a graph,"
+        f" {speeds['static']:,.0f}."
     )

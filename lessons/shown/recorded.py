@@ -1,7 +1,9 @@
-"""What lessons 5 and 12 show of Triton's kernels where Triton is not installed: recorded elsewhere, and shipped.
+"""What lessons 5 and 12 show of Triton's kernels where Triton is not installed: recorded elsewhere,
+and shipped.
 
-`tools/pictures/record_kernels.py` writes it by running the lessons where Triton is. It fits the model `tiny-random` alone, which
-is the same on every machine. The traces of the x-ray itself are the engine's (`minivllm.runtime.attention.recorded_xray`).
+`tools/pictures/record_kernels.py` writes it by running the lessons where Triton is. It fits the
+model `tiny-random` alone, which is the same on every machine. The traces of the x-ray itself are
+the engine's (`minivllm.runtime.attention.recorded_xray`).
 """
 
 from functools import cache
@@ -18,8 +20,9 @@ from minivllm.lessons.teacher.script import Teacher
 
 FILE = "recorded_kernels.json"
 NOTICE = (
-    "Before we begin: Triton is **not installed here**, so its kernels cannot run on this machine. What this lesson shows of them is a "
-    "**recording**, made on another machine in these same steps. Everything else is computed here, while you watch."
+    "Before we begin: Triton is **not installed here**, so its kernels cannot run on this machine."
+    " What this lesson shows of them is a **recording**, made on another machine in these same"
+    " steps. Everything else is computed here, while you watch."
 )
 """The first page of a lesson on kernels, where it is so."""
 
@@ -47,7 +50,9 @@ def recorded() -> RecordedKernels:
 
 
 def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
-    """What each rung reads: watched, or as it was recorded. Raises `TritonMissingError` for another shape than the recorded one."""
+    """What each rung reads: watched, or as it was recorded. Raises `TritonMissingError` for another
+    shape than the recorded one.
+    """
     if triton_is_here():
         return look(shape)
     if shape != recorded().shape:
@@ -56,7 +61,9 @@ def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
 
 
 def xray_next_step(teacher: Teacher, engine: LessonEngine) -> ev.KernelTraced:
-    """Take a step of ada's with the kernel x-ray on, and light what it saw. Raises `LessonError` if the kernel could not be watched."""
+    """Take a step of ada's with the kernel x-ray on, and light what it saw. Raises `LessonError` if
+    the kernel could not be watched.
+    """
     teacher.focus("xray")
     engine.engine.trace_kernel("ada.0")
     engine.step()
@@ -65,6 +72,7 @@ def xray_next_step(teacher: Teacher, engine: LessonEngine) -> ev.KernelTraced:
         raise LessonError(trace.problem)
     if trace.recorded is not None:
         teacher.check(
-            "the recording fits this step: its blocks, its tokens and its largest scores", trace.recorded == "this"
+            "the recording fits this step: its blocks, its tokens and its largest scores",
+            trace.recorded == "this",
         )
     return trace

@@ -1,7 +1,9 @@
-"""How fast a decode can be at best: bytes that a pass must read, over the bytes that a device can move.
+"""How fast a decode can be at best: bytes that a pass must read, over the bytes that a device can
+move.
 
-Counted from a model's own sizes. The easy thing to get wrong is the embedding table: a pass reads one row of it for each token, so it does
-not count, unless the model uses the same table again as its last layer.
+Counted from a model's own sizes. The easy thing to get wrong is the embedding table: a pass reads
+one row of it for each token, so it does not count, unless the model uses the same table again as
+its last layer.
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,11 @@ H100 = Device("H100", bytes_per_second=3.35e12, operations_per_second=989e12, nu
 
 def weights_per_pass(config: ModelConfig) -> int:
     """How many weights every pass of the model multiplies with, however many tokens are in it."""
-    hidden, heads, kv_heads = config.hidden_size, config.num_attention_heads, config.num_key_value_heads
+    hidden, heads, kv_heads = (
+        config.hidden_size,
+        config.num_attention_heads,
+        config.num_key_value_heads,
+    )
     attention = hidden * config.head_size * (2 * heads + 2 * kv_heads)
     mlp = 3 * hidden * config.intermediate_size
     return config.num_hidden_layers * (attention + mlp) + config.vocab_size * hidden

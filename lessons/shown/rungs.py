@@ -1,8 +1,10 @@
-"""What each rung of the ladder of decode kernels reads: the real kernels, interpreted and watched, in the shapes of a model.
+"""What each rung of the ladder of decode kernels reads: the real kernels, interpreted and watched,
+in the shapes of a model.
 
-Numbers are drawn at random, since only their places matter here; what every rung computes from them is compared with the slow twin.
-Knows tensors and kernels, and nothing of engines. The easy thing to get wrong is a machine with a CUDA device: kernels are compiled
-there and cannot be watched, so they are interpreted in a process of their own.
+Numbers are drawn at random, since only their places matter here; what every rung computes from them
+is compared with the slow twin. Knows tensors and kernels, and nothing of engines. The easy thing to
+get wrong is a machine with a CUDA device: kernels are compiled there and cannot be watched, so they
+are interpreted in a process of their own.
 """
 
 import json
@@ -46,7 +48,9 @@ class Look:
 
 
 def look(shape: Shape) -> dict[Rung, Look]:
-    """Run every rung once and watch it. Raises `LessonError` if the kernels cannot be interpreted."""
+    """Run every rung once and watch it. Raises `LessonError` if the kernels cannot be
+    interpreted.
+    """
     if not _is_interpreted_here():
         return _look_elsewhere(shape)
     return _look_here(shape)
@@ -74,7 +78,9 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
     num_blocks = -(-shape.context // shape.block_size)
     generator = torch.Generator().manual_seed(0)
     keys, values = (
-        torch.randn(num_blocks, shape.block_size, shape.num_kv_heads, shape.head_size, generator=generator)
+        torch.randn(
+            num_blocks, shape.block_size, shape.num_kv_heads, shape.head_size, generator=generator
+        )
         for _ in range(2)
     )
     query = torch.randn(1, shape.num_heads, shape.head_size, generator=generator)
@@ -90,14 +96,21 @@ def _look_here(shape: Shape) -> dict[Rung, Look]:
     calls = {
         "naive": lambda: decode_naive(query, keys, values, table, lengths, scale),
         "grouped": lambda: decode_grouped(query, keys, values, table, lengths, scale),
-        "split": lambda: decode_split(query, keys, values, table, lengths, scale, SPLITS, workspace),
+        "split": lambda: decode_split(
+            query, keys, values, table, lengths, scale, SPLITS, workspace
+        ),
         "static": lambda: static(query.expand(num_rows, -1, -1).contiguous(), keys, values),
-        "unified": lambda: unified_attention(query, keys, values, table, starts, lengths, scale, has_chunks=False),
+        "unified": lambda: unified_attention(
+            query, keys, values, table, starts, lengths, scale, has_chunks=False
+        ),
     }
     looks: dict[Rung, Look] = {}
     for rung, call in calls.items():
         traced = trace(call, keys)
-        reads = [sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs]
+        reads = [
+            sum(read.num_slots for tile in one.tiles for read in tile.reads)
+            for one in traced.programs
+        ]
         right = torch.allclose(traced.result[:1], expected, rtol=1e-4, atol=1e-4)
         looks[rung] = Look(sum(map(bool, reads)), sum(reads), reads.count(0), right)
     return looks
@@ -114,4 +127,11 @@ def _look_elsewhere(shape: Shape) -> dict[Rung, Look]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({rung: asdict(seen) for rung, seen in _look_here(Shape(**json.loads(sys.argv[1]))).items()}))
+    print(
+        json.dumps(
+            {
+                rung: asdict(seen)
+                for rung, seen in _look_here(Shape(**json.loads(sys.argv[1]))).items()
+            }
+        )
+    )

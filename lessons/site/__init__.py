@@ -8,6 +8,7 @@
     indexes        the two lists
     __main__       `python -m minivllm.lessons.site docs` writes all of it
 
-The easy thing to get wrong is what differs from one machine to the next. Lessons run on a clock of their own and take the
-greediest token of float32 scores; each has one model here, named in `lesson_page`, whatever is in the reader's cache.
+The easy thing to get wrong is what differs from one machine to the next. Lessons run on a clock of
+their own and take the greediest token of float32 scores; each has one model here, named in
+`lesson_page`, whatever is in the reader's cache.
 """

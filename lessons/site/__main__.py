@@ -1,7 +1,9 @@
-"""`python -m minivllm.lessons.site docs`: writes the site's pages on lessons and exercises, with their pictures, into docs/.
+"""`python -m minivllm.lessons.site docs`: writes the site's pages on lessons and exercises, with
+their pictures, into docs/.
 
-What lies in those folders and is made no more is taken away, so that an exercise that was renamed leaves no page behind.
-The pictures are most of the work; `--only 3` writes one lesson's page, for whoever is writing that lesson.
+What lies in those folders and is made no more is taken away, so that an exercise that was renamed
+leaves no page behind. The pictures are most of the work; `--only 3` writes one lesson's page, for
+whoever is writing that lesson.
 """
 
 import argparse
@@ -23,7 +25,9 @@ TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
     """Its page and its pictures: path inside docs/ -> content."""
     page = lesson_page(lesson)
-    return {f"{TUTORIAL}/{page.name}": page.text} | {f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()}
+    return {f"{TUTORIAL}/{page.name}": page.text} | {
+        f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()
+    }
 
 
 def other_pages() -> dict[str, str]:
@@ -41,13 +45,19 @@ def main(arguments: list[str] | None = None) -> None:
         description="Write the site's pages on lessons and exercises.",
         allow_abbrev=False,
     )
-    parser.add_argument("folder", type=Path, metavar="DOCS", help="the folder docs/ of the repository")
+    parser.add_argument(
+        "folder", type=Path, metavar="DOCS", help="the folder docs/ of the repository"
+    )
     parser.add_argument("--only", metavar="LESSON", help="the page of this lesson alone")
     args = parser.parse_args(arguments)
     try:
         if not args.folder.is_dir():
             raise LessonError(f"{args.folder} is no folder: name the docs/ of the repository.")
-        _write(args.folder, [find_lesson(args.only)] if args.only else list(lessons()), all_of_it=args.only is None)
+        _write(
+            args.folder,
+            [find_lesson(args.only)] if args.only else list(lessons()),
+            all_of_it=args.only is None,
+        )
     except MinivllmError as error:
         sys.exit(f"minivllm: {error}")
 

@@ -1,7 +1,8 @@
-"""One exercise as a page of the site: what it is about, the heads of what is to be written, what the check compares, two hints.
+"""One exercise as a page of the site: what it is about, the heads of what is to be written, what
+the check compares, two hints.
 
-The solution is open in the repository, but no page shows it or links to it: of each hole only the head is shown, and
-the last hint, the steps in words, is left to `minivllm exercise hint`.
+The solution is open in the repository, but no page shows it or links to it: of each hole only the
+head is shown, and the last hint, the steps in words, is left to `minivllm exercise hint`.
 """
 
 from textwrap import dedent
@@ -85,11 +86,14 @@ def _heads(exercise: Exercise) -> list[str]:
 
 def _check(exercise: Exercise) -> str:
     behaviours = behaviours_of(exercise.behaviours_module())
-    rows = "".join(f"| {one.task} | {to_markdown(one.name)} | {one.examples} | {one.points} |\n" for one in behaviours)
+    rows = "".join(
+        f"| {one.task} | {to_markdown(one.name)} | {one.examples} | {one.points} |\n"
+        for one in behaviours
+    )
     traces = any(one.is_trace for one in behaviours)
     diff = (
-        " Where whole runs of the engine are compared, it is event for event, and "
-        f"`minivllm exercise diff {exercise.name}` opens the dashboard at the first step that differs."
+        " Where whole runs of the engine are compared, it is event for event, and `minivllm"
+        f" exercise diff {exercise.name}` opens the dashboard at the first step that differs."
         if traces
         else ""
     )
@@ -113,7 +117,10 @@ def _hints(exercise: Exercise) -> str:
         [
             "## Hints\n",
             *folds,
-            f"The third, the steps in words, comes from `minivllm exercise hint {exercise.name}`. Hints cost no points.\n",
+            (
+                "The third, the steps in words, comes from `minivllm exercise hint"
+                f" {exercise.name}`. Hints cost no points.\n"
+            ),
         ]
     )
 

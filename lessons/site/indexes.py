@@ -1,7 +1,8 @@
 """The two lists: every lesson, and every exercise, each with what it is about and where to find it.
 
-They say nothing of their own: titles and minutes are the lessons' and the exercises', the rest is the table of the course. The
-easy thing to get wrong is the order, which is that of the course and of info.toml.
+They say nothing of their own: titles and minutes are the lessons' and the exercises', the rest is
+the table of the course. The easy thing to get wrong is the order, which is that of the course and
+of info.toml.
 """
 
 from minivllm.lessons.checker.catalogue import exercises, find_exercise
@@ -21,7 +22,9 @@ def lessons_index() -> str:
         needs = ", ".join(str(find_lesson(name).number) for name in one.needs) or "nothing"
         parts.append(f"| {link_to(one)} | {one.minutes} | {PICKS[one.name].teaches} | {needs} |\n")
     parts.append(_PLACES)
-    parts += [f"| {one.name} | {_lesson(one)} | {_views(one)} | {_exercises(one)} |\n" for one in COURSE]
+    parts += [
+        f"| {one.name} | {_lesson(one)} | {_views(one)} | {_exercises(one)} |\n" for one in COURSE
+    ]
     return "".join(parts)
 
 
@@ -31,8 +34,9 @@ def exercises_index() -> str:
     for one in exercises():
         lesson = find_lesson(str(one.lesson))
         parts.append(
-            f"| [{one.title}]({exercise_file(one)}) | [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.minutes} | "
-            f"{_written(one.symbol)} in `{engine_file(one)}` |\n"
+            f"| [{one.title}]({exercise_file(one)}) |"
+            f" [{one.lesson}](../tutorial/{lesson_file(lesson)}) | {one.minutes} |"
+            f" {_written(one.symbol)} in `{engine_file(one)}` |\n"
         )
     parts.append(_HOW)
     return "".join(parts)

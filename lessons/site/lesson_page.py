@@ -1,8 +1,10 @@
-"""One lesson as a page of the site: its words, its questions with the answers folded, and pictures of the moments that matter.
+"""One lesson as a page of the site: its words, its questions with the answers folded, and pictures
+of the moments that matter.
 
-The lesson is played as `--auto` plays it, and the page is written while it goes. Nothing is answered before the question:
-what the engine said, what each wrong guess is told and the picture of it stand in a fold under the question. The easy thing
-to get wrong is to put them behind it: the next picture would tell whoever only scrolls.
+The lesson is played as `--auto` plays it, and the page is written while it goes. Nothing is
+answered before the question: what the engine said, what each wrong guess is told and the picture of
+it stand in a fold under the question. The easy thing to get wrong is to put them behind it: the
+next picture would tell whoever only scrolls.
 """
 
 from collections.abc import Callable
@@ -46,7 +48,9 @@ def link_to(lesson: Lesson, folder: str = "") -> str:
 
 
 def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
-    """Play the lesson and write its page. Raises `LessonError` if a page that is to be drawn shows nothing new."""
+    """Play the lesson and write its page. Raises `LessonError` if a page that is to be drawn shows
+    nothing new.
+    """
     model = READABLE_MODEL if lesson.text_matters else INSTANT_MODEL
     player = LessonPlayer(lesson, ModelShelf(model))
     try:
@@ -82,10 +86,15 @@ class _Writer:
             else:
                 self.parts += [f"{to_markdown(page.text)}\n", *self._picture(page)]
                 player.pass_over()
-        undrawn = [number for number in PICKS[self._lesson.name].drawn if self._file(number) not in self.pictures]
+        undrawn = [
+            number
+            for number in PICKS[self._lesson.name].drawn
+            if self._file(number) not in self.pictures
+        ]
         if undrawn:
             raise LessonError(
-                f"Lesson {self._lesson.name} has nothing to draw on page {undrawn[0]}: see site/picks.py."
+                f"Lesson {self._lesson.name} has nothing to draw on page {undrawn[0]}: see"
+                " site/picks.py."
             )
 
     def _begin_section(self, page: Page) -> None:
@@ -97,16 +106,29 @@ class _Writer:
     def _question(self, page: Page) -> str:
         """The question, and folded under it what the engine says, which is the page after it."""
         question = self._player.question
-        choices = "".join(f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1))
+        choices = "".join(
+            f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1)
+        )
         self._player.pass_over()
         answer = self._player.page
         # Seen only in the fold, so a name that comes in with the answer is no section of its own.
         self._engine = answer.engine
-        told = [*_claims(answer), f"{to_markdown(answer.text)}\n", *_misconceptions(question, self._player.truths[-1])]
-        fold = boxed("success", "The engine’s answer", "\n".join([*told, *self._picture(answer)]), folded=True)
+        told = [
+            *_claims(answer),
+            f"{to_markdown(answer.text)}\n",
+            *_misconceptions(question, self._player.truths[-1]),
+        ]
+        fold = boxed(
+            "success",
+            "The engine’s answer",
+            "\n".join([*told, *self._picture(answer)]),
+            folded=True,
+        )
         if not self._player.over:
             self._player.forward()
-        asked = f"{to_markdown(page.text)}\n{choices}\n" if choices else f"{to_markdown(page.text)}\n"
+        asked = (
+            f"{to_markdown(page.text)}\n{choices}\n" if choices else f"{to_markdown(page.text)}\n"
+        )
         return boxed("question", "What do you expect?", f"{asked}\n{fold}")
 
     def _picture(self, page: Page) -> list[str]:
@@ -135,13 +157,20 @@ def _claims(page: Page) -> list[str]:
     """What was checked on the engine before this page."""
     if not page.claims:
         return []
-    return ["Checked on the engine just now:\n", "".join(f"- {to_markdown(claim)}\n" for claim in page.claims)]
+    return [
+        "Checked on the engine just now:\n",
+        "".join(f"- {to_markdown(claim)}\n" for claim in page.claims),
+    ]
 
 
 def _misconceptions(question: Predict, truth: Answer) -> list[str]:
     """The wrong guesses that the lesson knows, each with its sentence."""
-    wrong = [(given, why) for given, why in question.why.items() if not question.is_right(given, truth)]
-    lines = [f"- **{to_markdown(question.shown(given))}**: {to_markdown(why)}" for given, why in wrong]
+    wrong = [
+        (given, why) for given, why in question.why.items() if not question.is_right(given, truth)
+    ]
+    lines = [
+        f"- **{to_markdown(question.shown(given))}**: {to_markdown(why)}" for given, why in wrong
+    ]
     if question.otherwise:
         lines.append(f"- **another number**: {to_markdown(question.otherwise)}")
     return ["If you expected\n", "\n".join(lines) + "\n"] if lines else []
@@ -152,7 +181,10 @@ def _top(lesson: Lesson, model: str) -> str:
     writes = (
         f"The model is `{READABLE_MODEL}`, a real one, since here it matters what it writes."
         if model == READABLE_MODEL
-        else f"The model is `{INSTANT_MODEL}`: small and never trained, so what it writes makes no sense. Its memory is handled like that of any other."
+        else (
+            f"The model is `{INSTANT_MODEL}`: small and never trained, so what it writes makes no"
+            " sense. Its memory is handled like that of any other."
+        )
     )
     return f"""\
 ---
@@ -180,7 +212,9 @@ def _bottom(lesson: Lesson) -> str:
     concept = next(one for one in COURSE if one.lesson == lesson.name)
     source = f"lessons/course/{lesson.run.__module__.rpartition('.')[2]}.py"
     exercises = [find_exercise(name) for name in concept.exercises]
-    write = "\n".join(f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises)
+    write = "\n".join(
+        f"- [{one.title}](../exercises/{one.name}.md), {one.minutes} minutes" for one in exercises
+    )
     return f"""\
 ## In the source
 

@@ -1,8 +1,8 @@
 """Words of a lesson as Markdown for the site.
 
-A lesson marks two things, `**this**` and `` `this` ``; all else in it is plain text, and some of it was written by a model.
-The easy thing to get wrong is text that only looks like a mark: `<|im_start|>` would vanish as a tag, and stars in a
-formula would make half a sentence slanted.
+A lesson marks two things, `**this**` and `` `this` ``; all else in it is plain text, and some of it
+was written by a model. The easy thing to get wrong is text that only looks like a mark:
+`<|im_start|>` would vanish as a tag, and stars in a formula would make half a sentence slanted.
 """
 
 import re
@@ -23,7 +23,9 @@ def to_markdown(text: str) -> str:
         parts += [_plain(text[end : mark.start()]), mark[0]]
         end = mark.end()
     parts.append(_plain(text[end:]))
-    return _OPENS_LIST.sub(lambda match: f"{match[1]}\\{match[2]}" if match[1] else f"\\{match[3]}", "".join(parts))
+    return _OPENS_LIST.sub(
+        lambda match: f"{match[1]}\\{match[2]}" if match[1] else f"\\{match[3]}", "".join(parts)
+    )
 
 
 def _plain(text: str) -> str:

@@ -1,8 +1,10 @@
-"""What a lesson's page on the site has beside its own words: the moments that are drawn, and where to read on.
+"""What a lesson's page on the site has beside its own words: the moments that are drawn, and where
+to read on.
 
-A lesson has twenty pages and more, and many of them show what the one before has shown. Which few are worth a picture
-is chosen by hand, by the number that `minivllm lesson NAME --from N` takes. The easy thing to get wrong is a page that moved
-when a lesson was changed: `tests/docs/test_tutorial.py` sees that each is one on which the picture is new.
+A lesson has twenty pages and more, and many of them show what the one before has shown. Which few
+are worth a picture is chosen by hand, by the number that `minivllm lesson NAME --from N` takes. The
+easy thing to get wrong is a page that moved when a lesson was changed:
+`tests/docs/test_tutorial.py` sees that each is one on which the picture is new.
 """
 
 from collections.abc import Mapping
@@ -36,7 +38,8 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kv-cache": Picks(
-            "Why keys and values are kept, how many bytes a token takes, and that the cache grows with the text.",
+            "Why keys and values are kept, how many bytes a token takes, and that the cache grows"
+            " with the text.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
@@ -52,8 +55,14 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (3, 8, 9, 13, 15),
             "kv-cache",
             (
-                ("minivllm/core/contiguous.py#ContiguousKVCacheManager", "one stretch for each request"),
-                ("minivllm/events/kv_usage.py#KVUsage", "used, reserved, internal and external slots"),
+                (
+                    "minivllm/core/contiguous.py#ContiguousKVCacheManager",
+                    "one stretch for each request",
+                ),
+                (
+                    "minivllm/events/kv_usage.py#KVUsage",
+                    "used, reserved, internal and external slots",
+                ),
             ),
         ),
         "block-tables": Picks(
@@ -61,7 +70,10 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (3, 4, 6, 12, 14),
             "block-pool",
             (
-                ("minivllm/core/kv_cache_manager.py#KVCacheManager.allocate_slots", "blocks for the next tokens"),
+                (
+                    "minivllm/core/kv_cache_manager.py#KVCacheManager.allocate_slots",
+                    "blocks for the next tokens",
+                ),
                 ("minivllm/core/block_pool.py#FreeKVCacheBlockQueue", "the free queue"),
                 ("minivllm/core/block_math.py#slot_mapping", "which slot a token gets"),
             ),
@@ -71,8 +83,14 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (1, 3, 13, 15),
             "kernels",
             (
-                ("kernels/attention/decode_grouped.py#decode_grouped_kernel", "the kernel that is watched here"),
-                ("kernels/attention/online_softmax.py#softmax_update", "the running maximum and the running sum"),
+                (
+                    "kernels/attention/decode_grouped.py#decode_grouped_kernel",
+                    "the kernel that is watched here",
+                ),
+                (
+                    "kernels/attention/online_softmax.py#softmax_update",
+                    "the running maximum and the running sum",
+                ),
                 ("kernels/reference.py", "the same, token by token and slow"),
             ),
         ),
@@ -90,8 +108,14 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (4, 6, 9, 12, 15),
             "scheduler",
             (
-                ("minivllm/core/scheduler.py#Scheduler._schedule_running", "who runs is served first"),
-                ("minivllm/core/scheduler.py#Scheduler._schedule_waiting", "who waits gets what is left"),
+                (
+                    "minivllm/core/scheduler.py#Scheduler._schedule_running",
+                    "who runs is served first",
+                ),
+                (
+                    "minivllm/core/scheduler.py#Scheduler._schedule_waiting",
+                    "who waits gets what is left",
+                ),
             ),
         ),
         "prefix-sharing": Picks(
@@ -100,7 +124,10 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "prefix-cache",
             (
                 ("minivllm/core/block_math.py#hash_block_tokens", "the name of a block"),
-                ("minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks", "the search for a prefix"),
+                (
+                    "minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks",
+                    "the search for a prefix",
+                ),
                 ("minivllm/core/block_pool.py#BlockPool.release", "let go of, and not forgotten"),
             ),
         ),
@@ -110,7 +137,10 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             "copy-on-write",
             (
                 ("minivllm/core/scheduler.py#Scheduler.fork", "one sequence becomes two"),
-                ("minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write", "a block of one's own"),
+                (
+                    "minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write",
+                    "a block of one's own",
+                ),
                 ("minivllm/engine/beams.py#BeamDriver", "beam search"),
             ),
         ),
@@ -128,8 +158,14 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (4, 7, 10, 17, 18),
             "server",
             (
-                ("minivllm/engine/engine_thread.py#EngineThread", "requests come in between two steps"),
-                ("minivllm/server/metrics/router.py", "the numbers of /metrics, counted from events"),
+                (
+                    "minivllm/engine/engine_thread.py#EngineThread",
+                    "requests come in between two steps",
+                ),
+                (
+                    "minivllm/server/metrics/router.py",
+                    "the numbers of /metrics, counted from events",
+                ),
                 ("minivllm/events/types/__init__.py", "all events"),
             ),
         ),
@@ -138,11 +174,26 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (1, 17),
             "kernels",
             (
-                ("kernels/attention/decode_naive.py#decode_naive_kernel", "rung 1: a program for each query head"),
-                ("kernels/attention/decode_grouped.py#decode_grouped_kernel", "rung 2: a program for each key head"),
-                ("kernels/attention/decode_split.py#decode_split_kernel", "rung 3: the context in parts"),
-                ("kernels/attention/decode_static.py#StaticDecode", "rung 4: ready for a CUDA graph"),
-                ("kernels/attention/unified.py#unified_kernel", "version 5: chunks and decodes in one launch"),
+                (
+                    "kernels/attention/decode_naive.py#decode_naive_kernel",
+                    "rung 1: a program for each query head",
+                ),
+                (
+                    "kernels/attention/decode_grouped.py#decode_grouped_kernel",
+                    "rung 2: a program for each key head",
+                ),
+                (
+                    "kernels/attention/decode_split.py#decode_split_kernel",
+                    "rung 3: the context in parts",
+                ),
+                (
+                    "kernels/attention/decode_static.py#StaticDecode",
+                    "rung 4: ready for a CUDA graph",
+                ),
+                (
+                    "kernels/attention/unified.py#unified_kernel",
+                    "version 5: chunks and decodes in one launch",
+                ),
             ),
         ),
         "way-to-vllm": Picks(

@@ -1,8 +1,10 @@
-"""One page of a lesson as a picture: the panels of the dashboard's own lesson screen, at the moment of the page.
+"""One page of a lesson as a picture: the panels of the dashboard's own lesson screen, at the moment
+of the page.
 
-The screen is the real one, drawn in this process from the lesson's recording. Its words are left out, for they stand
-beside the picture, and so is what only a person at the keys has a use for. Nothing is dim: on a page nobody can look closer.
-The easy thing to get wrong is the end: an app closes its source when it leaves, and the recording is wanted for the next one.
+The screen is the real one, drawn in this process from the lesson's recording. Its words are left
+out, for they stand beside the picture, and so is what only a person at the keys has a use for.
+Nothing is dim: on a page nobody can look closer. The easy thing to get wrong is the end: an app
+closes its source when it leaves, and the recording is wanted for the next one.
 """
 
 import asyncio
@@ -22,7 +24,9 @@ from minivllm.tui.widgets.blocks.xray import XRay
 COLUMNS = 88
 _FEWEST_ROWS, _MOST_ROWS = 12, 30
 _ROWS_OF_MAP, _MOST_ROWS_OF_SLOTS = 6, 5
-"""What the lesson screen gives to these two, with their titles, where another panel is lit and the terminal is low."""
+"""What the lesson screen gives to these two, with their titles, where another panel is lit and the
+terminal is low.
+"""
 _MOST_NAMES = 6
 _ALL_TILES = 1_000_000
 """More than a kernel has: the x-ray plays by the clock, and a picture shows its end."""
@@ -83,8 +87,11 @@ def describe(page: Page) -> Words:
     which = f" of the engine “{page.engine}”" if page.engine else ""
     panel = VIEWS[page.focus].name
     return Words(
-        alt=f"The dashboard at step {fold.step}. Running: {_names(fold.running)}. Waiting: {_names(fold.waiting)}. "
-        f"{sum(block.ref_cnt > 0 for block in fold.blocks)} of {plural(len(fold.blocks), 'block')} in use. The panel {panel} is lit.",
+        alt=(
+            f"The dashboard at step {fold.step}. Running: {_names(fold.running)}. Waiting:"
+            f" {_names(fold.waiting)}. {sum(block.ref_cnt > 0 for block in fold.blocks)} of"
+            f" {plural(len(fold.blocks), 'block')} in use. The panel {panel} is lit."
+        ),
         caption=f"{when}{which}. Lit: {panel}.",
     )
 

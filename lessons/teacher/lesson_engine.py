@@ -1,11 +1,12 @@
 """`LessonEngine`: the real engine on the virtual clock, with its events folded beside it.
 
-A lesson asks it in the words of the lesson (`table("ada")`, `num_free`), and every answer comes from the fold of the
-events, which is what the picture is drawn from; after each step the fold is compared with the engine's own state, so a
-lesson cannot say what is not so. It knows nothing of chunks and screens.
+A lesson asks it in the words of the lesson (`table("ada")`, `num_free`), and every answer comes
+from the fold of the events, which is what the picture is drawn from; after each step the fold is
+compared with the engine's own state, so a lesson cannot say what is not so. It knows nothing of
+chunks and screens.
 
-The easy thing to get wrong is a request that has ended: the engine forgets it, so its text and its lengths are asked
-of `facts`, which remembers.
+The easy thing to get wrong is a request that has ended: the engine forgets it, so its text and its
+lengths are asked of `facts`, which remembers.
 """
 
 from __future__ import annotations
@@ -44,16 +45,22 @@ class ModelShelf:
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
         """A new engine of this model."""
-        config = EngineConfig(model=self.name, **{"check_invariants": True, "device": "cpu", **options})
+        config = EngineConfig(
+            model=self.name, **{"check_invariants": True, "device": "cpu", **options}
+        )
         if self._loaded is None:
             from minivllm.runtime.loader import load_model
 
             self._loaded = load_model(config)
-        return LessonEngine(LLMEngine.from_model(config, self._loaded, clock=VirtualClock()), self._loaded)
+        return LessonEngine(
+            LLMEngine.from_model(config, self._loaded, clock=VirtualClock()), self._loaded
+        )
 
 
 class LessonEngine:
-    """One engine of a lesson. Requests are called by their ids; their first sequence is meant unless one is named (`ada.1`)."""
+    """One engine of a lesson. Requests are called by their ids; their first sequence is meant
+    unless one is named (`ada.1`).
+    """
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
         self.engine = engine
@@ -88,19 +95,24 @@ class LessonEngine:
         cache_salt: str | None = None,
         **params: object,
     ) -> None:
-        """A request, greedy and not ended by the model unless `params` (of `SamplingParams`) say otherwise.
+        """A request, greedy and not ended by the model unless `params` (of `SamplingParams`) say
+        otherwise.
 
         chat: the prompt is a user's message, put into the model's chat template
         """
         text = prompt if isinstance(prompt, str) else None
         if chat:
-            token_ids = self.engine.tokenizer.apply_chat_template([{"role": "user", "content": prompt}])
+            token_ids = self.engine.tokenizer.apply_chat_template(
+                [{"role": "user", "content": prompt}]
+            )
         else:
             token_ids = self.engine.tokenizer.encode(prompt) if text is not None else prompt
         fields = {"prompt_token_ids": token_ids}
         fields |= {} if text is None else {"prompt": text}
         fields |= {} if cache_salt is None else {"cache_salt": cache_salt}
-        sampling = SamplingParams(**{"temperature": 0.0, "ignore_eos": True, "max_tokens": max_tokens, **params})
+        sampling = SamplingParams(
+            **{"temperature": 0.0, "ignore_eos": True, "max_tokens": max_tokens, **params}
+        )
         self.engine.add_request(request_id, fields, sampling, priority)
 
     def step(self, count: int = 1) -> None:
@@ -124,11 +136,15 @@ class LessonEngine:
             if holds():
                 return
             self.step()
-        raise LessonError(f"What the lesson waits for has not come in {MAX_STEPS} steps: please report it.")
+        raise LessonError(
+            f"What the lesson waits for has not come in {MAX_STEPS} steps: please report it."
+        )
 
     def _compare(self) -> None:
         if self.fold.state != self.engine.inspect():
-            raise LessonError("The events tell something else than the engine's own state: please report it.")
+            raise LessonError(
+                "The events tell something else than the engine's own state: please report it."
+            )
 
     # ---- what it is asked ----
 
@@ -167,7 +183,9 @@ class LessonEngine:
 
     @property
     def usage(self) -> list[KVUsage]:
-        """What the slots of the cache were used for, one entry for each step in which something ran."""
+        """What the slots of the cache were used for, one entry for each step in which something
+        ran.
+        """
         return self._meter.samples
 
     @property
@@ -201,7 +219,11 @@ class LessonEngine:
 
     def output_tokens(self, name: str) -> list[int]:
         """The ids that were sampled for it, also after its end."""
-        return [event.token_id for event in self.events_of(ev.TokenSampled) if event.seq_id == _seq_id(name)]
+        return [
+            event.token_id
+            for event in self.events_of(ev.TokenSampled)
+            if event.seq_id == _seq_id(name)
+        ]
 
     def scheduled(self, name: str) -> int:
         """How many tokens it got in the last step; 0 if it was left out."""
@@ -214,7 +236,10 @@ class LessonEngine:
     def pieces(self, text: str) -> list[str]:
         """The tokens of a text, as text."""
         tokenizer = self.engine.tokenizer
-        return [tokenizer.decode([token_id], skip_special_tokens=False) for token_id in tokenizer.encode(text)]
+        return [
+            tokenizer.decode([token_id], skip_special_tokens=False)
+            for token_id in tokenizer.encode(text)
+        ]
 
 
 def _seq_id(name: str) -> str:

@@ -1,11 +1,13 @@
 """`LessonPlayer`: gives one lesson page by page, and keeps the pages that were.
 
-Going forward runs the lesson up to its next chunk; going back shows a page again, with the place in the recording at which
-its picture is drawn: time travel, and nothing is run twice. First answers are scored and kept.
+Going forward runs the lesson up to its next chunk; going back shows a page again, with the place in
+the recording at which its picture is drawn: time travel, and nothing is run twice. First answers
+are scored and kept.
 
-It knows no screen: the dashboard's lesson screen, the terminal and the transcript all drive it through `forward`, `back`
-and `answer`. The easy thing to get wrong is the question: its page, the guess, what the engine does and the verdict are one
-movement, so that nobody can look at the answer first; while it is open there is no forward.
+It knows no screen: the dashboard's lesson screen, the terminal and the transcript all drive it
+through `forward`, `back` and `answer`. The easy thing to get wrong is the question: its page, the
+guess, what the engine does and the verdict are one movement, so that nobody can look at the answer
+first; while it is open there is no forward.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class LessonPlayer:
         progress: Progress | None = None,
         resume: Place | None = None,
     ) -> None:
-        """`progress`: where first answers and the place are kept; None keeps nothing. `resume`: go on there, with the answers given then."""
+        """`progress`: where first answers and the place are kept; None keeps nothing. `resume`: go
+        on there, with the answers given then.
+        """
         self.title = f"{lesson.number}. {lesson.title}"
         self._lesson = lesson
         self._progress: Progress | None = None
@@ -139,14 +143,18 @@ class LessonPlayer:
     # ---- inside ----
 
     def _repeat(self, place: Place) -> None:
-        """Open the pages up to `place` again. An answer that is none any more, in a lesson that was changed, is passed over."""
+        """Open the pages up to `place` again. An answer that is none any more, in a lesson that was
+        changed, is passed over.
+        """
         answers = iter(place.answers)
         while self.page.number < place.page and not self.over:
             if not self.page.waits or self.answer(next(answers, "")) is not None:
                 self.pass_over()
 
     def _open_next(self) -> None:
-        """Run the lesson up to its next chunk, and open a page for it; after the last one, a page of what came of it."""
+        """Run the lesson up to its next chunk, and open a page for it; after the last one, a page
+        of what came of it.
+        """
         chunk = next(self._script, None)
         if chunk is None:
             self._add_page(text=self._end(), last=True)
@@ -190,13 +198,16 @@ class LessonPlayer:
 
     def _note_page(self) -> None:
         if self._progress is not None:
-            self._progress.note_page(self._lesson.name, self.page.number, self.page.last, self._given)
+            self._progress.note_page(
+                self._lesson.name, self.page.number, self.page.last, self._given
+            )
 
     def _end(self) -> str:
         right, answered = self.score
         parts = [f"This is the end of **{self._lesson.title}**."]
         if answered:
             parts.append(
-                f"{right} of {answered} predictions were right; each wrong one showed where a picture in the head was off."
+                f"{right} of {answered} predictions were right; each wrong one showed where a"
+                " picture in the head was off."
             )
         return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()

@@ -1,8 +1,9 @@
 """What lessons measure on a run: when tokens came, and how full the batch was.
 
-Everything is counted from the events of a `LessonEngine`, in steps or in tokens of work, because on the virtual clock all steps
-take equally long. The easy thing to get wrong is the last step: a slot that has nobody to serve is no loss, so slots
-are counted as idle only while somebody has still to come.
+Everything is counted from the events of a `LessonEngine`, in steps or in tokens of work, because on
+the virtual clock all steps take equally long. The easy thing to get wrong is the last step: a slot
+that has nobody to serve is no loss, so slots are counted as idle only while somebody has still to
+come.
 """
 
 from itertools import pairwise
@@ -13,7 +14,11 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
     """The steps in which a request's first sequence got its tokens."""
-    return [event.step for event in engine.events_of(ev.TokenSampled) if event.seq_id == f"{request_id}.0"]
+    return [
+        event.step
+        for event in engine.events_of(ev.TokenSampled)
+        if event.seq_id == f"{request_id}.0"
+    ]
 
 
 def gaps(engine: LessonEngine, request_id: str) -> list[int]:

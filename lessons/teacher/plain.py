@@ -1,7 +1,8 @@
-"""A lesson in any terminal, or in a pipe: the words, the lit panel in plain characters, the questions on a line of their own.
+"""A lesson in any terminal, or in a pipe: the words, the lit panel in plain characters, the
+questions on a line of their own.
 
-Drives the same player as the dashboard. The easy thing to get wrong is the end of the input: in a pipe nobody answers, so from
-there on the lesson goes on by itself, as with `--auto`.
+Drives the same player as the dashboard. The easy thing to get wrong is the end of the input: in a
+pipe nobody answers, so from there on the lesson goes on by itself, as with `--auto`.
 """
 
 import textwrap
@@ -21,7 +22,13 @@ class PlainLesson:
     """One run of `player`: `answers` is read line by line, `show` writes at once."""
 
     def __init__(
-        self, player: LessonPlayer, answers: TextIO, show: Callable[[str], object], *, auto: bool, ascii: bool
+        self,
+        player: LessonPlayer,
+        answers: TextIO,
+        show: Callable[[str], object],
+        *,
+        auto: bool,
+        ascii: bool,
     ) -> None:
         self._player = player
         self._answers = answers

@@ -1,8 +1,9 @@
 """`Progress`: what a learner has done so far, in one small file among their data.
 
-First answers, how far each lesson was read, hints taken and exercises passed. Of an answer only the first counts: it is the one that
-tells what somebody believed. The easy thing to get wrong is the file: two programs may write it and a laptop may be shut in between,
-so it is read again before each change, written beside itself and moved into place; and what cannot be read is never written over.
+First answers, how far each lesson was read, hints taken and exercises passed. Of an answer only the
+first counts: it is the one that tells what somebody believed. The easy thing to get wrong is the
+file: two programs may write it and a laptop may be shut in between, so it is read again before each
+change, written beside itself and moved into place; and what cannot be read is never written over.
 """
 
 import os
@@ -75,14 +76,18 @@ def default_path() -> Path:
         return Path(chosen).expanduser()
     xdg = Path(os.environ.get("XDG_DATA_HOME", ""))
     data_home = xdg if xdg.is_absolute() else Path.home() / ".local" / "share"
-    path, old = data_home / "minivllm" / "progress.json", Path.home() / ".minivllm" / "progress.json"
+    path, old = (
+        data_home / "minivllm" / "progress.json",
+        Path.home() / ".minivllm" / "progress.json",
+    )
     if old.exists() and not path.exists():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             shutil.move(old, path)
             old.parent.rmdir()
         except OSError:
-            return path if path.exists() else old  # a folder with other files in it, or a place that cannot be written
+            # a folder with other files in it, or a place that cannot be written
+            return path if path.exists() else old
     return path
 
 
@@ -93,7 +98,9 @@ class Progress:
         self.path = path or default_path()
 
     def read(self) -> ProgressFile:
-        """As it is now; empty if there is no file. Raises `LessonError` for one that cannot be read."""
+        """As it is now; empty if there is no file. Raises `LessonError` for one that cannot be
+        read.
+        """
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -104,7 +111,8 @@ class Progress:
             return msgspec.json.decode(data, type=ProgressFile)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LessonError(
-                f"{self.path} is damaged and was left as it is: move it away to begin a new one ({error})."
+                f"{self.path} is damaged and was left as it is: move it away to begin a new one"
+                f" ({error})."
             ) from error
 
     def change(self, change: Callable[[ProgressFile], None]) -> None:
@@ -121,7 +129,9 @@ class Progress:
     # ---- lessons ----
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
-        """A page was read; `last`: with it the lesson. `answers`: what was said to the questions before it."""
+        """A page was read; `last`: with it the lesson. `answers`: what was said to the questions
+        before it.
+        """
 
         def change(file: ProgressFile) -> None:
             entry = file.lessons.setdefault(lesson, LessonProgress())

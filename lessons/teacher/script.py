@@ -1,21 +1,21 @@
 """What a lesson is made of, and `Teacher`, with which it is written.
 
-A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`); after each the learner presses a key,
-and whatever stands between two yields is what that key does. A picture is drawn from the engine's events, a number in a text is taken from
-the engine, the answer to a question is computed from it after the guess was made, and a claim is checked before it is
-shown: so words and truth cannot drift apart.
+A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`); after each the
+learner presses a key, and whatever stands between two yields is what that key does. A picture is
+drawn from the engine's events, a number in a text is taken from the engine, the answer to a
+question is computed from it after the guess was made, and a claim is checked before it is shown: so
+words and truth cannot drift apart.
 
     @lesson(4, "block-tables", "Blocks and block tables", minutes=8, needs=("kv-cache",))
     def run(L: Teacher) -> Script:
-        engine = L.engine(num_blocks=8, block_size=4)
-        engine.add("ada", "Hello!")
-        yield L.say("A prompt of **6 tokens**, blocks of 4.", focus="blockmap")
-        yield L.predict("How many blocks will it take?", before=engine.step, answer=lambda: len(engine.table("ada")),
+        engine = L.engine(num_blocks=8, block_size=4) engine.add("ada", "Hello!") yield L.say("A
+        prompt of **6 tokens**, blocks of 4.", focus="blockmap") yield L.predict("How many blocks
+        will it take?", before=engine.step, answer=lambda: len(engine.table("ada")),
                         why={1: "One block holds only 4 tokens.", 6: "A block is not a token."})
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
-The easy thing to get wrong is when something is computed. The arguments of `say` are, when the chunk is reached; `answer` and
-`because` are called after the guess, and after `before`.
+The easy thing to get wrong is when something is computed. The arguments of `say` are, when the
+chunk is reached; `answer` and `because` are called after the guess, and after `before`.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ def _checked(text: str, *more: str) -> None:
     count = sum(len(part.split()) for part in (text, *more))
     if count > MAX_WORDS:
         raise LessonError(
-            f"A chunk has {count} words, and at most {MAX_WORDS} are read: cut the one that begins {text[:40]!r}."
+            f"A chunk has {count} words, and at most {MAX_WORDS} are read: cut the one that begins"
+            f" {text[:40]!r}."
         )
 
 
@@ -90,12 +91,19 @@ class Predict:
     unit: str = ""
     """What the number counts: a noun without its s, or a sign like %."""
     tolerance: float = 0.0
-    """A number is right if it is off by no more than this part of the answer (of one that is measured)."""
+    """A number is right if it is off by no more than this part of the answer (of one that is
+    measured).
+    """
 
     def __post_init__(self) -> None:
         _checked(self.question, *self.choices)
-        if strangers := [answer for answer in self.why if self.choices and answer not in self.choices]:
-            raise LessonError(f"No choice of {self.question[:40]!r} is called {strangers[0]!r}: `why` is by choice.")
+        if strangers := [
+            answer for answer in self.why if self.choices and answer not in self.choices
+        ]:
+            raise LessonError(
+                f"No choice of {self.question[:40]!r} is called {strangers[0]!r}: `why` is by"
+                " choice."
+            )
 
     def read(self, typed: str) -> Answer | None:
         """The answer that was typed: a number, or the number of a choice; None if it is neither."""
@@ -103,19 +111,28 @@ class Predict:
         try:
             value = float(typed)
         except ValueError:
-            return next((choice for choice in self.choices if choice.casefold() == typed.casefold()), None)
+            return next(
+                (choice for choice in self.choices if choice.casefold() == typed.casefold()), None
+            )
         if not abs(value) < 1e15:  # nor infinite, nor no number at all
             return None
         value = int(value) if value == int(value) else value
         if not self.choices:
             return value
-        return self.choices[value - 1] if isinstance(value, int) and 1 <= value <= len(self.choices) else None
+        return (
+            self.choices[value - 1]
+            if isinstance(value, int) and 1 <= value <= len(self.choices)
+            else None
+        )
 
     @property
     def how_to_answer(self) -> str:
         """For who has typed something else."""
         if self.choices:
-            return f"Type the number of your answer, 1 to {len(self.choices)}. A wrong guess teaches more than none."
+            return (
+                f"Type the number of your answer, 1 to {len(self.choices)}. A wrong guess teaches"
+                " more than none."
+            )
         return "Type a number. A wrong guess teaches more than none."
 
     def find_out(self) -> Answer:
@@ -124,7 +141,10 @@ class Predict:
             self.before()
         answer = self.answer()
         if self.choices and answer not in self.choices:
-            raise LessonError(f"The engine answers {answer!r} to {self.question[:40]!r}, which is none of the choices.")
+            raise LessonError(
+                f"The engine answers {answer!r} to {self.question[:40]!r}, which is none of the"
+                " choices."
+            )
         return answer
 
     def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
@@ -136,7 +156,9 @@ class Predict:
         if self.is_right(given, answer):
             return Verdict(True, _sentences(f"Right: {shown}.", because))
         why = self.why.get(given, self.otherwise)
-        return Verdict(False, _sentences(f"You said {self.shown(given)}; it is {shown}.", why, because))
+        return Verdict(
+            False, _sentences(f"You said {self.shown(given)}; it is {shown}.", why, because)
+        )
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
         """Whether this guess counts, when that is the answer."""
@@ -189,7 +211,9 @@ def lesson(
     text_matters: bool = False,
     watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
-    """Makes a `Lesson` of a generator function. A module `l<number>_....py` has one, called `run`."""
+    """Makes a `Lesson` of a generator function. A module `l<number>_....py` has one, called
+    `run`.
+    """
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
         return Lesson(number, name, title, minutes, needs, text_matters, watches_kernels, run)
@@ -198,7 +222,9 @@ def lesson(
 
 
 class Teacher:
-    """What a lesson is written with. It notes what is lit, what is checked and which engine is shown; the player reads it."""
+    """What a lesson is written with. It notes what is lit, what is checked and which engine is
+    shown; the player reads it.
+    """
 
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
         """build: makes an engine from options of `EngineConfig`"""
@@ -211,11 +237,14 @@ class Teacher:
     def engine(
         self, name: str = "", *, num_blocks: int | None = 16, block_size: int = 4, **options: object
     ) -> LessonEngine:
-        """A new engine on the virtual clock, shown from now on. `name`: which one it is, in a lesson with several.
+        """A new engine on the virtual clock, shown from now on. `name`: which one it is, in a
+        lesson with several.
 
         num_blocks: None counts them from memory, as `kv_cache_memory_bytes` says
         """
-        engine = self._build({"num_gpu_blocks_override": num_blocks, "block_size": block_size, **options})
+        engine = self._build(
+            {"num_gpu_blocks_override": num_blocks, "block_size": block_size, **options}
+        )
         engine.name = name
         self.shown, self.chosen = engine, None
         return engine
@@ -228,15 +257,21 @@ class Teacher:
     def focus(self, panel: PanelName | None) -> None:
         """Light this panel from the next chunk on; None leaves it as it is."""
         if panel is not None and panel not in PANEL_NAMES:
-            raise LessonError(f"There is no panel {panel!r} to light: take one of {', '.join(PANEL_NAMES)}.")
+            raise LessonError(
+                f"There is no panel {panel!r} to light: take one of {', '.join(PANEL_NAMES)}."
+            )
         self.lit = panel or self.lit
 
     def choose(self, target: int | str | None) -> None:
-        """Look at a block (its id) or at a sequence (`ada`, `ada.1`) from the next chunk on; None: at nothing."""
+        """Look at a block (its id) or at a sequence (`ada`, `ada.1`) from the next chunk on; None:
+        at nothing.
+        """
         if isinstance(target, int):
             self.chosen = to_block(target)
         else:
-            self.chosen = None if target is None else to_sequence(target if "." in target else f"{target}.0")
+            self.chosen = (
+                None if target is None else to_sequence(target if "." in target else f"{target}.0")
+            )
 
     def say(self, text: str, focus: PanelName | None = None) -> Say:
         """A chunk of at most 60 words; `**this**` is marked, `` `this` `` is a name."""
@@ -265,9 +300,14 @@ class Teacher:
         )  # fmt: skip
 
     def check(self, claim: str, holds: bool) -> None:
-        """Say what was found on the engine, if it is so. Raises `LessonError` if not, in the tests and everywhere."""
+        """Say what was found on the engine, if it is so. Raises `LessonError` if not, in the tests
+        and everywhere.
+        """
         if not holds:
-            raise LessonError(f"The lesson says that {claim}, and on this engine that is not so: please report it.")
+            raise LessonError(
+                f"The lesson says that {claim}, and on this engine that is not so: please"
+                " report it."
+            )
         self._claims.append(claim)
 
     def take_claims(self) -> tuple[str, ...]:

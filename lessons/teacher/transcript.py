@@ -1,7 +1,9 @@
-"""A whole lesson as one Markdown page, for the docs: made by running it, so that it cannot say what is not so.
+"""A whole lesson as one Markdown page, for the docs: made by running it, so that it cannot say what
+is not so.
 
-Nobody answers here: after each question stands what the engine said. The easy thing to get wrong is text from outside: what a
-model wrote may look like Markdown, so pictures stand in blocks of code and rows are cleaned before.
+Nobody answers here: after each question stands what the engine said. The easy thing to get wrong is
+text from outside: what a model wrote may look like Markdown, so pictures stand in blocks of code
+and rows are cleaned before.
 """
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -34,5 +36,8 @@ def _page(page: Page, rows: list[str]) -> str:
     text = clean(page.text)
     parts.append(f"> **Your guess?** {text}\n" if page.asks else f"{text}\n")
     if page.choices:
-        parts.append("\n".join(f"> {number}. {choice}" for number, choice in enumerate(page.choices, 1)) + "\n")
+        parts.append(
+            "\n".join(f"> {number}. {choice}" for number, choice in enumerate(page.choices, 1))
+            + "\n"
+        )
     return "\n".join(parts)

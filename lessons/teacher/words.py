@@ -1,7 +1,8 @@
 """A page of a lesson in words: what the terminal and the transcript have in common.
 
-Knows pages and nothing of how they came about. The easy thing to get wrong is to draw a page too late: the picture is of the moment at
-hand, so it must be made when the page is opened, or by the page's own place in the recording.
+Knows pages and nothing of how they came about. The easy thing to get wrong is to draw a page too
+late: the picture is of the moment at hand, so it must be made when the page is opened, or by the
+page's own place in the recording.
 """
 
 import re
@@ -36,7 +37,9 @@ def standing_at(page: Page) -> Context:
 
 
 def page_picture(page: Page) -> list[str]:
-    """The lit panel at the page's own moment; nothing where none is lit or nothing has happened yet."""
+    """The lit panel at the page's own moment; nothing where none is lit or nothing has happened
+    yet.
+    """
     if page.stage is None or page.focus is None or page.position == 0:
         return []
     context = standing_at(page)

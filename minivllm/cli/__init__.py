@@ -1,11 +1,13 @@
 """The `minivllm` command: finds the subcommand, runs it, and turns what goes wrong into one line.
 
-Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`, imported only when it is the
-one that was asked for: `minivllm --help` must not wait for torch. Exit status: 0 it worked, 1 it did not,
-2 wrong usage, 130 Ctrl-C, 141 nobody reads our output any more (`minivllm ... | head`).
+Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`, imported only when
+it is the one that was asked for: `minivllm --help` must not wait for torch. Exit status: 0 it
+worked, 1 it did not, 2 wrong usage, 130 Ctrl-C, 141 nobody reads our output any more (`minivllm ...
+| head`).
 
-The easy thing to get wrong is the error that a person sees. Everything that minivllm raises on purpose is
-one sentence that says what to change, and is printed as that; a traceback means a bug in minivllm.
+The easy thing to get wrong is the error that a person sees. Everything that minivllm raises on
+purpose is one sentence that says what to change, and is printed as that; a traceback means a bug in
+minivllm.
 """
 
 import argparse
@@ -32,7 +34,9 @@ COMMANDS = {
     "demo": Subcommand("serving", "watch the engine serve several users at once, in the dashboard"),
     "lesson": Subcommand("course", "learn how a serving engine works, on this one"),
     "exercise": Subcommand("course", "write a piece of the engine, and let the engine run on it"),
-    "live": Subcommand("serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"),
+    "live": Subcommand(
+        "serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"
+    ),
     "attach": Subcommand("recordings", "watch an engine in another process"),
     "replay": Subcommand("recordings", "a recording in the dashboard, forward and back"),
     "shot": Subcommand("recordings", "a picture of any moment of a recording"),
@@ -40,16 +44,24 @@ COMMANDS = {
     "generate": Subcommand("serving", "complete one or many prompts"),
     "serve": Subcommand("serving", "serve a model over HTTP, to OpenAI's clients and to vLLM's"),
     "model": Subcommand("serving", "list, fetch and find models"),
-    "once": Subcommand("recordings", "tell the state of an engine from a recording, at its end or after a step"),
+    "once": Subcommand(
+        "recordings", "tell the state of an engine from a recording, at its end or after a step"
+    ),
     "export": Subcommand("recordings", "turn a recording into a trace for Perfetto"),
-    "compare": Subcommand("lab", "run one trace through two configurations of the engine, side by side"),
+    "compare": Subcommand(
+        "lab", "run one trace through two configurations of the engine, side by side"
+    ),
     "simulate": Subcommand(
         "lab", "ask what a crowd would see: the real scheduler and memory, with modelled step times"
     ),
     "bench": Subcommand("lab", "measure the engine"),
-    "to-vllm": Subcommand("lab", "the same configuration for vLLM, on one GPU or many: its command and its script"),
+    "to-vllm": Subcommand(
+        "lab", "the same configuration for vLLM, on one GPU or many: its command and its script"
+    ),
 }
-"""Name of a subcommand, which is also its module, with underscores -> where that is, and what it does."""
+"""Name of a subcommand, which is also its module, with underscores -> where that is, and what it
+does.
+"""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -57,7 +69,9 @@ BROKEN_PIPE = 128 + 13
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line, but with the options of `command` alone: those of the others cost imports."""
+    """The whole command line, but with the options of `command` alone: those of the others cost
+    imports.
+    """
     parser = argparse.ArgumentParser(
         prog="minivllm",
         description="A small, fast LLM inference engine that can be watched thinking.",
@@ -67,7 +81,10 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     subparsers = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, (room, summary) in COMMANDS.items():
         subparser = subparsers.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            allow_abbrev=False,
         )
         if name == command:
             module = import_module(f"minivllm.cli.{room}.{name.replace('-', '_')}")
@@ -92,7 +109,14 @@ def main(argv: Seq[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
-        return _fail(f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror or error}.", 1)
+        return _fail(
+            (
+                f"{error.filename}: {error.strerror}."
+                if error.filename
+                else f"{error.strerror or error}."
+            ),
+            1,
+        )
     except KeyboardInterrupt as interrupt:
         _say_notes(interrupt)
         return INTERRUPTED
@@ -100,11 +124,13 @@ def main(argv: Seq[str] | None = None) -> int:
 
 
 def let_waiting_threads_sleep(argv: Seq[str]) -> None:
-    """Have OpenMP's threads, which torch computes on, look for work for some ten microseconds before they sleep.
+    """Have OpenMP's threads, which torch computes on, look for work for some ten microseconds
+    before they sleep.
 
-    By default they look for milliseconds, which on a busy machine takes the turns from those that have work. OpenMP reads this
-    once, when torch is imported; so it is the command's business, and a program that imports minivllm keeps what it has. A
-    variable of the user's stays, and `bench` changes nothing, since its peers run in this process, too.
+    By default they look for milliseconds, which on a busy machine takes the turns from those that
+    have work. OpenMP reads this once, when torch is imported; so it is the command's business, and
+    a program that imports minivllm keeps what it has. A variable of the user's stays, and `bench`
+    changes nothing, since its peers run in this process, too.
     """
     if (
         argv[:1] != ["bench"]
@@ -123,7 +149,8 @@ def _run(argv: list[str]) -> int:
         # No option stands before the subcommand, except those that answer by themselves.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)
-    except SystemExit as exit_:  # argparse has printed help, version or usage, or a signal ended the dashboard
+    # argparse has printed help, version or usage, or a signal ended the dashboard
+    except SystemExit as exit_:
         _say_notes(exit_)
         return int(exit_.code or 0)
 
@@ -135,6 +162,8 @@ def _fail(error: object, status: int) -> int:
 
 
 def _say_notes(error: object) -> None:
-    """What went wrong beside `error`, on the way out: a recording that is not whole, for example."""
+    """What went wrong beside `error`, on the way out: a recording that is not whole, for
+    example.
+    """
     for sentence in getattr(error, "__notes__", ()):
         print(f"minivllm: {sentence}", file=sys.stderr)

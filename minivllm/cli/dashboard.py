@@ -1,4 +1,6 @@
-"""What the commands that open the dashboard share: their options, and how it is opened. Imports no torch."""
+"""What the commands that open the dashboard share: their options, and how it is opened. Imports no
+torch.
+"""
 
 import argparse
 import gc
@@ -19,10 +21,18 @@ NEXT = "next"
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("dashboard")
-    group.add_argument("--ascii", action="store_true", help="draw with plain characters, for terminals without others")
-    group.add_argument("--light", action="store_true", help="begin with the light theme (t changes it)")
     group.add_argument(
-        "--keys", metavar="FILE", help="your own keys (default: minivllm/keys.toml in your configuration)"
+        "--ascii",
+        action="store_true",
+        help="draw with plain characters, for terminals without others",
+    )
+    group.add_argument(
+        "--light", action="store_true", help="begin with the light theme (t changes it)"
+    )
+    group.add_argument(
+        "--keys",
+        metavar="FILE",
+        help="your own keys (default: minivllm/keys.toml in your configuration)",
     )
 
 
@@ -41,10 +51,12 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 def run_app(app: "DashboardApp") -> str | None:
     """Until the person leaves; `NEXT` if the next recording is wanted.
 
-    Raises `SystemExit` with the exit status if it was ended by a signal, or by something that cannot be shown.
+    Raises `SystemExit` with the exit status if it was ended by a signal, or by something that
+    cannot be shown.
     """
-    # A frame makes thousands of small objects that are gone with the next one. By default the collector would look for
-    # rings among them several times a frame, and now and then through all modules, which are there to stay.
+    # A frame makes thousands of small objects that are gone with the next one. By default the
+    # collector would look for rings among them several times a frame, and now and then through all
+    # modules, which are there to stay.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     if sys.stdin.isatty():

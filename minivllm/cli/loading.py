@@ -1,7 +1,9 @@
-"""`loading`: what every command that runs a model does first, and the one part of it that takes seconds.
+"""`loading`: what every command that runs a model does first, and the one part of it that takes
+seconds.
 
-The easy thing to get wrong is a Ctrl-C that falls into an import. Some libraries swallow it and go on with half a
-module, which then fails somewhere else; so while torch is imported it is only noted, and obeyed right after.
+The easy thing to get wrong is a Ctrl-C that falls into an import. Some libraries swallow it and go
+on with half a module, which then fails somewhere else; so while torch is imported it is only noted,
+and obeyed right after.
 """
 
 import signal
@@ -22,7 +24,9 @@ def load_engine(config: EngineConfig) -> LLMEngine:
 
 @contextmanager
 def loading(model: str) -> Iterator[None]:
-    """Load `model` inside: torch is imported already, and where somebody looks they are told what takes so long."""
+    """Load `model` inside: torch is imported already, and where somebody looks they are told what
+    takes so long.
+    """
     with _spinner(f"Loading {model} ...") if sys.stderr.isatty() else nullcontext():
         with _ctrl_c_waits():
             import_module("minivllm.runtime.model_runner")

@@ -1,11 +1,13 @@
-"""Command-line options made from the fields of `EngineConfig` and `SamplingParams`, so that they cannot drift.
+"""Command-line options made from the fields of `EngineConfig` and `SamplingParams`, so that they
+cannot drift.
 
-A field `max_num_seqs` becomes `--max-num-seqs`, with its type, its choices and its default: vLLM's spelling,
-since the fields have vLLM's names. Only the help is written here, and a field without help is an error the
-moment a parser is built.
+A field `max_num_seqs` becomes `--max-num-seqs`, with its type, its choices and its default: vLLM's
+spelling, since the fields have vLLM's names. Only the help is written here, and a field without
+help is an error the moment a parser is built.
 
-The easy thing to get wrong is the default: an option that was not given must leave no trace, so that a
-command (a demo's scenario, say) can have defaults of its own and still be overridden by what was typed.
+The easy thing to get wrong is the default: an option that was not given must leave no trace, so
+that a command (a demo's scenario, say) can have defaults of its own and still be overridden by what
+was typed.
 """
 
 import argparse
@@ -29,17 +31,31 @@ ENGINE_HELP = {
     "gpu_memory_utilization": "on a GPU: part of its memory for weights, activations and KV cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
     "enable_chunked_prefill": "cut long prompts into chunks that share a step with the others",
-    "kv_cache_allocator": "how KV cache is given out; contiguous is what paging replaced, to compare with",
-    "batching": "who is let into the batch, and when; static and sequential are there to compare with",
+    "kv_cache_allocator": (
+        "how KV cache is given out; contiguous is what paging replaced, to compare with"
+    ),
+    "batching": (
+        "who is let into the batch, and when; static and sequential are there to compare with"
+    ),
     "batch_delay": "seconds that a request waits for company, as in older servers",
     "batch_size": "with a batch delay: let requests in at once when so many wait",
-    "enable_prefix_caching": "let requests that begin alike share the blocks of what they have in common",
+    "enable_prefix_caching": (
+        "let requests that begin alike share the blocks of what they have in common"
+    ),
     "max_num_seqs": "most sequences running at once: the number of batch slots",
     "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
     "scheduling_policy": "who waits and who is preempted: fcfs (the newest) or priority",
-    "attention_backend": "how attention is computed; auto: triton on a GPU, our kernels on a CPU where there is a C compiler, else torch",
-    "custom_ops": "run this operation of the decoder as a fused kernel of ours; may be given several times",
-    "linear_backend": "how linear layers multiply on a CPU; auto: our kernels where the processor has AVX-512, else oneDNN, else torch",
+    "attention_backend": (
+        "how attention is computed; auto: triton on a GPU, our kernels on a CPU where there is a C"
+        " compiler, else torch"
+    ),
+    "custom_ops": (
+        "run this operation of the decoder as a fused kernel of ours; may be given several times"
+    ),
+    "linear_backend": (
+        "how linear layers multiply on a CPU; auto: our kernels where the processor has AVX-512,"
+        " else oneDNN, else torch"
+    ),
     "enforce_eager": "on a GPU: no CUDA graphs",
     "check_invariants": "check after every step that memory and schedule are consistent (slower)",
 }
@@ -58,7 +74,9 @@ SAMPLING_HELP = {
     "use_beam_search": "search for the most probable texts with -n beams",
     "beam_width": "search for the most probable texts with this many beams",
     "length_penalty": "beams: over 0 favours long texts, under 0 short ones",
-    "early_stopping": "beams: end with enough texts (true), when no better is likely (false) or possible (never)",
+    "early_stopping": (
+        "beams: end with enough texts (true), when no better is likely (false) or possible (never)"
+    ),
     "max_tokens": "at most this many output tokens",
     "min_tokens": "no end before this many output tokens",
     "temperature": "0 takes the most likely token; higher is more varied",
@@ -72,24 +90,37 @@ SAMPLING_HELP = {
     "stop_token_ids": "end at this token id; may be given several times",
     "include_stop_str_in_output": "keep the stop string in the output",
     "ignore_eos": "do not end at the model's end-of-sequence token",
-    "logprobs": "print the probability of each token and of this many most likely ones in its place (--json: log-probabilities)",
+    "logprobs": (
+        "print the probability of each token and of this many most likely ones in its place"
+        " (--json: log-probabilities)"
+    ),
 }
-NOT_OPTIONS = frozenset({"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"})
-"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the requests."""
+NOT_OPTIONS = frozenset(
+    {"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"}
+)
+"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the
+requests.
+"""
 
 
-def add_engine_options(parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None) -> None:
+def add_engine_options(
+    parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None
+) -> None:
     """All options of `EngineConfig`; `defaults` are shown in the help in place of its own."""
     fields = {field.name: ENGINE_HELP[field.name] for field in dataclasses.fields(EngineConfig)}
     _add_fields(parser.add_argument_group("engine"), EngineConfig, fields, defaults or {})
 
 
-def engine_config(args: argparse.Namespace, defaults: Mapping[str, object] | None = None) -> EngineConfig:
+def engine_config(
+    args: argparse.Namespace, defaults: Mapping[str, object] | None = None
+) -> EngineConfig:
     """The configuration from what was typed, then `defaults`, then `EngineConfig`'s own."""
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
-SEVERAL_TEXTS = frozenset({"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"})
+SEVERAL_TEXTS = frozenset(
+    {"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"}
+)
 """Fields about several texts for one prompt: of no use where there is one answer."""
 
 
@@ -98,14 +129,20 @@ def add_sampling_options(
     defaults: Mapping[str, object] | None = None,
     leave_out: frozenset[str] = frozenset(),
 ) -> None:
-    """The options of `SamplingParams` but those `leave_out`; `defaults` are shown in the help in place of its own."""
+    """The options of `SamplingParams` but those `leave_out`; `defaults` are shown in the help in
+    place of its own.
+    """
     without = NOT_OPTIONS | leave_out
-    names = [field.name for field in dataclasses.fields(SamplingParams) if field.name not in without]
+    names = [
+        field.name for field in dataclasses.fields(SamplingParams) if field.name not in without
+    ]
     fields = {name: SAMPLING_HELP[name] for name in names}
     _add_fields(parser.add_argument_group("sampling"), SamplingParams, fields, defaults or {})
 
 
-def sampling_params(args: argparse.Namespace, defaults: Mapping[str, object] | None = None) -> SamplingParams:
+def sampling_params(
+    args: argparse.Namespace, defaults: Mapping[str, object] | None = None
+) -> SamplingParams:
     """The parameters from what was typed, then `defaults`, then `SamplingParams`' own."""
     given = _given(args, SamplingParams)
     given.pop("seed", None)
@@ -113,11 +150,18 @@ def sampling_params(args: argparse.Namespace, defaults: Mapping[str, object] | N
 
 
 def _given(args: argparse.Namespace, cls: type) -> dict[str, Any]:
-    return {field.name: getattr(args, field.name) for field in dataclasses.fields(cls) if hasattr(args, field.name)}
+    return {
+        field.name: getattr(args, field.name)
+        for field in dataclasses.fields(cls)
+        if hasattr(args, field.name)
+    }
 
 
 def _add_fields(
-    group: argparse._ArgumentGroup, cls: type, fields: Mapping[str, str], defaults: Mapping[str, object]
+    group: argparse._ArgumentGroup,
+    cls: type,
+    fields: Mapping[str, str],
+    defaults: Mapping[str, object],
 ) -> None:
     hints = get_type_hints(cls)
     own = {field.name: field.default for field in dataclasses.fields(cls)}
@@ -131,7 +175,9 @@ def _add_fields(
             help_ = f"{help_} (default: {shown})"
         flags = [f"--{name.replace('_', '-')}", *([f"-{name}"] if len(name) == 1 else [])]
         # A percent sign is argparse's own mark in help texts.
-        group.add_argument(*flags, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name]))
+        group.add_argument(
+            *flags, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name])
+        )
 
 
 def _kind(hint: Any) -> dict[str, Any]:

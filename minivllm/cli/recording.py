@@ -1,7 +1,8 @@
 """`--record FILE`: what the commands that write a recording share.
 
-One promise: "Recorded up to step N" is printed only when the file has all of it. Otherwise the command fails, after everything
-else that it has to say, with the writer's own sentence about what is missing.
+One promise: "Recorded up to step N" is printed only when the file has all of it. Otherwise the
+command fails, after everything else that it has to say, with the writer's own sentence about what
+is missing.
 """
 
 import argparse
@@ -31,8 +32,8 @@ def recording(
 ) -> Iterator[LogWriter | None]:
     """Write every event into `path` until the context is left; nothing without a path.
 
-    Raises `EventLogError` on leaving if the file lacks anything. If another error is on its way, that one goes on and
-    carries the sentence as a note.
+    Raises `EventLogError` on leaving if the file lacks anything. If another error is on its way,
+    that one goes on and carries the sentence as a note.
     """
     if path is None:
         yield None
@@ -44,4 +45,7 @@ def recording(
             yield writer
     finally:
         if writer.is_whole:
-            note(f"Recorded up to step {writer.last_step} in {path}: minivllm replay {shlex.quote(path)} opens it.")
+            note(
+                f"Recorded up to step {writer.last_step} in {path}: minivllm replay"
+                f" {shlex.quote(path)} opens it."
+            )

@@ -1,20 +1,22 @@
 """Admission: who may come in, apart from the question whether there is room.
 
-Two gates. `refuse_if_too_large` stands at the door: what could never run to its end, even alone, is not
-even queued. `AdmissionPolicy` stands between the waiting queue and the batch. With continuous batching,
-the real thing, it always says yes and memory, slots and budget decide. The other two are what servers did
-before, and are here to be measured against:
+Two gates. `refuse_if_too_large` stands at the door: what could never run to its end, even alone, is
+not even queued. `AdmissionPolicy` stands between the waiting queue and the batch. With continuous
+batching, the real thing, it always says yes and memory, slots and budget decide. The other two are
+what servers did before, and are here to be measured against:
 
     continuous  whoever fits comes in, at every step
     static      a batch is made of those who wait, and the next one only when its slowest member has ended
     sequential  static, with batches of one request
 
-With any of them, `batch_delay` makes the first one wait a little for company: until `batch_size` requests
-wait, or the oldest of them has waited so long. A policy knows no memory and no clock: it is told the time.
+With any of them, `batch_delay` makes the first one wait a little for company: until `batch_size`
+requests wait, or the oldest of them has waited so long. A policy knows no memory and no clock: it
+is told the time.
 
-The easy thing to get wrong is who was let in already. A batch may need several steps to get in, as the
-token budget lasts, and a preempted sequence is no newcomer: neither may be stopped at this gate again.
-And a batch that cannot move (beams that wait for a preempted one) never ends: then it must let others in.
+The easy thing to get wrong is who was let in already. A batch may need several steps to get in, as
+the token budget lasts, and a preempted sequence is no newcomer: neither may be stopped at this gate
+again. And a batch that cannot move (beams that wait for a preempted one) never ends: then it must
+let others in.
 """
 
 from typing import NamedTuple
@@ -45,8 +47,12 @@ class AdmissionPolicy:
         self._let_in: set[int] = set()
         """Arrival numbers of the requests that the gate was last opened for."""
 
-    def hold(self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float) -> Hold | None:
-        """Why the first one waiting may not come in now; None if it may. `now`: seconds, as in `arrival_time`."""
+    def hold(
+        self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
+    ) -> Hold | None:
+        """Why the first one waiting may not come in now; None if it may. `now`: seconds, as in
+        `arrival_time`.
+        """
         first = waiting.peek()
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
             return None
@@ -61,7 +67,9 @@ class AdmissionPolicy:
         return None
 
     def batch_is_full(self) -> None:
-        """One that was let in finds no slot or no memory: a batch that has to be complete leaves without it."""
+        """One that was let in finds no slot or no memory: a batch that has to be complete leaves
+        without it.
+        """
         if self._batching != "continuous":
             self._let_in = set()
 
@@ -75,15 +83,18 @@ def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len
     prompt, output = len(request.prompt_token_ids), params.max_tokens
     # The last token is sampled and never computed, so it needs no room.
     num_blocks = manager.num_blocks_for(min(prompt + output, max_model_len) - 1)
-    # Samples share the full blocks of the prompt; what comes after each has to itself. Beams wait for one
-    # another, so all must fit at once, even where a preemption has cost them their sharing.
+    # Samples share the full blocks of the prompt; what comes after each has to itself. Beams wait
+    # for one another, so all must fit at once, even where a preemption has cost them their sharing.
     num_shared = 0 if params.use_beam_search else prompt // manager.block_size
     need = num_shared + params.num_sequences * (num_blocks - num_shared)
     have = len(manager.pool.blocks)
     if need > have:
-        samples = f" in each of {params.num_sequences} sequences" if params.num_sequences > 1 else ""
+        samples = (
+            f" in each of {params.num_sequences} sequences" if params.num_sequences > 1 else ""
+        )
         raise RequestTooLargeError(
-            f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt and {output} output "
-            f"tokens{samples}, {manager.block_size} a block) and the cache has {have}: shorten the prompt, lower "
-            f"max_tokens, or use an engine with more blocks (num_gpu_blocks_override, kv_cache_memory_bytes)."
+            f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt"
+            f" and {output} output tokens{samples}, {manager.block_size} a block) and the cache has"
+            f" {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks"
+            " (num_gpu_blocks_override, kv_cache_memory_bytes)."
         )

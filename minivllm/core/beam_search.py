@@ -1,15 +1,15 @@
 """`BeamSearch`: which beams of a request go on, which die, and when the search is over.
 
 Each step, every live beam brings its best next tokens with their log-probabilities. Of all these
-candidates the best `width` that do not end become the next beams; one parent may have several of them
-(it forks) or none (it dies). Candidates that end, by end-of-sequence or by length, compete for the
-`width` places of finished hypotheses, by score / length ** length_penalty.
+candidates the best `width` that do not end become the next beams; one parent may have several of
+them (it forks) or none (it dies). Candidates that end, by end-of-sequence or by length, compete for
+the `width` places of finished hypotheses, by score / length ** length_penalty.
 
-Pure arithmetic over token ids and log-probabilities: no blocks, no scheduler, no tensors. The rules are
-those of `transformers.generate(num_beams=width)`, to the token. Three of them are easy to get wrong: a
-candidate that ends counts only if it is among the best `width` of *all* candidates; so more than `width`
-candidates must be looked at, or there might be too few that go on; and all that end in one step compete, even
-where the first of them fills the last place.
+Pure arithmetic over token ids and log-probabilities: no blocks, no scheduler, no tensors. The rules
+are those of `transformers.generate(num_beams=width)`, to the token. Three of them are easy to get
+wrong: a candidate that ends counts only if it is among the best `width` of *all* candidates; so
+more than `width` candidates must be looked at, or there might be too few that go on; and all that
+end in one step compete, even where the first of them fills the last place.
 
 Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `sampler.py` and V1's
 `entrypoints/llm.py` (where each beam step is a new request).
@@ -60,7 +60,9 @@ class BeamSearch:
     early_stopping: bool | Literal["never"] = False
 
     scores: dict[Hashable, float] = field(default_factory=dict)
-    """Log-probability of each live beam, kept by the caller; a beam that is not there has 0 (the prompt)."""
+    """Log-probability of each live beam, kept by the caller; a beam that is not there has 0 (the
+    prompt).
+    """
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """The finished ones, best first."""
     done: bool = False
@@ -70,15 +72,21 @@ class BeamSearch:
         """How many next tokens each beam must bring."""
         return max(2, 1 + len(self.eos_token_ids)) * self.width
 
-    def advance(self, candidates: list[Candidate], outputs: dict[Hashable, list[int]]) -> list[Continuation]:
+    def advance(
+        self, candidates: list[Candidate], outputs: dict[Hashable, list[int]]
+    ) -> list[Continuation]:
         """One step of the search, from the candidates of all live beams, in the order of the beams.
 
         `outputs`: the output tokens of each live beam so far; they are all of one length.
         Returns the next beams, best first; none when the search is over (`done`).
         """
-        # Sorting is stable: of equally good candidates the one of the earlier beam, then of the lower rank, stays first.
+        # Sorting is stable: of equally good candidates the one of the earlier beam, then of the
+        # lower rank, stays first.
         ranked = sorted(
-            (Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob) for c in candidates),
+            (
+                Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob)
+                for c in candidates
+            ),
             key=lambda continuation: -continuation.score,
         )[: self.num_candidates]
         was_full = len(self.hypotheses) == self.width
@@ -109,8 +117,13 @@ class BeamSearch:
             return False
         if self.early_stopping is True:
             return True
-        # The best score that the best live beam may still reach. Its log-probability can only fall; whether its
-        # length helps depends on the penalty's sign, and "never" takes the length that helps most.
-        best_length = self.max_tokens if self.early_stopping == "never" and self.length_penalty > 0.0 else length
+        # The best score that the best live beam may still reach. Its log-probability can only fall;
+        # whether its length helps depends on the penalty's sign, and "never" takes the length that
+        # helps most.
+        best_length = (
+            self.max_tokens
+            if self.early_stopping == "never" and self.length_penalty > 0.0
+            else length
+        )
         best_possible = going_on[0].score / best_length**self.length_penalty
         return best_possible <= self.hypotheses[-1].score

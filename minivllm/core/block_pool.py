@@ -12,8 +12,8 @@ blocks with a hash join at the tail; blocks without one join at the head, becaus
 nothing and should never push a cached one out (vLLM does so since 2026-05).
 
 The pool knows nothing of sequences, tokens or block tables. The easy things to get wrong: reference
-counts start at 1 and not 0, a hash points to one block while several blocks may carry that hash, and
-a block freed twice must be an error and never a second entry on the free queue.
+counts start at 1 and not 0, a hash points to one block while several blocks may carry that hash,
+and a block freed twice must be an error and never a second entry on the free queue.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
 """
@@ -27,7 +27,9 @@ from minivllm.events.bus import EventBus
 
 
 class KVCacheBlock:
-    """The bookkeeping of one block; its keys and values lie in the runtime's tensors at `block_id`."""
+    """The bookkeeping of one block; its keys and values lie in the runtime's tensors at
+    `block_id`.
+    """
 
     __slots__ = ("block_hash", "block_id", "next_free", "parent_hash", "prev_free", "ref_cnt")
 
@@ -41,11 +43,15 @@ class KVCacheBlock:
         self.next_free: KVCacheBlock | None = None
 
     def __repr__(self) -> str:
-        return f"KVCacheBlock({self.block_id}, ref_cnt={self.ref_cnt}, cached={self.block_hash is not None})"
+        return (
+            f"KVCacheBlock({self.block_id}, ref_cnt={self.ref_cnt},"
+            f" cached={self.block_hash is not None})"
+        )
 
 
 class FreeKVCacheBlockQueue:
-    """Free blocks in the order in which they will be reused: a doubly linked list through the blocks.
+    """Free blocks in the order in which they will be reused: a doubly linked list through the
+    blocks.
 
     A prefix hit takes a block from the middle, so removal must not search: with a deque it would
     cost O(blocks) on every hit. Two sentinel blocks stand for "before the first" and "after the
@@ -64,7 +70,9 @@ class FreeKVCacheBlockQueue:
         """Take the block that is reused next."""
         block = self._head.next_free
         if block is self._tail:
-            raise BlockPoolError("No free block is left; the caller must compare with num_free_blocks first.")
+            raise BlockPoolError(
+                "No free block is left; the caller must compare with num_free_blocks first."
+            )
         self.remove(block)
         return block
 
@@ -88,7 +96,9 @@ class FreeKVCacheBlockQueue:
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
         """Put `block` on the queue between two neighbours, which may be sentinels."""
         if block.prev_free is not None:
-            raise BlockPoolError(f"Block {block.block_id} is on the free queue already: it was freed twice.")
+            raise BlockPoolError(
+                f"Block {block.block_id} is on the free queue already: it was freed twice."
+            )
         block.prev_free, block.next_free = left, right
         left.next_free = right.prev_free = block
         self.num_free_blocks += 1
@@ -110,10 +120,12 @@ class BlockPool:
         self.free_queue = FreeKVCacheBlockQueue(self.blocks)
         self.num_evicted_blocks = 0
         self._bus = bus
-        # Equal content may be computed twice (two sequences that fill a block in the same step), and
-        # block tables are append-only, so both blocks stay: a hash maps to all blocks that carry it.
+        # Equal content may be computed twice (two sequences that fill a block in the same step),
+        # and block tables are append-only, so both blocks stay: a hash maps to all blocks that
+        # carry it.
         self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
-        # Hashes that were evicted lately, oldest first: lets a miss say "evicted" and not just "not here".
+        # Hashes that were evicted lately, oldest first: lets a miss say "evicted" and not just "not
+        # here".
         self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()
 
     @property
@@ -132,10 +144,14 @@ class BlockPool:
         """Whether this content was cached and had to go, as far as the pool remembers."""
         return block_hash in self._evicted_hashes
 
-    def cache_block(self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None) -> None:
+    def cache_block(
+        self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None
+    ) -> None:
         """Give a full block in use its name, so that later prompts can find it."""
         if block.ref_cnt == 0 or block.block_hash is not None:
-            raise BlockPoolError(f"{block!r} cannot be cached: it must be in use and have no hash yet.")
+            raise BlockPoolError(
+                f"{block!r} cannot be cached: it must be in use and have no hash yet."
+            )
         block.block_hash, block.parent_hash = block_hash, parent
         self._cached.setdefault(block_hash, {})[block.block_id] = block
         self._evicted_hashes.pop(block_hash, None)
@@ -163,22 +179,30 @@ class BlockPool:
     # ---- reference counts ----
 
     def pop_free_block(self) -> KVCacheBlock:
-        """The next block to reuse, with a reference count of 1. If it was cached, this evicts it."""
+        """The next block to reuse, with a reference count of 1. If it was cached, this evicts
+        it.
+        """
         return self._hand_out(self.free_queue.popleft())
 
     def take_free_block(self, block: KVCacheBlock) -> None:
-        """Hand out this very block, wherever it stands on the free queue (the contiguous baseline asks by address)."""
+        """Hand out this very block, wherever it stands on the free queue (the contiguous baseline
+        asks by address).
+        """
         self.free_queue.remove(block)
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in it is gone (`evict`)."""
+        """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in
+        it is gone (`evict`).
+        """
         self.evict(block)
         block.ref_cnt = 1
         return block
 
     def touch(self, block: KVCacheBlock) -> bool:
-        """One more owner for `block`; true if it came off the free queue. Touch hits before popping anything."""
+        """One more owner for `block`; true if it came off the free queue. Touch hits before popping
+        anything.
+        """
         was_free = block.ref_cnt == 0
         if was_free:
             self.free_queue.remove(block)
@@ -189,8 +213,8 @@ class BlockPool:
         """One owner fewer. The last owner's release puts the block on the free queue (`_put_back`).
 
         Release a sequence's blocks from its tail to its head: then the tail of a cached prefix is
-        reused before its head, and what is left of the prefix is still of use. A block without an owner
-        cannot be released: `BlockPoolError`, and nothing has changed.
+        reused before its head, and what is left of the prefix is still of use. A block without an
+        owner cannot be released: `BlockPoolError`, and nothing has changed.
         """
         if block.ref_cnt == 0:
             raise BlockPoolError(f"Block {block.block_id} has no owner: it was freed twice.")
@@ -199,7 +223,9 @@ class BlockPool:
             self._put_back(block)
 
     def _put_back(self, block: KVCacheBlock) -> None:
-        """A block that nobody owns joins the free queue: the worthless ones (no hash) are reused before all others."""
+        """A block that nobody owns joins the free queue: the worthless ones (no hash) are reused
+        before all others.
+        """
         cached = block.block_hash is not None
         if cached:
             self.free_queue.append(block)

@@ -1,24 +1,30 @@
 """`ContiguousKVCacheManager`: memory as it was given out before paging, to be measured against it.
 
-A sequence gets, when it is admitted and before anybody knows how long it will be, one run of neighbouring
-blocks for the longest sequence there may be (`max_model_len` tokens), and keeps it whole until it ends. It
-never asks again, so nobody is ever preempted; but most of what it holds is never used (internal waste), and
-free blocks that form no run long enough are of no use to anybody (external waste).
+A sequence gets, when it is admitted and before anybody knows how long it will be, one run of
+neighbouring blocks for the longest sequence there may be (`max_model_len` tokens), and keeps it
+whole until it ends. It never asks again, so nobody is ever preempted; but most of what it holds is
+never used (internal waste), and free blocks that form no run long enough are of no use to anybody
+(external waste).
 
-It is the paged manager with another way to allocate: blocks, tables, events and everything behind them
-are the same, so both are measured with the same tools. What it cannot do is share: a block that stands in
-the middle of somebody's run cannot be in another one, so there is no prefix caching, and requests with
-several sequences are refused at the door.
+It is the paged manager with another way to allocate: blocks, tables, events and everything behind
+them are the same, so both are measured with the same tools. What it cannot do is share: a block
+that stands in the middle of somebody's run cannot be in another one, so there is no prefix caching,
+and requests with several sequences are refused at the door.
 
-The easy thing to get wrong is to make it look worse than it was: the search is first fit, which comes close
-to the best that such allocators reach, and free neighbours are one run again at once.
+The easy thing to get wrong is to make it look worse than it was: the search is first fit, which
+comes close to the best that such allocators reach, and free neighbours are one run again at once.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
 
 from minivllm.config import EngineConfig
 from minivllm.core.block_pool import BlockPool, KVCacheBlock
-from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS, ComputedBlocks, KVCacheManager, Shortage
+from minivllm.core.kv_cache_manager import (
+    NO_COMPUTED_BLOCKS,
+    ComputedBlocks,
+    KVCacheManager,
+    Shortage,
+)
 from minivllm.core.request import Sequence
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
@@ -33,8 +39,9 @@ class ContiguousKVCacheManager(KVCacheManager):
         self._num_reserved = self.num_blocks_for(max_model_len)
         if self._num_reserved > len(pool.blocks):
             raise ConfigError(
-                f"The contiguous allocator reserves max_model_len ({max_model_len} tokens, {self._num_reserved} blocks) "
-                f"for each sequence and the KV cache has {len(pool.blocks)} blocks: lower max_model_len or give it more."
+                f"The contiguous allocator reserves max_model_len ({max_model_len} tokens,"
+                f" {self._num_reserved} blocks) for each sequence and the KV cache has"
+                f" {len(pool.blocks)} blocks: lower max_model_len or give it more."
             )
 
     def table_length(self, num_tokens: int) -> int:
@@ -46,7 +53,11 @@ class ContiguousKVCacheManager(KVCacheManager):
         if sequence.block_table:
             return None
         longest = max(map(len, self._free_runs()), default=0)
-        return None if longest >= self._num_reserved else Shortage(self._num_reserved, longest, "no_contiguous_run")
+        return (
+            None
+            if longest >= self._num_reserved
+            else Shortage(self._num_reserved, longest, "no_contiguous_run")
+        )
 
     def allocate_slots(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
@@ -65,7 +76,9 @@ class ContiguousKVCacheManager(KVCacheManager):
         return None
 
     def _free_runs(self) -> list[list[KVCacheBlock]]:
-        """All free blocks in runs of neighbours, by address. O(blocks), but only when a sequence is admitted."""
+        """All free blocks in runs of neighbours, by address. O(blocks), but only when a sequence is
+        admitted.
+        """
         runs: list[list[KVCacheBlock]] = []
         previous_was_free = False
         for block in self.pool.blocks:
@@ -78,7 +91,9 @@ class ContiguousKVCacheManager(KVCacheManager):
         return runs
 
 
-def create_kv_cache_manager(config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus) -> KVCacheManager:
+def create_kv_cache_manager(
+    config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
+) -> KVCacheManager:
     """The manager of `config.kv_cache_allocator`, with a pool of its own."""
     pool = BlockPool(num_blocks, bus)
     if config.kv_cache_allocator == "contiguous":

@@ -26,7 +26,8 @@ class Violation(NamedTuple):
 
 
 def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
-    """Every violation in the scheduler's present state; call it between a step's plan and its sampled tokens.
+    """Every violation in the scheduler's present state; call it between a step's plan and its
+    sampled tokens.
 
     `plan`: the plan just made, for the rules about one step; None checks the standing rules only.
     """
@@ -43,7 +44,9 @@ def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
     if len(free) != len(free_ids):
         yield Violation("no duplicate on the free queue", f"{free_ids}")
     if len(free_ids) != pool.free_queue.num_free_blocks:
-        yield Violation("the free queue's count is its length", f"{pool.num_free_blocks} != {len(free_ids)}")
+        yield Violation(
+            "the free queue's count is its length", f"{pool.num_free_blocks} != {len(free_ids)}"
+        )
     in_use = sum(block.ref_cnt > 0 for block in pool.blocks)
     if in_use + len(free) != len(pool.blocks):
         yield Violation("in use + free = total", f"{in_use} + {len(free)} != {len(pool.blocks)}")
@@ -55,15 +58,24 @@ def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
     )
     for block in pool.blocks:
         if block.ref_cnt != owners[block.block_id]:
-            yield Violation("ref_cnt = entries in block tables", f"{block!r} is in {owners[block.block_id]} tables")
+            yield Violation(
+                "ref_cnt = entries in block tables",
+                f"{block!r} is in {owners[block.block_id]} tables",
+            )
         if (block.block_id in free) != (block.ref_cnt == 0):
             yield Violation("a block is free exactly if nobody owns it", f"{block!r}")
 
 
 def _cache(scheduler: Scheduler) -> Iterator[Violation]:
     pool = scheduler.kv_cache_manager.pool
-    indexed = {(block_hash, block_id) for block_hash, ids in pool.cached_blocks().items() for block_id in ids}
-    carried = {(block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None}
+    indexed = {
+        (block_hash, block_id)
+        for block_hash, ids in pool.cached_blocks().items()
+        for block_id in ids
+    }
+    carried = {
+        (block.block_hash, block.block_id) for block in pool.blocks if block.block_hash is not None
+    }
     for _, block_id in indexed ^ carried:
         yield Violation("the cache index and the blocks agree", f"block {block_id}")
     size = scheduler.kv_cache_manager.block_size
@@ -71,9 +83,14 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
         parent = None
         for i in range(sequence.num_hashed_blocks):
             extra_keys = sequence.request.extra_keys if i == 0 else ()
-            parent = hash_block_tokens(parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys)
+            parent = hash_block_tokens(
+                parent, sequence.token_ids[i * size : (i + 1) * size], extra_keys
+            )
             if sequence.block_table[i].block_hash != parent:
-                yield Violation("a block's hash is that of its tokens", f"{sequence!r}: {sequence.block_table[i]!r}")
+                yield Violation(
+                    "a block's hash is that of its tokens",
+                    f"{sequence!r}: {sequence.block_table[i]!r}",
+                )
 
 
 def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
@@ -83,18 +100,27 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
     if len(set(slots)) != len(slots) or None in slots:
         yield Violation("every running sequence has a slot of its own", f"{slots}")
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
-    if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(range(scheduler.slots.num_slots)):
-        yield Violation("a slot is taken, kept or free, once", f"{slots}, {kept}, {scheduler.slots.free}")
+    if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(
+        range(scheduler.slots.num_slots)
+    ):
+        yield Violation(
+            "a slot is taken, kept or free, once", f"{slots}, {kept}, {scheduler.slots.free}"
+        )
     for request in scheduler.requests.values():
         runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
-            yield Violation("a running request keeps a slot for every fork to come", f"{request.request_id}")
+            yield Violation(
+                "a running request keeps a slot for every fork to come", f"{request.request_id}"
+            )
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
     unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
         yield Violation("every unfinished sequence waits or runs, once", f"{unfinished}")
     for sequence in waiting:
-        if sequence.block_table or sequence.status not in (RequestStatus.WAITING, RequestStatus.PREEMPTED):
+        if sequence.block_table or sequence.status not in (
+            RequestStatus.WAITING,
+            RequestStatus.PREEMPTED,
+        ):
             yield Violation("a waiting sequence holds no block", f"{sequence!r}")
     for sequence in running:
         if sequence.num_computed_tokens > sequence.num_tokens:
@@ -106,14 +132,22 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
         # A cached prompt may reach one token beyond what counts as computed, never more.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
-            yield Violation("a block table is as long as its tokens need", f"{sequence!r}: {sequence.block_table}")
+            yield Violation(
+                "a block table is as long as its tokens need",
+                f"{sequence!r}: {sequence.block_table}",
+            )
         if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
-            yield Violation("a block stands once in a block table", f"{sequence!r}: {sequence.block_table}")
+            yield Violation(
+                "a block stands once in a block table", f"{sequence!r}: {sequence.block_table}"
+            )
 
 
-def _shared_writes(item: ScheduledSequence, slots: list[int], block_size: int) -> Iterator[Violation]:
-    """A block with several owners is written by none of them, but for two cases, which are no different owners yet:
-    sequences forked at the end of this very chunk, and those that hit a block that is filled in this step."""
+def _shared_writes(
+    item: ScheduledSequence, slots: list[int], block_size: int
+) -> Iterator[Violation]:
+    """A block with several owners is written by none of them, but for two cases, which are no
+    different owners yet: sequences forked at the end of this very chunk, and those that hit a block
+    that is filled in this step."""
     sequence = item.sequence
     num_just_forked = max(len(item.sampling) - 1, 0)
     for position, slot in enumerate(slots, item.start):
@@ -122,7 +156,9 @@ def _shared_writes(item: ScheduledSequence, slots: list[int], block_size: int) -
             continue
         index = position // block_size
         if index >= len(sequence.block_hashes) or block.block_hash != sequence.block_hashes[index]:
-            yield Violation("no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}")
+            yield Violation(
+                "no write to a shared block", f"{sequence!r} writes slot {slot} of {block!r}"
+            )
 
 
 def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
@@ -131,9 +167,13 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
         yield Violation("scheduled tokens <= budget", f"{total} of {plan.budget}")
     # Those who run when the limit is lowered stay; but nobody comes in over it.
-    num_taken = len(scheduler.running) + sum(len(request.kept_slots) for request in scheduler.requests.values())
+    num_taken = len(scheduler.running) + sum(
+        len(request.kept_slots) for request in scheduler.requests.values()
+    )
     if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
-        yield Violation("nobody is admitted over max_num_seqs", f"{num_taken} of {scheduler.slots.limit}")
+        yield Violation(
+            "nobody is admitted over max_num_seqs", f"{num_taken} of {scheduler.slots.limit}"
+        )
     written: list[int] = []
     for item in plan.scheduled:
         sequence = item.sequence
@@ -147,7 +187,9 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
         yield Violation("nothing is admitted in a step that preempted", f"{plan.preempted}")
     has_work = scheduler.running or scheduler.waiting
-    waits_for_company = any((sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting)
+    waits_for_company = any(
+        (sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting
+    )
     # A preemption is progress, too: beams may be waiting for the very one that had to give way.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
         yield Violation("a step with work schedules something", "no tokens scheduled")

@@ -11,17 +11,19 @@ How the tokens of a sequence lie in its block table when it is admitted with a p
     ^ 0                                   ^ num_computed_tokens (*)
 
 (*) If the cache holds the *whole* prompt, one token must still go through the model, for its query
-predicts the next token. Then num_computed_tokens is one less than num_cached_tokens, and that token's
-keys and values are not written again (its slot is -1): nothing is recomputed into a shared block.
+predicts the next token. Then num_computed_tokens is one less than num_cached_tokens, and that
+token's keys and values are not written again (its slot is -1): nothing is recomputed into a shared
+block.
 
-Sequences of one request may share more than full blocks: a fork shares *every* block, the last partial one
-too, and copies nothing. The copy is made lazily, by the first sequence that is about to write into a block
-with another owner ("copy-on-write"), in this order: allocate, copy, repoint the table entry, release. The
-last owner left writes in place. So of n samples n - 1 copy one block each, and whoever ends before it writes
-copies none.
+Sequences of one request may share more than full blocks: a fork shares *every* block, the last
+partial one too, and copies nothing. The copy is made lazily, by the first sequence that is about to
+write into a block with another owner ("copy-on-write"), in this order: allocate, copy, repoint the
+table entry, release. The last owner left writes in place. So of n samples n - 1 copy one block
+each, and whoever ends before it writes copies none.
 
-The easy things to get wrong: hits on free blocks use up free blocks too, so they count as need; hits
-are touched before anything is popped, or the pop may evict them; a failed call changes nothing.
+The easy things to get wrong: hits on free blocks use up free blocks too, so they count as need;
+hits are touched before anything is popped, or the pop may evict them; a failed call changes
+nothing.
 
 Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
 """
@@ -61,18 +63,21 @@ class Shortage(NamedTuple):
 class KVCacheManager:
     """The scheduler's only way to memory."""
 
-    def __init__(self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, bus: EventBus) -> None:
+    def __init__(
+        self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, bus: EventBus
+    ) -> None:
         self.pool = pool
         self.block_size = block_size
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # By destination: a copy whose owner is preempted in the same step is overtaken by the block's next owner.
+        # By destination: a copy whose owner is preempted in the same step is overtaken by the
+        # block's next owner.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
-        """The block copies decided since the last call. They may be made all at once: no source is a destination
-        of an earlier one, and every destination stands there once."""
+        """The block copies decided since the last call. They may be made all at once: no source is
+        a destination of an earlier one, and every destination stands there once."""
         copies, self._copies = list(self._copies.values()), {}
         return copies
 
@@ -81,17 +86,23 @@ class KVCacheManager:
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than they need)."""
+        """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than
+        they need).
+        """
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
 
     def get_computed_blocks(self, sequence: Sequence) -> ComputedBlocks:
-        """Look up how much of `sequence` is in the cache: its longest prefix of cached blocks. Changes no reference count."""
+        """Look up how much of `sequence` is in the cache: its longest prefix of cached blocks.
+        Changes no reference count.
+        """
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
-        if sequence.judges_prompt:  # a token that is not computed has no log-probability; others may hit what it leaves
+        # a token that is not computed has no log-probability; others may hit what it
+        # leaves
+        if sequence.judges_prompt:
             return NO_COMPUTED_BLOCKS
         return self._longest_cached_prefix(sequence)
 
@@ -107,7 +118,9 @@ class KVCacheManager:
         return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
 
     def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
-        """Tell the listeners why the lookup ended where it did, if it ended before the last full block."""
+        """Tell the listeners why the lookup ended where it did, if it ended before the last full
+        block.
+        """
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
@@ -127,7 +140,9 @@ class KVCacheManager:
     def shortage_for(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks, num_copies: int = 0
     ) -> Shortage | None:
-        """Whether blocks for the first `num_tokens` tokens of `sequence`, and `num_copies` more, could be had now."""
+        """Whether blocks for the first `num_tokens` tokens of `sequence`, and `num_copies` more,
+        could be had now.
+        """
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
         # A hit on a free block costs a free block, just like a new one.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
@@ -161,7 +176,9 @@ class KVCacheManager:
         return None
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
-        """Append new blocks until the table holds the first `num_tokens` tokens; there are enough free ones."""
+        """Append new blocks until the table holds the first `num_tokens` tokens; there are enough
+        free ones.
+        """
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
 
@@ -178,7 +195,9 @@ class KVCacheManager:
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
 
     def _copy_on_write(self, sequence: Sequence) -> None:
-        """Give `sequence` a copy of its own of the block it is about to write to. Needs one free block."""
+        """Give `sequence` a copy of its own of the block it is about to write to. Needs one free
+        block.
+        """
         # Forks share partial blocks, and only the last block of a table is partial.
         logical = len(sequence.block_table) - 1
         shared = sequence.block_table[logical]
@@ -202,7 +221,8 @@ class KVCacheManager:
         """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
 
         Called when the step is planned, before the model has run: another sequence of the same step
-        may then share them, since in each layer all keys and values are written before any are read.
+        may then share them, since in each layer all keys and values are written before any are
+        read.
         """
         if not self.enable_prefix_caching:
             return
@@ -216,7 +236,9 @@ class KVCacheManager:
         sequence.num_hashed_blocks = num_full
 
     def evict_unused(self, blocks: Iterable[KVCacheBlock]) -> None:
-        """Let no new prompt find those of `blocks` that nobody uses now: what is written there may be no numbers."""
+        """Let no new prompt find those of `blocks` that nobody uses now: what is written there may
+        be no numbers.
+        """
         for block in blocks:
             if block.ref_cnt == 0:
                 self.pool.evict(block)
@@ -234,11 +256,15 @@ class KVCacheManager:
         self.pool.release(block)
 
     def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
-        """Bring the sequence's hash chain up to its first `num_tokens` tokens: each block is hashed once."""
+        """Bring the sequence's hash chain up to its first `num_tokens` tokens: each block is hashed
+        once.
+        """
         hashes, size = sequence.block_hashes, self.block_size
         while (len(hashes) + 1) * size <= num_tokens:
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
             # The salt stands in the first block's name and, through the chain, in all others.
             extra_keys = () if hashes else sequence.request.extra_keys
-            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))
+            hashes.append(
+                hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys)
+            )

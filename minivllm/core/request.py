@@ -74,17 +74,23 @@ class Sequence:
     def __init__(self, request: "Request", index: int, token_ids: list[int]) -> None:
         self.request = request
         self.index = index
-        """Which of the request's sequences this is; with the request's seed it keys the sampling."""
+        """Which of the request's sequences this is; with the request's seed it keys the
+        sampling.
+        """
         self.seq_id = f"{request.request_id}.{index}"
         self.status = RequestStatus.WAITING
         self.token_ids = token_ids
-        """Prompt and output in one list, so that recomputing after a preemption needs no special case."""
+        """Prompt and output in one list, so that recomputing after a preemption needs no special
+        case.
+        """
         self.num_tokens = len(token_ids)
         self.num_prompt_tokens = len(request.prompt_token_ids)
         self.num_computed_tokens = 0
         """How many tokens' keys and values are in the cache, counting the step being planned."""
         self.num_cached_tokens = 0
-        """How many of them the prefix cache gave at the last admission: those are never written again."""
+        """How many of them the prefix cache gave at the last admission: those are never written
+        again.
+        """
         self.num_preemptions = 0
         self.stop_reason: int | str | None = None
 
@@ -94,7 +100,9 @@ class Sequence:
         self.block_hashes: list[bytes] = []
         """The hash chain of the full blocks of `token_ids`; survives a preemption."""
         self.num_hashed_blocks = 0
-        """How many entries of `block_table`, from the first, are in the prefix cache by their hash."""
+        """How many entries of `block_table`, from the first, are in the prefix cache by their
+        hash.
+        """
 
         # Written by the scheduler alone.
         self.slot: int | None = None
@@ -129,7 +137,10 @@ class Sequence:
         return child
 
     def __repr__(self) -> str:
-        return f"Sequence({self.seq_id}, {self.status.name}, {self.num_computed_tokens}/{self.num_tokens} tokens)"
+        return (
+            f"Sequence({self.seq_id}, {self.status.name},"
+            f" {self.num_computed_tokens}/{self.num_tokens} tokens)"
+        )
 
 
 class Request:
@@ -174,13 +185,22 @@ class Request:
         self.arrival_time = 0.0
         """Seconds on the engine's clock; the scheduler sets it when it queues the request."""
         self.arrival_number = arrival_number
-        """Counts the engine's requests: the order of arrival even where two share one clock reading."""
+        """Counts the engine's requests: the order of arrival even where two share one clock
+        reading.
+        """
         # To choose the best of several samples takes their log-probabilities, asked for or not.
-        self.num_logprobs = 0 if params.logprobs is None and params.chooses_best else params.logprobs
-        """How many of the most likely tokens the sampler reports at each position; None for none."""
+        self.num_logprobs = (
+            0 if params.logprobs is None and params.chooses_best else params.logprobs
+        )
+        """How many of the most likely tokens the sampler reports at each position; None for
+        none.
+        """
         self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
-        """Whether each token is the one with the best of the model's own logits, and no log-probabilities are asked for."""
-        # Ranks change from step to step, so for the best of several samples a difference to the last output means nothing.
+        """Whether each token is the one with the best of the model's own logits, and no
+        log-probabilities are asked for.
+        """
+        # Ranks change from step to step, so for the best of several samples a difference to the
+        # last output means nothing.
         self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
             params.output_kind is RequestOutputKind.DELTA and params.chooses_best
         )
@@ -188,7 +208,9 @@ class Request:
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1
-        """Sequences that are still to be forked: samples at the prompt's end, beams in the place of those that died."""
+        """Sequences that are still to be forked: samples at the prompt's end, beams in the place of
+        those that died.
+        """
         self.kept_slots: list[int] = []
         """A heap: slots kept for them while the request runs."""
         self.next_index = 1
@@ -198,12 +220,15 @@ class Request:
 
     @property
     def extra_keys(self) -> tuple[tuple[str, str], ...]:
-        """What else than tokens its first block's name depends on (`block_math.hash_block_tokens`)."""
+        """What else than tokens its first block's name depends on
+        (`block_math.hash_block_tokens`).
+        """
         return () if self.cache_salt is None else (("cache_salt", self.cache_salt),)
 
     @property
     def is_finished(self) -> bool:
-        # Every request is asked in every step, and the generator of an `all(...)` costs more than the answers.
+        # Every request is asked in every step, and the generator of an `all(...)` costs more than
+        # the answers.
         for sequence in self.sequences:  # noqa: SIM110
             if not sequence.status.is_finished:
                 return False

@@ -1,29 +1,29 @@
 """`Scheduler`: decides, for each step, which sequences get how many tokens through the model.
 
 There is no prefill phase and no decode phase. A sequence knows `num_tokens` (prompt and output) and
-`num_computed_tokens` (whose keys and values are in the cache); each step gives it tokens so that the
-second catches up with the first. A fresh prompt is many tokens behind, a decoding sequence is one
-behind, and a preempted one is behind by all it has: one rule serves them all, and chunked prefill
-and prefix hits need no code of their own. One step:
+`num_computed_tokens` (whose keys and values are in the cache); each step gives it tokens so that
+the second catches up with the first. A fresh prompt is many tokens behind, a decoding sequence is
+one behind, and a preempted one is behind by all it has: one rule serves them all, and chunked
+prefill and prefix hits need no code of their own. One step:
 
     1. Running sequences first, in order of admission, while the token budget lasts. One that finds
        no block preempts the policy's victim (perhaps itself) until it does.
-    2. Then waiting ones, but only if nothing was preempted: blocks are plainly short. The first that
-       does not fit ends the step's admissions: nobody overtakes it. (Older ways to form a batch, to
-       be compared with this one, are a gate before that: `admission.AdmissionPolicy`.)
+    2. Then waiting ones, but only if nothing was preempted: blocks are plainly short. The first
+       that does not fit ends the step's admissions: nobody overtakes it. (Older ways to form a
+       batch, to be compared with this one, are a gate before that: `admission.AdmissionPolicy`.)
 
 The scheduler is pure policy: no tensors, no model, no clock. What it decides changes *when* a token
 is computed and never *which*. Everything it decides goes out as an event with its reason.
 
-When blocks run short, a running sequence takes those of a victim: the policy names one (`request_queue`),
-and another, until there is room. A victim keeps its tokens, generated ones too. Their keys and values
-are computed again when it comes back, or found in the prefix cache, where its full blocks stay until
-they are reused.
+When blocks run short, a running sequence takes those of a victim: the policy names one
+(`request_queue`), and another, until there is room. A victim keeps its tokens, generated ones too.
+Their keys and values are computed again when it comes back, or found in the prefix cache, where its
+full blocks stay until they are reused.
 
-Under the priority policy a victim may already have been given tokens in this very step. It leaves the
-plan and its budget comes back, or the model would write into blocks that have another owner by then.
-For the same reason no block hash is registered until all preemption is over: it could point to keys
-and values that nobody will write.
+Under the priority policy a victim may already have been given tokens in this very step. It leaves
+the plan and its budget comes back, or the model would write into blocks that have another owner by
+then. For the same reason no block hash is registered until all preemption is over: it could point
+to keys and values that nobody will write.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
@@ -79,13 +79,22 @@ class Scheduler:
             tokens, params = list(request.prompt_token_ids), request.params
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
             # The event's own time, so that a replay and the engine agree on it.
-            request.arrival_time = self._bus.emit(ev.RequestArrived, request.request_id, sequence.seq_id, *seen)
+            request.arrival_time = self._bus.emit(
+                ev.RequestArrived, request.request_id, sequence.seq_id, *seen
+            )
         else:
             request.arrival_time = self._bus.now()
 
-    def finish(self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None) -> None:
-        """End a sequence, waiting or running, and release all it holds. The only way out of the scheduler."""
-        pruned, aborted = status is RequestStatus.FINISHED_PRUNED, status is RequestStatus.FINISHED_ABORTED
+    def finish(
+        self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None
+    ) -> None:
+        """End a sequence, waiting or running, and release all it holds. The only way out of the
+        scheduler.
+        """
+        pruned, aborted = (
+            status is RequestStatus.FINISHED_PRUNED,
+            status is RequestStatus.FINISHED_ABORTED,
+        )
         request = sequence.request
         if sequence.status is RequestStatus.RUNNING:
             self.running.remove(sequence)
@@ -109,12 +118,15 @@ class Scheduler:
             elif pruned:
                 self._bus.emit(ev.BeamPruned, sequence.seq_id)
             else:
-                self._bus.emit(ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason)
+                self._bus.emit(
+                    ev.RequestFinished, sequence.seq_id, status.finish_reason, stop_reason
+                )
 
     # ---- one step ----
 
     def schedule(self, now: float) -> SchedulerOutput:
-        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as computed.
+        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as
+        computed.
 
         `now`: seconds on the clock of the requests' `arrival_time`; only `batch_delay` asks for it.
         """
@@ -132,7 +144,9 @@ class Scheduler:
         return plan
 
     def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
-        """Plan running sequences, then waiting ones unless blocks ran short; returns what is left of the budget."""
+        """Plan running sequences, then waiting ones unless blocks ran short; returns what is left
+        of the budget.
+        """
         budget, shortage = self._schedule_running(plan)
         for item in plan.scheduled:
             self._commit(item)
@@ -143,7 +157,9 @@ class Scheduler:
         return budget
 
     def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
-        """Give tokens to the running sequences; returns what is left of the budget and the last shortage."""
+        """Give tokens to the running sequences; returns what is left of the budget and the last
+        shortage.
+        """
         budget = plan.budget
         last_shortage = None
         block_size = self.kv_cache_manager.block_size
@@ -156,16 +172,21 @@ class Scheduler:
             if num_tokens == 0:
                 index += 1  # a beam that waits for a preempted sibling
                 continue
-            # Nearly always the last block has room and one owner; the manager is asked only when not so.
+            # Nearly always the last block has room and one owner; the manager is asked only when
+            # not so.
             table = sequence.block_table
-            lacks_block = start + num_tokens > len(table) * block_size or table[start // block_size].ref_cnt > 1
+            lacks_block = (
+                start + num_tokens > len(table) * block_size
+                or table[start // block_size].ref_cnt > 1
+            )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
                 last_shortage, running = shortage, self.running
-                # Victims have left the list, and those that had been given tokens in this very step gave their budget back.
+                # Victims have left the list, and those that had been given tokens in this very step
+                # gave their budget back.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    # Resume after the last scheduled sequence; the ones in between either have nothing
-                    # to compute or were not visited yet.
+                    # Resume after the last scheduled sequence; the ones in between either have
+                    # nothing to compute or were not visited yet.
                     index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
                     continue
                 index = running.index(sequence)
@@ -189,8 +210,12 @@ class Scheduler:
             budget -= item.num_tokens
         return budget
 
-    def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
-        """Why the first waiting sequence may not come in, whatever memory there is; None if it may."""
+    def _hold(
+        self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float
+    ) -> Hold | None:
+        """Why the first waiting sequence may not come in, whatever memory there is; None if it
+        may.
+        """
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
         if budget == 0:
@@ -202,13 +227,17 @@ class Scheduler:
         return None
 
     def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
-        """Blocks, batch slot and a first chunk for the first waiting sequence; None if it does not fit, which is told."""
+        """Blocks, batch slot and a first chunk for the first waiting sequence; None if it does not
+        fit, which is told.
+        """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)
         # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
         # first chunk would soon preempt, or be preempted, over and over.
         # A partial last block will be copied for every fork but the last to write.
-        num_copies = sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
+        num_copies = (
+            sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
+        )
         if shortage := manager.shortage_for(sequence, sequence.num_tokens, computed, num_copies):
             self._defer(sequence, shortage.reason, shortage.need, shortage.free)
             self._admission.batch_is_full()
@@ -227,9 +256,13 @@ class Scheduler:
         return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
-        """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if it has to wait."""
+        """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if
+        it has to wait.
+        """
         num_missing = sequence.num_tokens - start
-        return min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
+        return (
+            min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
+        )
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
         """Give a waiting sequence a batch slot."""
@@ -249,16 +282,22 @@ class Scheduler:
             self.counters.prefix_cache_hits += num_cached_tokens
         if self._bus.active:
             kind = ev.RequestResumed if resumed else ev.RequestAdmitted
-            self._bus.emit(kind, sequence.seq_id, sequence.slot, num_cached_tokens, num_computed_tokens)
+            self._bus.emit(
+                kind, sequence.seq_id, sequence.slot, num_cached_tokens, num_computed_tokens
+            )
 
     def _commit(self, item: ScheduledSequence) -> None:
-        """The item is final: count its tokens as computed and let others share the blocks that it fills."""
+        """The item is final: count its tokens as computed and let others share the blocks that it
+        fills.
+        """
         sequence = item.sequence
         end = item.start + item.num_tokens
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
-            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+            self._bus.emit(
+                ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
+            )
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end)
         # Only a chunk that reaches the last known token predicts the next one.
@@ -270,8 +309,12 @@ class Scheduler:
 
     # ---- preemption ----
 
-    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
-        """Get blocks for the first `num_tokens` tokens of a running sequence, whoever must go; the last shortage, if any."""
+    def _make_room(
+        self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int
+    ) -> Shortage | None:
+        """Get blocks for the first `num_tokens` tokens of a running sequence, whoever must go; the
+        last shortage, if any.
+        """
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
             shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)
@@ -284,7 +327,9 @@ class Scheduler:
         return last_shortage
 
     def _end_standstill(self, plan: SchedulerOutput) -> None:
-        """Break a deadlock: only waiting beams are left, and the head of the queue does not fit. Preempt one more victim."""
+        """Break a deadlock: only waiting beams are left, and the head of the queue does not fit.
+        Preempt one more victim.
+        """
         first = self.waiting.peek()
         reason, need, free = first.deferred
         if reason != "batch_delay":  # that ends by itself
@@ -297,7 +342,9 @@ class Scheduler:
         self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
-        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are recomputed."""
+        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are
+        recomputed.
+        """
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
         self.slots.release(victim)
@@ -308,18 +355,29 @@ class Scheduler:
         victim.num_preemptions += 1
         self.counters.num_preemptions += 1
         if self._bus.active:
-            self._bus.emit(ev.RequestPreempted, victim.seq_id, victim_of.seq_id, shortage.need, shortage.free, position)
+            self._bus.emit(
+                ev.RequestPreempted,
+                victim.seq_id,
+                victim_of.seq_id,
+                shortage.need,
+                shortage.free,
+                position,
+            )
 
     # ---- forks ----
 
     def fork(self, parent: Sequence) -> Sequence:
-        """A running sibling of `parent` that shares all its blocks. Needs one of the request's kept slots."""
+        """A running sibling of `parent` that shares all its blocks. Needs one of the request's kept
+        slots.
+        """
         child = parent.fork()
         child.status = RequestStatus.RUNNING
         self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
         # Behind its siblings and before later arrivals: the batch stays in order of arrival.
-        position = 1 + max(i for i, other in enumerate(self.running) if other.request is parent.request)
+        position = 1 + max(
+            i for i, other in enumerate(self.running) if other.request is parent.request
+        )
         self.running.insert(position, child)
         self.counters.forked_sequences += 1
         if self._bus.active:

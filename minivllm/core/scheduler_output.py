@@ -33,16 +33,21 @@ class ScheduledSequence:
     """Admitted or resumed in this step: whatever was remembered about its batch slot is stale."""
 
     kind: ScheduledKind = "prefill"
-    """What views call it, and how the kernel tracer finds decodes; no plan and no token depends on it."""
+    """What views call it, and how the kernel tracer finds decodes; no plan and no token depends on
+    it.
+    """
 
     sampling: list[Sequence] = field(default_factory=list)
-    """Who gets a token by it. Nobody, where the chunk stops before the last known token; the sequence itself; or,
-    at the end of a prompt with several samples, the sequence and those just forked from it."""
+    """Who gets a token by it. Nobody, where the chunk stops before the last known token; the
+    sequence itself; or, at the end of a prompt with several samples, the sequence and those just
+    forked from it."""
 
 
 @dataclass(slots=True)
 class SchedulerOutput:
-    """One step: which sequences get how many tokens. Running sequences come first, then admitted ones."""
+    """One step: which sequences get how many tokens. Running sequences come first, then admitted
+    ones.
+    """
 
     step: int
     budget: int
@@ -51,7 +56,9 @@ class SchedulerOutput:
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
-    """Block copies to be made before the step writes anything; all sources are read before any block is copied to."""
+    """Block copies to be made before the step writes anything; all sources are read before any
+    block is copied to.
+    """
 
     def sampling_sequences(self) -> list[Sequence]:
         """The sequences that get a token by this step, in plan order: a row of logits for each."""

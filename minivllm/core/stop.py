@@ -1,8 +1,8 @@
 """When a sequence ends by its tokens: end-of-sequence, stop token ids, length.
 
-Stop *strings* are found in the text, by `minivllm.engine.stop_strings`. The easy thing to get wrong is the
-order: `min_tokens` holds back end-of-sequence and stop tokens, but never the length caps, or a request
-whose `min_tokens` cannot be reached would run for ever.
+Stop *strings* are found in the text, by `minivllm.engine.stop_strings`. The easy thing to get wrong
+is the order: `min_tokens` holds back end-of-sequence and stop tokens, but never the length caps, or
+a request whose `min_tokens` cannot be reached would run for ever.
 
 Source: vLLM `vllm/v1/core/sched/utils.py` (`check_stop`).
 """
@@ -20,7 +20,9 @@ class Stop(NamedTuple):
     """The stop token id or string; None for end-of-sequence and for length."""
 
 
-def check_stop(sequence: Sequence, eos_token_ids: frozenset[int], max_model_len: int) -> Stop | None:
+def check_stop(
+    sequence: Sequence, eos_token_ids: frozenset[int], max_model_len: int
+) -> Stop | None:
     """Whether the last token of `sequence` ends it."""
     params = sequence.request.params
     token_id = sequence.token_ids[-1]

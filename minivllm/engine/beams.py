@@ -1,11 +1,12 @@
 """`BeamDriver`: carries out beam searches inside the engine.
 
-`BeamSearch` (core) decides which beams continue; this applies it to sequences. A parent that was chosen
-twice forks, a beam that was not chosen ends, and each survivor gains its token. Forks share every block
-by reference count, so nothing is recomputed, and nothing copied until two beams write.
+`BeamSearch` (core) decides which beams continue; this applies it to sequences. A parent that was
+chosen twice forks, a beam that was not chosen ends, and each survivor gains its token. Forks share
+every block by reference count, so nothing is recomputed, and nothing copied until two beams write.
 
-The beams of a request advance together: all of them must have brought their candidates first. A beam
-that was preempted meanwhile brings the same candidates again once it is computed; its siblings wait.
+The beams of a request advance together: all of them must have brought their candidates first. A
+beam that was preempted meanwhile brings the same candidates again once it is computed; its siblings
+wait.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
@@ -22,11 +23,7 @@ class BeamDriver:
     """All beam searches of one engine."""
 
     def __init__(
-        self,
-        scheduler: Scheduler,
-        output_processor: OutputProcessor,
-        limits: Limits,
-        bus: EventBus,
+        self, scheduler: Scheduler, output_processor: OutputProcessor, limits: Limits, bus: EventBus
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
@@ -41,7 +38,9 @@ class BeamDriver:
         eos_token_ids = frozenset() if params.ignore_eos else self._limits.eos_token_ids
         search = BeamSearch(
             width=params.num_sequences,
-            max_tokens=min(params.max_tokens, self._limits.max_model_len - len(request.prompt_token_ids)),
+            max_tokens=min(
+                params.max_tokens, self._limits.max_model_len - len(request.prompt_token_ids)
+            ),
             eos_token_ids=eos_token_ids.union(params.stop_token_ids),
             length_penalty=params.length_penalty,
             early_stopping=params.early_stopping,
@@ -56,23 +55,35 @@ class BeamDriver:
             self._candidates.pop(sequence.seq_id, None)
 
     def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Take in the best next tokens of one beam, and move its search on if it was the last to bring them."""
+        """Take in the best next tokens of one beam, and move its search on if it was the last to
+        bring them.
+        """
         seq_id = sequence.seq_id
-        # The sampled token comes first and may be one more than the best: the rank says which they are.
-        entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[: sequence.request.num_logprobs]
-        self._candidates[seq_id] = [Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries]
+        # The sampled token comes first and may be one more than the best: the rank says which they
+        # are.
+        entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[
+            : sequence.request.num_logprobs
+        ]
+        self._candidates[seq_id] = [
+            Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries
+        ]
         beams = list(sequence.request.sequences)  # beams that ended are not in it
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
 
     def _is_ready(self, beam: Sequence) -> bool:
-        # A preempted beam has candidates from before, but must be computed again before it can be forked.
-        computed = beam.status is RequestStatus.RUNNING and beam.num_computed_tokens == beam.num_tokens
+        # A preempted beam has candidates from before, but must be computed again before it can be
+        # forked.
+        computed = (
+            beam.status is RequestStatus.RUNNING and beam.num_computed_tokens == beam.num_tokens
+        )
         return computed and beam.seq_id in self._candidates
 
     def _advance(self, request: Request, beams: list[Sequence]) -> None:
         search = self._searches[request.request_id]
-        candidates = [candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)]
+        candidates = [
+            candidate for beam in beams for candidate in self._candidates.pop(beam.seq_id)
+        ]
         chosen = search.advance(candidates, {beam.seq_id: beam.output_token_ids for beam in beams})
         if search.done:
             self._finish(request, beams, search)
@@ -104,10 +115,14 @@ class BeamDriver:
 
     def _append(self, beam: Sequence, continuation: Continuation) -> None:
         beam.append_token(continuation.token_id)
-        text = self._output_processor.append_beam_token(beam, continuation.token_id, continuation.score)
+        text = self._output_processor.append_beam_token(
+            beam, continuation.token_id, continuation.score
+        )
         self._scheduler.counters.generation_tokens += 1
         if self._bus.active:
-            self._bus.emit(ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score)
+            self._bus.emit(
+                ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score
+            )
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
         """The search is over: its hypotheses are the output, and its beams end."""

@@ -2,17 +2,20 @@
 
 Knows one sequence's tokens and a decoder; nothing of stop strings or requests, and no torch.
 
-A token is bytes, not text. One character may take several tokens, and what a token looks like can depend on
-the one before it (sentencepiece drops a space at the start of a text). So we decode a *window* of the last few
-tokens and hand out what is new in it. The window is kept at a handful of tokens: decoding everything again for
-each token would make a long answer cost the square of its length.
+A token is bytes, not text. One character may take several tokens, and what a token looks like can
+depend on the one before it (sentencepiece drops a space at the start of a text). So we decode a
+*window* of the last few tokens and hand out what is new in it. The window is kept at a handful of
+tokens: decoding everything again for each token would make a long answer cost the square of its
+length.
 
-Easy to get wrong: bytes that are no UTF-8. A decoder writes U+FFFD for them, and a U+FFFD at the end may also
-be a character that the next token completes. Waiting until it goes away waits for ever after a truly broken
-byte, so only the *last* U+FFFD is held back: an unfinished character always shows as exactly one. The pieces,
-joined, equal decoding all tokens at once, whatever the tokens are.
+Easy to get wrong: bytes that are no UTF-8. A decoder writes U+FFFD for them, and a U+FFFD at the
+end may also be a character that the next token completes. Waiting until it goes away waits for ever
+after a truly broken byte, so only the *last* U+FFFD is held back: an unfinished character always
+shows as exactly one. The pieces, joined, equal decoding all tokens at once, whatever the tokens
+are.
 
-The idea of decoding a window is text-generation-inference's and vLLM's (`vllm/transformers_utils/detokenizer_utils.py`).
+The idea of decoding a window is text-generation-inference's and vLLM's
+(`vllm/transformers_utils/detokenizer_utils.py`).
 """
 
 from collections.abc import Sequence
@@ -29,7 +32,9 @@ class TokenDecoder(Protocol):
     def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str: ...
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Whether the token never shows: a skipped special token, or an id that stands for nothing."""
+        """Whether the token never shows: a skipped special token, or an id that stands for
+        nothing.
+        """
 
     def is_byte_fallback(self, token_id: int) -> bool:
         """Whether the token is one raw byte, whose look depends on *all* such tokens next to it."""
@@ -61,16 +66,20 @@ class IncrementalDetokenizer:
         return self._show_after(token_id)
 
     def extend(self, token_ids: Sequence[int]) -> str:
-        """The text that is certain after several tokens. It costs one decoding, not one for each token.
+        """The text that is certain after several tokens. It costs one decoding, not one for each
+        token.
 
         Joined with what comes later it is the same text as that of `append`.
         """
-        visible = [one for one in token_ids if not self._decoder.is_silent(one, self._skip_special_tokens)]
+        visible = [
+            one for one in token_ids if not self._decoder.is_silent(one, self._skip_special_tokens)
+        ]
         self._window += visible
         return self._show_after(visible[-1]) if visible else ""
 
     def finish(self, token_ids: Sequence[int] = ()) -> str:
-        """The sequence has ended, with `token_ids` as its last tokens: all text that has not been handed out yet.
+        """The sequence has ended, with `token_ids` as its last tokens: all text that has not been
+        handed out yet.
 
         It has U+FFFD for a character that was never finished.
         """
@@ -80,9 +89,12 @@ class IncrementalDetokenizer:
         return text
 
     def _show_after(self, last: int) -> str:
-        """The part of the window's text that is certain and new, now that the token `last` has been added to it."""
+        """The part of the window's text that is certain and new, now that the token `last` has been
+        added to it.
+        """
         if self._decoder.is_byte_fallback(last):
-            # Sentencepiece turns a run of raw bytes into text only as a whole: one bad byte changes all of it.
+            # Sentencepiece turns a run of raw bytes into text only as a whole: one bad byte changes
+            # all of it.
             return ""
         text = self._decode(self._window)
         unfinished = text.endswith(_UNFINISHED)
@@ -93,7 +105,8 @@ class IncrementalDetokenizer:
         return shown
 
     def _shrink_window(self, unfinished: bool) -> None:
-        # All shown: one token of context is enough. Something held back: keep all tokens that can be part of it, too.
+        # All shown: one token of context is enough. Something held back: keep all tokens that can
+        # be part of it, too.
         keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
         if len(self._window) > keep:
             del self._window[:-keep]

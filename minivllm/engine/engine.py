@@ -1,9 +1,10 @@
-"""`LLMEngine`: the front door of one engine. Requests go in, steps run, outputs and events come out.
+"""`LLMEngine`: the front door of one engine. Requests go in, steps run, outputs and events come
+out.
 
     request -> check_request -> Stepper: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine checks requests and answers questions; `minivllm.engine.stepper` owns the parts and carries
-out the step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
+The engine checks requests and answers questions; `minivllm.engine.stepper` owns the parts and
+carries out the step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
 
 If a phase raises, tokens count as computed and blocks have names although nobody wrote them. So the
 engine declares itself dead, and every later call says so.
@@ -49,8 +50,8 @@ _RECORDED_OPTIONS = (
 class LLMEngine:
     """A model, its KV cache and its scheduler, moved on by `step()`.
 
-    Use `from_config`, or `from_model` if several engines share a model. The constructor takes the parts
-    one by one, for tests:
+    Use `from_config`, or `from_model` if several engines share a model. The constructor takes the
+    parts one by one, for tests:
 
     - `config`: the options; `runner` (the model with its KV cache) and `tokenizer` must fit them.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
@@ -59,14 +60,23 @@ class LLMEngine:
     """
 
     config: EngineConfig
-    """The options that it was built with; those that were changed since (`set_option`) keep their first value here."""
+    """The options that it was built with; those that were changed since (`set_option`) keep their
+    first value here.
+    """
     tokenizer: Tokenizer
     """The model's own: text to token ids and back, chat template, end-of-sequence ids."""
     max_model_len: int
-    """Most tokens of one sequence, prompt and output; the model's own limit where the options name none."""
+    """Most tokens of one sequence, prompt and output; the model's own limit where the options name
+    none.
+    """
 
     def __init__(
-        self, config: EngineConfig, runner: Runner, tokenizer: Tokenizer, *, clock: Clock | None = None
+        self,
+        config: EngineConfig,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        *,
+        clock: Clock | None = None,
     ) -> None:
         clock = clock or MonotonicClock()
         bus = EventBus(clock)
@@ -89,17 +99,22 @@ class LLMEngine:
 
     @classmethod
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
-        """Load the model that `config` names and allocate the KV cache. Takes seconds; imports torch. `clock`: as above.
+        """Load the model that `config` names and allocate the KV cache. Takes seconds; imports
+        torch. `clock`: as above.
 
-        Raises a `ModelError` if the model cannot be had or run, and `ConfigError` if memory or device do not allow `config`.
+        Raises a `ModelError` if the model cannot be had or run, and `ConfigError` if memory or
+        device do not allow `config`.
         """
         from minivllm.runtime.loader import load_model
 
         return cls.from_model(config, load_model(config), clock=clock)
 
     @classmethod
-    def from_model(cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None) -> LLMEngine:
-        """An engine around a `model` that is loaded already; several engines may share one. Allocates the KV cache.
+    def from_model(
+        cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None
+    ) -> LLMEngine:
+        """An engine around a `model` that is loaded already; several engines may share one.
+        Allocates the KV cache.
 
         `config`, `clock`: as for `from_config`. Raises `ConfigError` if the KV cache cannot be had.
         """
@@ -112,34 +127,36 @@ class LLMEngine:
     # ---- requests ----
 
     def add_request(
-        self,
-        request_id: str,
-        prompt: Prompt,
-        params: SamplingParams,
-        priority: int = 0,
+        self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> None:
         """Queue a request; it is admitted by one of the next steps.
 
         - `request_id`: any name that no unfinished request has.
-        - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`, either with a `cache_salt`.
+        - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`, either with a
+          `cache_salt`.
         - `params`: how to sample and when to stop.
         - `priority`: lower is sooner; counts where `scheduling_policy` is `priority`.
 
-        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be served, and
-        `EngineDeadError` after a step that failed.
+        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be
+        served, and `EngineDeadError` after a step that failed.
         """
         self._stepper.add(self.check_request(request_id, prompt, params, priority))
         self._num_arrived += 1
 
-    def check_request(self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0) -> Request:
-        """What `add_request` would queue for this `request_id`, `prompt`, `params` and `priority`; raises as it does.
+    def check_request(
+        self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
+    ) -> Request:
+        """What `add_request` would queue for this `request_id`, `prompt`, `params` and `priority`;
+        raises as it does.
 
         Changes nothing, so a caller can check several requests before it adds any.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
         scheduler = self._stepper.scheduler
-        self._validator.check(request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit)
+        self._validator.check(
+            request_id, given.token_ids, params, priority, scheduler.requests, scheduler.slots.limit
+        )
         request = Request(
             request_id,
             given.token_ids,
@@ -153,7 +170,8 @@ class LLMEngine:
         return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
-        """End the request `request_id` at once and free its blocks; its output so far, or None if it is not there (any more).
+        """End the request `request_id` at once and free its blocks; its output so far, or None if
+        it is not there (any more).
 
         Raises `StepInProgressError` between two phases of a step.
         """
@@ -171,21 +189,23 @@ class LLMEngine:
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
-        """Run one step, or what is left of it. Returns the outputs of the requests that gained a token (by their
-        `output_kind`), or an empty list if there is nothing to do.
+        """Run one step, or what is left of it. Returns the outputs of the requests that gained a
+        token (by their `output_kind`), or an empty list if there is nothing to do.
 
-        A request that fails alone raises nothing: its output has an `error`. If the model is broken, this raises
-        what the model raised and the engine is dead; every later step raises `EngineDeadError`.
+        A request that fails alone raises nothing: its output has an `error`. If the model is
+        broken, this raises what the model raised and the engine is dead; every later step raises
+        `EngineDeadError`.
         """
         while (outputs := self.step_phase()) is None:
             pass
         return outputs
 
     def step_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if this ends the step, else None.
+        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if this ends
+        the step, else None.
 
-        Between two phases requests may be added, and events and `inspect()` agree; aborts and options have to wait.
-        Raises as `step` does.
+        Between two phases requests may be added, and events and `inspect()` agree; aborts and
+        options have to wait. Raises as `step` does.
         """
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
@@ -210,31 +230,41 @@ class LLMEngine:
     def _raise_if_dead(self) -> None:
         if self._dead_because is not None:
             raise EngineDeadError(
-                f"This engine stopped in an earlier step ({self._dead_because!r}); build a new LLMEngine to go on."
+                f"This engine stopped in an earlier step ({self._dead_because!r}); build a new"
+                " LLMEngine to go on."
             ) from self._dead_because
 
     # ---- switches and views ----
 
     def set_option(self, name: ev.LiveOption, value: int) -> None:
-        """Change the option `name`, `max_num_batched_tokens` or `max_num_seqs`, from the next step on.
+        """Change the option `name`, `max_num_batched_tokens` or `max_num_seqs`, from the next step
+        on.
 
-        `value`: in tokens or sequences, up to what the engine was built with. Lowering `max_num_seqs` preempts nobody.
-        Raises `ConfigError`, `StepInProgressError` between two phases, and `EngineDeadError` after a step that failed.
+        `value`: in tokens or sequences, up to what the engine was built with. Lowering
+        `max_num_seqs` preempts nobody. Raises `ConfigError`, `StepInProgressError` between two
+        phases, and `EngineDeadError` after a step that failed.
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
-        change_option(self._stepper.scheduler, self.config, self.max_model_len, self._stepper.bus, name, value)
+        change_option(
+            self._stepper.scheduler, self.config, self.max_model_len, self._stepper.bus, name, value
+        )
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on, in the engine's thread; the result ends that."""
+        """Call `listener` with every event from now on, in the engine's thread; the result ends
+        that.
+        """
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
-        """If `on`, emit an event `attention.mass` for each scheduled sequence, from the next step on. Off at first."""
+        """If `on`, emit an event `attention.mass` for each scheduled sequence, from the next step
+        on. Off at first.
+        """
         self._stepper.records_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Emit one event `kernel.traced` for the next decode of the sequence `seq_id` (see `minivllm.engine.kernel_tracing`).
+        """Emit one event `kernel.traced` for the next decode of the sequence `seq_id` (see
+        `minivllm.engine.kernel_tracing`).
 
         Raises `InvalidRequestError` if there is no such sequence, and `EngineDeadError`.
         """
@@ -242,9 +272,13 @@ class LLMEngine:
         self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data, equal to the fold of all events so far, after each phase. O(blocks + tokens)."""
+        """The whole state as plain data, equal to the fold of all events so far, after each phase.
+        O(blocks + tokens).
+        """
         stepper = self._stepper
-        return inspect_engine(stepper.scheduler, stepper.last_plan, stepper.output_processor.visible_text)
+        return inspect_engine(
+            stepper.scheduler, stepper.last_plan, stepper.output_processor.visible_text
+        )
 
     def log_header(self) -> ev.LogHeader:
         """The first line of a recording that starts now."""

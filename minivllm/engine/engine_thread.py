@@ -5,13 +5,14 @@
         print(future.result().outputs[0].text)
 
 The engine is not thread-safe and need not be: callers in any thread put commands into a queue, the
-engine's thread carries them out between two steps, and each caller holds a future. A paused engine may stand in
-the middle of a step, too: there it takes new requests, and holds aborts and options back until the step has ended.
-It knows nothing of terminals or HTTP; the chat, the demo and the server all stand on it.
+engine's thread carries them out between two steps, and each caller holds a future. A paused engine
+may stand in the middle of a step, too: there it takes new requests, and holds aborts and options
+back until the step has ended. It knows nothing of terminals or HTTP; the chat, the demo and the
+server all stand on it.
 
 The easy thing to get wrong is the end. Whoever waits must hear of it: a request that is running, a
-command that is still in the queue and one that comes too late each get an answer, whether the thread
-was stopped or the engine failed. And with nothing to do the thread sleeps; it never polls.
+command that is still in the queue and one that comes too late each get an answer, whether the
+thread was stopped or the engine failed. And with nothing to do the thread sleeps; it never polls.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ from minivllm.sampling_params import SamplingParams
 
 T = TypeVar("T")
 OnOutput = Callable[[RequestOutput], None]
-"""Called in the engine's thread with each output of a request, so it must be quick. If it raises, the request ends."""
+"""Called in the engine's thread with each output of a request, so it must be quick. If it raises,
+the request ends.
+"""
 
 
 @dataclass(slots=True)
@@ -54,11 +57,12 @@ class _Waiter:
 
 
 class EngineThread:
-    """Runs `engine.step()` in a thread of its own while there is work. `start` it, then `stop` and `join` it.
+    """Runs `engine.step()` in a thread of its own while there is work. `start` it, then `stop` and
+    `join` it.
 
-    `before_step(engine)` is called in that thread before each step, and again whenever it has nothing to do:
-    the place for a script that adds requests at exact steps. `seconds_per_step` is the least time from the
-    start of one step to the start of the next, so that a person can follow.
+    `before_step(engine)` is called in that thread before each step, and again whenever it has
+    nothing to do: the place for a script that adds requests at exact steps. `seconds_per_step` is
+    the least time from the start of one step to the start of the next, so that a person can follow.
     """
 
     def __init__(
@@ -90,7 +94,9 @@ class EngineThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for the end and return at once. The step in progress is finished, unfinished requests are aborted."""
+        """Ask for the end and return at once. The step in progress is finished, unfinished requests
+        are aborted.
+        """
         self._mailbox.post(Future(), self._stop)
 
     def join(self, timeout: float | None = None) -> None:
@@ -119,7 +125,8 @@ class EngineThread:
     ) -> Future[RequestOutput]:
         """Queue a request; the future holds its last output, or the error that refused it.
 
-        Cancelling the future works until the engine has the request; from then on `abort_request` ends it.
+        Cancelling the future works until the engine has the request; from then on `abort_request`
+        ends it.
         """
         future: Future[RequestOutput] = Future()
 
@@ -130,26 +137,34 @@ class EngineThread:
         return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request at once; the future holds its output so far, or None if it had ended already.
+        """End a request at once; the future holds its output so far, or None if it had ended
+        already.
 
         In the middle of a step of a paused engine it waits for the step's end.
         """
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
-        """`LLMEngine.set_option`; in the middle of a step it waits for the step's end, as `abort_request` does."""
+        """`LLMEngine.set_option`; in the middle of a step it waits for the step's end, as
+        `abort_request` does.
+        """
         return self.call(lambda engine: engine.set_option(name, value), between_steps=True)
 
     def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
         """Run `function(engine)` between two steps; the future holds what it returned or raised.
 
-        A paused engine may stand between two phases of a step: `between_steps` waits for that step's end.
+        A paused engine may stand between two phases of a step: `between_steps` waits for that
+        step's end.
         """
         future: Future[T] = Future()
-        return self._mailbox.post(future, lambda: future.set_result(function(self._engine)), between_steps)
+        return self._mailbox.post(
+            future, lambda: future.set_result(function(self._engine)), between_steps
+        )
 
     def pause(self) -> Future[None]:
-        """Take no more steps; the future is done when the engine stands still. Commands are still carried out."""
+        """Take no more steps; the future is done when the engine stands still. Commands are still
+        carried out.
+        """
         return self.call(lambda engine: self._set_paused(True))
 
     def resume(self) -> Future[None]:
@@ -157,12 +172,14 @@ class EngineThread:
         return self.call(lambda engine: self._set_paused(False))
 
     def step(self) -> Future[list[RequestOutput]]:
-        """Pause, and take one step or finish the one that is under way; the future holds its outputs (none, if there
-        was nothing to do)."""
+        """Pause, and take one step or finish the one that is under way; the future holds its
+        outputs (none, if there was nothing to do)."""
         return self._take_single(is_phase=False)
 
     def step_phase(self) -> Future[ev.Phase]:
-        """Pause, and run the next phase of a step; the future holds the phase after it, `schedule` at a step's end."""
+        """Pause, and run the next phase of a step; the future holds the phase after it, `schedule`
+        at a step's end.
+        """
         return self._take_single(is_phase=True)
 
     def _take_single(self, is_phase: bool) -> Future:
@@ -170,7 +187,8 @@ class EngineThread:
 
         def ask() -> None:
             self._paused = True
-            # Taken by the main loop and not here: an error in a step ends the thread, one in a command does not.
+            # Taken by the main loop and not here: an error in a step ends the thread, one in a
+            # command does not.
             self._singles.append(_Single(future, is_phase))
 
         return self._mailbox.post(future, ask)
@@ -203,7 +221,9 @@ class EngineThread:
         self._close(error)
 
     def _seconds_until_step(self) -> float | None:
-        """How long to sleep before the next step is due; None if there is none until a command comes."""
+        """How long to sleep before the next step is due; None if there is none until a command
+        comes.
+        """
         if self._singles:
             return 0.0
         if self._paused:
@@ -272,12 +292,17 @@ class EngineThread:
 
     def _close(self, error: BaseException | None) -> None:
         """Take no more commands, and answer everybody who still waits for something."""
-        waiting = [waiter.future for waiter in self._waiters.values()] + [single.future for single in self._singles]
+        waiting = [waiter.future for waiter in self._waiters.values()] + [
+            single.future for single in self._singles
+        ]
         waiting += self._mailbox.close()
         for future in waiting:
-            # One exception object each: raising one in several threads would mix up their tracebacks.
+            # One exception object each: raising one in several threads would mix up their
+            # tracebacks.
             dead = EngineDeadError(
-                "The engine's thread was stopped." if error is None else f"The engine failed: {error}"
+                "The engine's thread was stopped."
+                if error is None
+                else f"The engine failed: {error}"
             )
             dead.__cause__ = error
             future.set_exception(dead)

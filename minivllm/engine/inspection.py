@@ -1,8 +1,8 @@
 """`inspect_engine`: the engine's state read from its own objects, block by block.
 
 It is the second witness. `Fold` knows the events and never looks here; this looks at the scheduler,
-the pool and the texts and never at an event. After every phase the two must agree, so this file must
-stay naive: no counter of its own, nothing remembered between calls.
+the pool and the texts and never at an event. After every phase the two must agree, so this file
+must stay naive: no counter of its own, nothing remembered between calls.
 """
 
 from collections.abc import Callable
@@ -14,13 +14,21 @@ from minivllm.core.block_pool import KVCacheBlock
 from minivllm.core.request import Request, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.core.scheduler_output import SchedulerOutput
-from minivllm.events.state import BlockState, EngineState, RequestState, ScheduledState, SequenceState
+from minivllm.events.state import (
+    BlockState,
+    EngineState,
+    RequestState,
+    ScheduledState,
+    SequenceState,
+)
 
 
 def inspect_engine(
     scheduler: Scheduler, last_plan: SchedulerOutput | None, visible_text: Callable[[Sequence], str]
 ) -> EngineState:
-    """A copy of everything a view may know. O(blocks + tokens): for tests, `once` and starting views."""
+    """A copy of everything a view may know. O(blocks + tokens): for tests, `once` and starting
+    views.
+    """
     pool = scheduler.kv_cache_manager.pool
     sequences = [
         sequence
@@ -35,10 +43,18 @@ def inspect_engine(
         free_queue=pool.free_queue.ids(),
         waiting=[sequence.seq_id for sequence in scheduler.waiting],
         running=[sequence.seq_id for sequence in scheduler.running],
-        requests={request.request_id: _request_state(request) for request in scheduler.requests.values()},
-        sequences={sequence.seq_id: _sequence_state(sequence, visible_text(sequence)) for sequence in sequences},
+        requests={
+            request.request_id: _request_state(request) for request in scheduler.requests.values()
+        },
+        sequences={
+            sequence.seq_id: _sequence_state(sequence, visible_text(sequence))
+            for sequence in sequences
+        },
         budget=0 if last_plan is None else last_plan.budget,
-        scheduled=[ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start) for item in scheduled],
+        scheduled=[
+            ScheduledState(item.sequence.seq_id, item.num_tokens, item.kind, item.start)
+            for item in scheduled
+        ],
         max_num_seqs=scheduler.slots.limit,
         max_num_batched_tokens=scheduler.max_num_batched_tokens,
         counters=msgspec.structs.replace(
@@ -64,7 +80,9 @@ def _request_state(request: Request) -> RequestState:
         priority=request.priority,
         prompt=request.prompt,
         arrival_time=request.arrival_time,
-        seq_ids=[sequence.seq_id for sequence in request.sequences if not sequence.status.is_finished],
+        seq_ids=[
+            sequence.seq_id for sequence in request.sequences if not sequence.status.is_finished
+        ],
     )
 
 

@@ -1,18 +1,19 @@
 """`IsolatingExecutor`: runs a plan through the model; if the model raises, one sequence at a time.
 
-Nothing has been sampled yet, and running a token again writes the same keys and values into the same
-slots. So a step that failed can be tried again in pieces: each sequence that runs alone continues as
-if nothing had happened, and each one that raises again fails.
+Nothing has been sampled yet, and running a token again writes the same keys and values into the
+same slots. So a step that failed can be tried again in pieces: each sequence that runs alone
+continues as if nothing had happened, and each one that raises again fails.
 
 Two kinds of sequences and copies need care:
 
 - A sequence may read blocks that a failing sequence of the same plan was to write. It is stranded:
   it cannot run in this step, but it has done nothing wrong, so it is preempted and computed again.
-- Nobody knows whether the plan's block copies were made before the model raised. They are made again
-  with the first piece, unless the step may have overwritten what they copy from; then the step is lost.
+- Nobody knows whether the plan's block copies were made before the model raised. They are made
+  again with the first piece, unless the step may have overwritten what they copy from; then the
+  step is lost.
 
-If the device has stopped working, or too many sequences fail in a row, the model is broken and not the
-requests: what it raised first is raised again, and the engine is dead.
+If the device has stopped working, or too many sequences fail in a row, the model is broken and not
+the requests: what it raised first is raised again, and the engine is dead.
 """
 
 import logging
@@ -29,8 +30,8 @@ from minivllm.runtime.step_result import StepResult, Watch
 MAX_FAILED_IN_A_ROW = 3
 """Sequences that may fail, with no success between them, before the model counts as broken.
 
-OpenAI's client sends a request that gets a 500 three times by default: one bad request, alone on the
-server, must not end it.
+OpenAI's client sends a request that gets a 500 three times by default: one bad request, alone on
+the server, must not end it.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")
@@ -81,22 +82,32 @@ class IsolatingExecutor:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; its sequences are run one by one")
-            # `watch.decodes` are indices into the whole plan; the tracer asks again in the next step.
+            # `watch.decodes` are indices into the whole plan; the tracer asks again in the next
+            # step.
             self._run_one_by_one(plan, replace(watch, decodes=()), done)
-            if not done.parts and self._num_failed_in_a_row + len(done.failed) > MAX_FAILED_IN_A_ROW:
+            if (
+                not done.parts
+                and self._num_failed_in_a_row + len(done.failed) > MAX_FAILED_IN_A_ROW
+            ):
                 raise error
-        self._num_failed_in_a_row = 0 if done.parts else self._num_failed_in_a_row + len(done.failed)
+        self._num_failed_in_a_row = (
+            0 if done.parts else self._num_failed_in_a_row + len(done.failed)
+        )
         return done
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch, done: Executed) -> None:
-        # Writers come before the sequences that share their blocks: an admission finds only blocks planned before it.
+        # Writers come before the sequences that share their blocks: an admission finds only blocks
+        # planned before it.
         for item in plan.scheduled:
             if not done.unwritten.isdisjoint(item.sequence.block_table):
                 done.stranded += [item.sequence, *item.sampling[1:]]
             else:
-                # The first piece makes the copies; made again, they would undo what was written into them.
+                # The first piece makes the copies; made again, they would undo what was written
+                # into them.
                 copies = [] if done.parts else plan.copies
-                piece = SchedulerOutput(plan.step, plan.budget, [item], item.num_tokens, copies=copies)
+                piece = SchedulerOutput(
+                    plan.step, plan.budget, [item], item.num_tokens, copies=copies
+                )
                 try:
                     done.parts.append(Part(piece, self._runner.execute_model(piece, watch)))
                     continue
@@ -127,5 +138,9 @@ def _overwrites_a_source(plan: SchedulerOutput, block_size: int) -> bool:
     taken = {copy.dst for copy in plan.copies}
     for item in plan.scheduled:
         table, end = item.sequence.block_table, item.start + item.num_tokens
-        taken |= {table[at // block_size].block_id for at in range(item.start, end) if at % block_size == 0}
+        taken |= {
+            table[at // block_size].block_id
+            for at in range(item.start, end)
+            if at % block_size == 0
+        }
     return any(copy.src in taken for copy in plan.copies)

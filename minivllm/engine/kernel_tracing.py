@@ -4,10 +4,11 @@ Somebody names a sequence. At its next decode the runner keeps the queries, keys
 layer's attention reads; then the interpreted kernel runs over them once more and is watched. So the
 x-ray shows the engine's own data and the kernel's own way through it, with any attention backend.
 
-The engine waits for the trace, most of a second the first time: a person asked for it, and an answer
-some steps later would make a recording depend on the machine's speed. Where Triton is not installed,
-the answer is a recording that is shipped with minivllm, and says so. Each question is answered by
-exactly one event; if the sequence ends before it decodes, or Triton fails, the event says why.
+The engine waits for the trace, most of a second the first time: a person asked for it, and an
+answer some steps later would make a recording depend on the machine's speed. Where Triton is not
+installed, the answer is a recording that is shipped with minivllm, and says so. Each question is
+answered by exactly one event; if the sequence ends before it decodes, or Triton fails, the event
+says why.
 """
 
 from __future__ import annotations
@@ -38,7 +39,9 @@ class KernelTracer:
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
         """Trace the next decode of this sequence. Raises `InvalidRequestError`, in one sentence."""
         if not _is_unfinished(seq_id, requests):
-            raise InvalidRequestError(f"There is no unfinished sequence {seq_id!r} to trace: choose one that runs.")
+            raise InvalidRequestError(
+                f"There is no unfinished sequence {seq_id!r} to trace: choose one that runs."
+            )
         if seq_id not in self._asked:
             self._asked.append(seq_id)
 
@@ -46,7 +49,11 @@ class KernelTracer:
         """Indices into the plan's sequences: the decodes among those that somebody asked for."""
         if not self._asked or not self._bus.active:
             return ()
-        decodes = {item.sequence.seq_id: i for i, item in enumerate(plan.scheduled) if item.kind == "decode"}
+        decodes = {
+            item.sequence.seq_id: i
+            for i, item in enumerate(plan.scheduled)
+            if item.kind == "decode"
+        }
         return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
@@ -58,7 +65,9 @@ class KernelTracer:
         from minivllm.runtime.attention.xray import trace_decode
 
         try:
-            programs = msgspec.convert(trace_decode(sample), list[ev.TracedProgram], from_attributes=True)
+            programs = msgspec.convert(
+                trace_decode(sample), list[ev.TracedProgram], from_attributes=True
+            )
         except KernelTraceError as error:
             self._answer(seq_id, sample.layer, sample.num_tokens, [], str(error))
         else:
@@ -93,5 +102,6 @@ class KernelTracer:
 def _is_unfinished(seq_id: str, requests: Mapping[str, Request]) -> bool:
     request = requests.get(seq_id.rpartition(".")[0])
     return request is not None and any(
-        sequence.seq_id == seq_id and not sequence.status.is_finished for sequence in request.sequences
+        sequence.seq_id == seq_id and not sequence.status.is_finished
+        for sequence in request.sequences
     )

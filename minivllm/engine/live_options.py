@@ -1,12 +1,13 @@
 """Options that may change while the engine runs: the token budget and the number of sequences.
 
-Both can go up to what the engine was built with, since buffers, CUDA graphs and batch rows have that
-size. A change is made between two steps and emitted as an event.
+Both can go up to what the engine was built with, since buffers, CUDA graphs and batch rows have
+that size. A change is made between two steps and emitted as an event.
 
-No change may block an admitted request for ever. A request with several samples or beams needs a slot
-for each of them at once, and with chunked prefill off a step must hold the longest prompt. A lower
-`max_num_seqs` takes nothing from running sequences; admissions stop until enough of them have ended.
-A beam that waits for a preempted sibling is no deadlock: the scheduler makes room for that sibling.
+No change may block an admitted request for ever. A request with several samples or beams needs a
+slot for each of them at once, and with chunked prefill off a step must hold the longest prompt. A
+lower `max_num_seqs` takes nothing from running sequences; admissions stop until enough of them have
+ended. A beam that waits for a preempted sibling is no deadlock: the scheduler makes room for that
+sibling.
 """
 
 from typing import get_args
@@ -19,17 +20,28 @@ from minivllm.events.bus import EventBus
 
 
 def change_option(
-    scheduler: Scheduler, config: EngineConfig, max_model_len: int, bus: EventBus, name: ev.LiveOption, value: int
+    scheduler: Scheduler,
+    config: EngineConfig,
+    max_model_len: int,
+    bus: EventBus,
+    name: ev.LiveOption,
+    value: int,
 ) -> None:
-    """Give `name` this value from the next step on. Raises `ConfigError`, before anything has changed."""
+    """Give `name` this value from the next step on. Raises `ConfigError`, before anything has
+    changed.
+    """
     options = get_args(ev.LiveOption)
     if name not in options:
-        raise ConfigError(f"{name!r} cannot be changed while the engine runs: change one of {', '.join(options)}.")
+        raise ConfigError(
+            f"{name!r} cannot be changed while the engine runs: change one of {', '.join(options)}."
+        )
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ConfigError(f"{name} must be a whole number, at least 1; got {value!r}.")
     most = getattr(config, name)
     if value > most:
-        raise ConfigError(f"{name} can be at most {most}, which the engine was built with; got {value}.")
+        raise ConfigError(
+            f"{name} can be at most {most}, which the engine was built with; got {value}."
+        )
     match name:
         case "max_num_batched_tokens":
             config.check_whole_prompts_fit(max_model_len, value)
@@ -42,9 +54,11 @@ def change_option(
 
 
 def _check_nobody_stands_still(scheduler: Scheduler, max_num_seqs: int) -> None:
-    widest = max(scheduler.requests.values(), key=lambda request: request.params.num_sequences, default=None)
+    widest = max(
+        scheduler.requests.values(), key=lambda request: request.params.num_sequences, default=None
+    )
     if widest is not None and widest.params.num_sequences > max_num_seqs:
         raise ConfigError(
-            f"max_num_seqs cannot be {max_num_seqs} yet: request {widest.request_id!r} runs {widest.params.num_sequences} "
-            "sequences at once; wait for its end, or abort it."
+            f"max_num_seqs cannot be {max_num_seqs} yet: request {widest.request_id!r} runs"
+            f" {widest.params.num_sequences} sequences at once; wait for its end, or abort it."
         )

@@ -1,10 +1,10 @@
 """`Mailbox`: commands from any thread, carried out in one, each with a future for its sender.
 
-What `EngineThread` talks to the world through. It knows no engine; it is only told whether a step is under way, for
-a command may have to wait until it is over.
+What `EngineThread` talks to the world through. It knows no engine; it is only told whether a step
+is under way, for a command may have to wait until it is over.
 
-The easy thing to get wrong is the last letter. No command may slip in after the last look into the box, and each that
-will not be carried out, also one that was held back, must still be answered.
+The easy thing to get wrong is the last letter. No command may slip in after the last look into the
+box, and each that will not be carried out, also one that was held back, must still be answered.
 """
 
 from collections.abc import Callable
@@ -41,20 +41,29 @@ class Mailbox:
         self._lock = Lock()
         self._closed = False
 
-    def post(self, future: Future[T], run: Callable[[], None], between_steps: bool = False) -> Future[T]:
-        """Have `run` called. What it raises is the future's, any other result it has to set itself."""
+    def post(
+        self, future: Future[T], run: Callable[[], None], between_steps: bool = False
+    ) -> Future[T]:
+        """Have `run` called. What it raises is the future's, any other result it has to set
+        itself.
+        """
         with self._lock:
             if not self._closed:
                 self._commands.put(_Command(future, run, between_steps))
                 return future
-        future.set_exception(EngineDeadError("The engine's thread has ended: start a new one to go on."))
+        future.set_exception(
+            EngineDeadError("The engine's thread has ended: start a new one to go on.")
+        )
         return future
 
     def carry_out(self, seconds: float | None) -> None:
-        """Wait up to `seconds` (None: for ever) for a command; carry it out and those that came with it."""
+        """Wait up to `seconds` (None: for ever) for a command; carry it out and those that came
+        with it.
+        """
         try:
             self._carry_out(self._commands.get(timeout=seconds))
-            # Only those that are there now: callers without end must not keep the engine from its steps.
+            # Only those that are there now: callers without end must not keep the engine from its
+            # steps.
             for _ in range(self._commands.qsize()):
                 self._carry_out(self._commands.get_nowait())
         except Empty:
@@ -79,7 +88,9 @@ class Mailbox:
             command.future.set_exception(error)
 
     def close(self) -> list[Future]:
-        """Take no more commands; the futures of those that will not be carried out, for the caller to answer."""
+        """Take no more commands; the futures of those that will not be carried out, for the caller
+        to answer.
+        """
         with self._lock:
             self._closed = True
         left = self._held

@@ -1,14 +1,15 @@
 """`OutputProcessor`: turns sampled tokens into text, log-probabilities and `RequestOutput`s.
 
-It knows sequences and text, and nothing of blocks or scheduling. Stop strings are found here, because
-a string may begin in the middle of one token and end in the middle of another; tokens that might be
-the start of a stop string are held back until that is decided.
+It knows sequences and text, and nothing of blocks or scheduling. Stop strings are found here,
+because a string may begin in the middle of one token and end in the middle of another; tokens that
+might be the start of a stop string are held back until that is decided.
 
 What was once visible is never taken back. Text is handed out only when no later token can change it
 (half a UTF-8 character, half a stop string).
 
-Detokenizing is most of this module's time. If a caller wants the output only at the end, nobody watches the engine
-and no stop string has to be found, the tokens wait and are decoded together when the text is needed.
+Detokenizing is most of this module's time. If a caller wants the output only at the end, nobody
+watches the engine and no stop string has to be found, the tokens wait and are decoded together when
+the text is needed.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -24,13 +25,20 @@ from minivllm.core.request import Request, Sequence
 from minivllm.engine.detokenizer import IncrementalDetokenizer, TokenDecoder
 from minivllm.engine.stop_strings import StopStringChecker
 from minivllm.errors import RequestFailedError
-from minivllm.outputs import CompletionOutput, Logprob, PromptTokenLogprob, RequestOutput, SampledToken
+from minivllm.outputs import (
+    CompletionOutput,
+    Logprob,
+    PromptTokenLogprob,
+    RequestOutput,
+    SampledToken,
+)
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Looking up a member of an enum takes longer than the rest of what a request costs that has no output yet.
+# Looking up a member of an enum takes longer than the rest of what a request costs that has no
+# output yet.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
@@ -66,20 +74,26 @@ class _SequenceOutput:
 
 
 def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
-    """Make whatever the tokenizer raises in `method` a `RequestFailedError` of the one request that it was called for."""
+    """Make whatever the tokenizer raises in `method` a `RequestFailedError` of the one request that
+    it was called for.
+    """
 
     @wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return method(*args, **kwargs)
         except Exception as error:
-            raise RequestFailedError("A token of this request could not be turned into text.") from error
+            raise RequestFailedError(
+                "A token of this request could not be turned into text."
+            ) from error
 
     return guarded
 
 
 class OutputProcessor:
-    """Holds the output side of every unfinished request. What deals with text may raise `RequestFailedError`."""
+    """Holds the output side of every unfinished request. What deals with text may raise
+    `RequestFailedError`.
+    """
 
     def __init__(self, decoder: TokenDecoder) -> None:
         self._decoder = decoder
@@ -92,8 +106,14 @@ class OutputProcessor:
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
         self._outputs[sequence.seq_id] = _SequenceOutput(
-            detokenizer=IncrementalDetokenizer(self._decoder, skip_special_tokens=params.skip_special_tokens),
-            stop_strings=StopStringChecker(params.stop, params.include_stop_str_in_output) if params.stop else None,
+            detokenizer=IncrementalDetokenizer(
+                self._decoder, skip_special_tokens=params.skip_special_tokens
+            ),
+            stop_strings=(
+                StopStringChecker(params.stop, params.include_stop_str_in_output)
+                if params.stop
+                else None
+            ),
             text_may_wait=params.output_kind is _FINAL_ONLY and not acts_on_each_token,
             logprobs=[] if params.logprobs is not None else None,
             prompt_logprobs=[None] * sequence.num_prompt_tokens if sequence.judges_prompt else None,
@@ -102,7 +122,9 @@ class OutputProcessor:
 
     @_fails_alone
     def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
-        """Take in what the model thought of a prompt's token; what is known already (before a preemption) stays."""
+        """Take in what the model thought of a prompt's token; what is known already (before a
+        preemption) stays.
+        """
         prompt = self._outputs[judged.seq_id].prompt_logprobs
         if prompt[judged.position] is None:
             prompt[judged.position] = self._with_texts(judged.logprobs)
@@ -118,7 +140,9 @@ class OutputProcessor:
 
     @_fails_alone
     def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
-        """Take in the token that a beam has just gained; `score` is its log-probability so far. The new text."""
+        """Take in the token that a beam has just gained; `score` is its log-probability so far. The
+        new text.
+        """
         output = self._outputs[beam.seq_id]
         text = output.detokenizer.append(token_id)
         output.text += text
@@ -126,9 +150,16 @@ class OutputProcessor:
         return text
 
     @_fails_alone
-    def set_beams_found(self, request: Request, hypotheses: list[Hypothesis]) -> list[CompletionOutput]:
-        """What a beam search has found, best first: the request's output, whatever beams were alive at the end."""
-        best = [self._from_hypothesis(request.params, i, one) for i, one in enumerate(hypotheses[: request.params.n])]
+    def set_beams_found(
+        self, request: Request, hypotheses: list[Hypothesis]
+    ) -> list[CompletionOutput]:
+        """What a beam search has found, best first: the request's output, whatever beams were alive
+        at the end.
+        """
+        best = [
+            self._from_hypothesis(request.params, i, one)
+            for i, one in enumerate(hypotheses[: request.params.n])
+        ]
         self._beams_found[request.request_id] = best
         return best
 
@@ -136,20 +167,25 @@ class OutputProcessor:
         """The output as far as a caller may see it."""
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait:
-            # A token without a text ends its request when the text is due; looking at it does no harm.
+            # A token without a text ends its request when the text is due; looking at it does no
+            # harm.
             with suppress(RequestFailedError):
                 self._catch_up(output, sequence, sequence.num_output_tokens)
         return output.text
 
     def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> NewText:
-        """Take in the token that `sequence` has just gained. `watched`: its text is wanted now, whatever the caller wants."""
+        """Take in the token that `sequence` has just gained. `watched`: its text is wanted now,
+        whatever the caller wants.
+        """
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait and not watched:
             return _NO_TEXT
         return self._append_now(output, sequence, sampled)
 
     @_fails_alone
-    def _append_now(self, output: _SequenceOutput, sequence: Sequence, sampled: SampledToken) -> NewText:
+    def _append_now(
+        self, output: _SequenceOutput, sequence: Sequence, sampled: SampledToken
+    ) -> NewText:
         if output.text_may_wait:
             self._catch_up(output, sequence, sequence.num_output_tokens - 1)
             output.num_decoded_tokens += 1
@@ -166,7 +202,9 @@ class OutputProcessor:
 
     @_fails_alone
     def _catch_up(self, output: _SequenceOutput, sequence: Sequence, num_tokens: int) -> None:
-        """Decode what waits of the first `num_tokens` output tokens. If that fails, nothing has changed."""
+        """Decode what waits of the first `num_tokens` output tokens. If that fails, nothing has
+        changed.
+        """
         if output.num_decoded_tokens < num_tokens:
             start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
@@ -177,9 +215,13 @@ class OutputProcessor:
 
     @_fails_alone
     def flush(self, sequence: Sequence) -> NewText:
-        """The sequence has ended without a stop string: what was held back becomes visible, or is one after all."""
+        """The sequence has ended without a stop string: what was held back becomes visible, or is
+        one after all.
+        """
         output = self._outputs[sequence.seq_id]
-        waiting = sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
+        waiting = (
+            sequence.output_token_ids[output.num_decoded_tokens :] if output.text_may_wait else ()
+        )
         new = NewText(output.detokenizer.finish(waiting))
         output.num_decoded_tokens += len(waiting)
         if output.stop_strings is not None:
@@ -189,7 +231,9 @@ class OutputProcessor:
         return new
 
     def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
-        """What callers get after a step; requests that are silent until they finish are left out."""
+        """What callers get after a step; requests that are silent until they finish are left
+        out.
+        """
         return [
             self.make_output(request)
             for request in requests
@@ -206,7 +250,9 @@ class OutputProcessor:
             prompt_token_ids=list(request.prompt_token_ids),
             outputs=self._completions(request, delta=delta),
             finished=finished,
-            prompt_logprobs=None if params.prompt_logprobs is None else self._prompt_logprobs(request),
+            prompt_logprobs=(
+                None if params.prompt_logprobs is None else self._prompt_logprobs(request)
+            ),
             num_cached_tokens=request.num_cached_tokens,
         )
         if finished:
@@ -227,22 +273,36 @@ class OutputProcessor:
             if delta:
                 sequences = [sequence for sequence in sequences if self._has_news(sequence)]
             return [self._completion(sequence, sequence.index, delta) for sequence in sequences]
-        ranked = sorted(sequences, key=lambda sequence: -(self._outputs[sequence.seq_id].cumulative_logprob or 0.0))
-        return [self._completion(sequence, i, delta=False) for i, sequence in enumerate(ranked[: params.n])]
+        ranked = sorted(
+            sequences,
+            key=lambda sequence: -(self._outputs[sequence.seq_id].cumulative_logprob or 0.0),
+        )
+        return [
+            self._completion(sequence, i, delta=False)
+            for i, sequence in enumerate(ranked[: params.n])
+        ]
 
-    def _from_hypothesis(self, params: SamplingParams, index: int, hypothesis: Hypothesis) -> CompletionOutput:
+    def _from_hypothesis(
+        self, params: SamplingParams, index: int, hypothesis: Hypothesis
+    ) -> CompletionOutput:
         last = hypothesis.token_ids[-1]
         return CompletionOutput(
             index=index,
-            text=self._decoder.decode(hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens),
+            text=self._decoder.decode(
+                hypothesis.token_ids, skip_special_tokens=params.skip_special_tokens
+            ),
             token_ids=hypothesis.token_ids,
             cumulative_logprob=hypothesis.logprob,
             finish_reason="stop" if hypothesis.ended_by_token else "length",
-            stop_reason=last if hypothesis.ended_by_token and last in params.stop_token_ids else None,
+            stop_reason=(
+                last if hypothesis.ended_by_token and last in params.stop_token_ids else None
+            ),
         )
 
     def _has_news(self, sequence: Sequence) -> bool:
-        """Whether it has gained a token or ended since its last output. One of several samples may have ended long ago."""
+        """Whether it has gained a token or ended since its last output. One of several samples may
+        have ended long ago.
+        """
         output = self._outputs[sequence.seq_id]
         ended = sequence.status.is_finished and not output.end_sent
         return ended or sequence.num_output_tokens > output.num_tokens_sent

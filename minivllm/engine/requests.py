@@ -39,11 +39,15 @@ class TextPrompt(TypedDict):
 
     prompt: str
     cache_salt: NotRequired[str]
-    """Prompts with different salts never share a block: keeps one user from finding out, by time, what another sent."""
+    """Prompts with different salts never share a block: keeps one user from finding out, by time,
+    what another sent.
+    """
 
 
 class TokensPrompt(TypedDict):
-    """A prompt as token ids, taken as they are; `prompt` is their text, to be shown and never tokenized."""
+    """A prompt as token ids, taken as they are; `prompt` is their text, to be shown and never
+    tokenized.
+    """
 
     prompt_token_ids: list[int]
     prompt: NotRequired[str]
@@ -62,7 +66,9 @@ class ReadPrompt(NamedTuple):
 
 
 def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
-    """The text, token ids and salt of a caller's prompt. Raises `InvalidRequestError` if it is not a prompt."""
+    """The text, token ids and salt of a caller's prompt. Raises `InvalidRequestError` if it is not
+    a prompt.
+    """
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
     if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
         known = ", ".join(TokensPrompt.__annotations__)
@@ -75,19 +81,24 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if not isinstance(text, str):
         # The usual mistake is a bare list of ids, and it may be thousands long.
         raise InvalidRequestError(
-            'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare list of ids into the last of '
-            f"these; got {short_repr(prompt)}."
+            'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare'
+            f" list of ids into the last of these; got {short_repr(prompt)}."
         )
     return ReadPrompt(text, tokenizer.encode(text), salt)
 
 
 def _as_token_ids(given: object) -> list[int]:
-    """A list of plain ints from anything that holds whole numbers (a list, a tuple, a numpy array)."""
+    """A list of plain ints from anything that holds whole numbers (a list, a tuple, a numpy
+    array).
+    """
     try:
-        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1 and 0.
+        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1
+        # and 0.
         return [_not_a_bool(value) for value in given]
     except TypeError:
-        raise InvalidRequestError(f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}.") from None
+        raise InvalidRequestError(
+            f"prompt_token_ids must be a list of whole numbers; got {given!r:.200}."
+        ) from None
 
 
 def _not_a_bool(value: object) -> int:
@@ -124,49 +135,64 @@ class RequestValidator:
     ) -> None:
         """Raise the `InvalidRequestError` that applies, if any. `max_num_seqs`: as it is now."""
         if not isinstance(request_id, str) or not request_id:
-            raise InvalidRequestError(f"The request id must be a non-empty string; got {request_id!r}.")
+            raise InvalidRequestError(
+                f"The request id must be a non-empty string; got {request_id!r}."
+            )
         if request_id in unfinished:
             raise DuplicateRequestError(
-                f"Request id {request_id!r} is in use by an unfinished request: choose another, or wait for it to end."
+                f"Request id {request_id!r} is in use by an unfinished request: choose another, or"
+                " wait for it to end."
             )
         if not isinstance(params, SamplingParams):
-            raise InvalidSamplingParamsError(f"params must be a SamplingParams; got {type(params).__name__}.")
+            raise InvalidSamplingParamsError(
+                f"params must be a SamplingParams; got {type(params).__name__}."
+            )
         self._check_priority(priority)
         self._check_num_sequences(params.num_sequences, max_num_seqs)
         self._check_prompt(request_id, token_ids)
         self._check_ids("logit_bias", params.logit_bias or ())
         self._check_ids("stop_token_ids", params.stop_token_ids)
         limits = self._limits
-        if params.min_tokens and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size:
+        if (
+            params.min_tokens
+            and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size
+        ):
             raise InvalidSamplingParamsError(
-                "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or set min_tokens to 0."
+                "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or"
+                " set min_tokens to 0."
             )
 
     def _check_priority(self, priority: int) -> None:
         if not isinstance(priority, int) or isinstance(priority, bool):
-            raise InvalidRequestError(f"priority must be a whole number, lower goes first; got {priority!r}.")
+            raise InvalidRequestError(
+                f"priority must be a whole number, lower goes first; got {priority!r}."
+            )
         if priority != 0 and self._config.scheduling_policy != "priority":
             raise InvalidRequestError(
-                f"priority is {priority} but the engine serves first come, first served: "
-                "send 0 (priorities need an engine that was started with scheduling_policy='priority')."
+                f"priority is {priority} but the engine serves first come, first served: send 0"
+                " (priorities need an engine that was started with scheduling_policy='priority')."
             )
 
     def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) and the engine runs at most "
-                f"{max_num_seqs} at once: ask for fewer (the engine's max_num_seqs is the limit)."
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) and the"
+                f" engine runs at most {max_num_seqs} at once: ask for fewer (the engine's"
+                " max_num_seqs is the limit)."
             )
         if num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which share blocks, and the "
-                "contiguous allocator cannot share: ask for one (more need an engine with kv_cache_allocator='paged')."
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which"
+                " share blocks, and the contiguous allocator cannot share: ask for one (more need"
+                " an engine with kv_cache_allocator='paged')."
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
         max_model_len = self._limits.max_model_len
         if not token_ids:
-            raise EmptyPromptError(f"Request {request_id!r} has an empty prompt: send at least one token.")
+            raise EmptyPromptError(
+                f"Request {request_id!r} has an empty prompt: send at least one token."
+            )
         if len(token_ids) >= max_model_len:
             raise PromptTooLongError(
                 f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is "
@@ -178,7 +204,12 @@ class RequestValidator:
     def _check_ids(self, name: str, token_ids: Iterable[int]) -> None:
         vocab_size = self._limits.vocab_size
         for token_id in token_ids:
-            if not isinstance(token_id, int) or isinstance(token_id, bool) or not 0 <= token_id < vocab_size:
+            if (
+                not isinstance(token_id, int)
+                or isinstance(token_id, bool)
+                or not 0 <= token_id < vocab_size
+            ):
                 raise TokenOutOfVocabularyError(
-                    f"{name} holds {token_id!r}, which is no token id of this model: use 0 to {vocab_size - 1}."
+                    f"{name} holds {token_id!r}, which is no token id of this model: use 0 to"
+                    f" {vocab_size - 1}."
                 )

@@ -25,13 +25,16 @@ class Runner(Protocol):
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         """Run the plan's tokens through the model.
 
-        If this raises, it may be called again with parts of the plan: what it writes is the same each time.
+        If this raises, it may be called again with parts of the plan: what it writes is the same
+        each time.
         """
 
     def device_works(self) -> bool:
         """Whether calling `execute_model` again after it has raised can help."""
 
-    def sample_tokens(self, sequences: list[Sequence], logits: Any) -> Seq[SampledToken | SamplingError]:
+    def sample_tokens(
+        self, sequences: list[Sequence], logits: Any
+    ) -> Seq[SampledToken | SamplingError]:
         """A token for each of `sequences`, or why it has none.
 
         `logits`: of a `StepResult`; `sequences`: those that sample in its plan, in plan order.

@@ -12,8 +12,8 @@ end of the step. The plan counts its tokens as computed, and names their blocks 
 before anybody has written them; another sequence of the same plan may read them.
 
 What goes wrong for one sequence (the model raises, its logits are NaN, its token has no text) ends
-its request with an error and no other. A phase that raises leaves half a step behind, and the engine
-is dead.
+its request with an error and no other. A phase that raises leaves half a step behind, and the
+engine is dead.
 """
 
 from collections.abc import Generator
@@ -60,7 +60,9 @@ class Drawn(NamedTuple):
 
 
 class Stepper:
-    """Owns the parts that a step needs, and runs one step after the other. Do not use it after a phase has raised."""
+    """Owns the parts that a step needs, and runs one step after the other. Do not use it after a
+    phase has raised.
+    """
 
     def __init__(
         self,
@@ -126,7 +128,9 @@ class Stepper:
 
     def _execute(self, plan: SchedulerOutput, seconds: PhaseSeconds) -> Executed:
         """Run the plan's tokens through the model; report what somebody watches in there."""
-        watch = Watch(self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active)
+        watch = Watch(
+            self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active
+        )
         started = self.clock.now()
         executed = self._executor.execute(plan, watch)
         seconds.prepare = executed.t_prepare
@@ -140,7 +144,9 @@ class Stepper:
                 self.tracer.trace(part.plan.scheduled[index].sequence.seq_id, sample)
         return executed
 
-    def _sample(self, plan: SchedulerOutput, executed: Executed, seconds: PhaseSeconds) -> list[RequestOutput]:
+    def _sample(
+        self, plan: SchedulerOutput, executed: Executed, seconds: PhaseSeconds
+    ) -> list[RequestOutput]:
         """Give a token to each sequence that reached its end, and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
@@ -157,7 +163,9 @@ class Stepper:
         return self._make_outputs(drawn)
 
     def _end_idle_step(self, seconds: PhaseSeconds) -> list[RequestOutput]:
-        """End a step in which every request waits for others to arrive (`batch_delay`): time has to pass."""
+        """End a step in which every request waits for others to arrive (`batch_delay`): time has to
+        pass.
+        """
         if self.bus.active:
             self.bus.emit(ev.StepEnd, 0, seconds.schedule, 0.0, 0.0, 0.0)
         self.clock.idle()
@@ -168,14 +176,26 @@ class Stepper:
 
     def _draw(self, executed: Executed) -> Drawn:
         """Draw the tokens; note which sequences the model or the sampler failed on."""
-        # A GPU is still computing the logits: what needs no token yet comes before the wait for them.
+        # A GPU is still computing the logits: what needs no token yet comes before the wait for
+        # them.
         sampling = [part.plan.sampling_sequences() for part in executed.parts]
-        requests = dict.fromkeys([sequence.request for sequence in chain(executed.failed, *sampling)])
+        requests = dict.fromkeys(
+            [sequence.request for sequence in chain(executed.failed, *sampling)]
+        )
         tokens: list[tuple[Sequence, SampledToken | SamplingError]] = []
         for part, sequences in zip(executed.parts, sampling, strict=True):
-            tokens += zip(sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True)
-        errors = {sequence.request: str(token) for sequence, token in tokens if isinstance(token, SamplingError)}
-        errors |= {sequence.request: f"The model failed on {sequence.seq_id}." for sequence in executed.failed}
+            tokens += zip(
+                sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True
+            )
+        errors = {
+            sequence.request: str(token)
+            for sequence, token in tokens
+            if isinstance(token, SamplingError)
+        }
+        errors |= {
+            sequence.request: f"The model failed on {sequence.seq_id}."
+            for sequence in executed.failed
+        }
         return Drawn(tokens, requests, errors)
 
     def _add_prompt_logprobs(self, executed: Executed, drawn: Drawn) -> None:
@@ -207,7 +227,9 @@ class Stepper:
                 errors[request] = str(error)
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Append a new token, show the text that it makes visible, and end the sequence if it has to end."""
+        """Append a new token, show the text that it makes visible, and end the sequence if it has
+        to end.
+        """
         sequence.append_token(sampled.token_id)
         limits = self._limits
         stop = check_stop(sequence, limits.eos_token_ids, limits.max_model_len)
@@ -222,7 +244,9 @@ class Stepper:
             self._finish(sequence, stop, flush=new.stop_string is None)
 
     def _settle_failures(self, executed: Executed, drawn: Drawn) -> None:
-        """Preempt the stranded sequences, end the requests that failed, and unname the blocks that nobody wrote."""
+        """Preempt the stranded sequences, end the requests that failed, and unname the blocks that
+        nobody wrote.
+        """
         for sequence in reversed(executed.stranded):
             self.scheduler.requeue(sequence, executed.failed[0])
         for request, error in drawn.errors.items():
@@ -253,13 +277,16 @@ class Stepper:
             if not sequence.status.is_finished:
                 try:
                     self._finish(sequence, stop, flush=error is None)
-                except RequestFailedError:  # the text that was held back is lost, and nobody waits for it
+                # the text that was held back is lost, and nobody waits for it
+                except RequestFailedError:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
         self.tracer.forget_ended(self.scheduler.requests)
 
     def _finish(self, sequence: Sequence, stop: Stop, flush: bool) -> None:
-        """End a sequence. `flush`: show the text that was held back, since it belongs to no stop string."""
+        """End a sequence. `flush`: show the text that was held back, since it belongs to no stop
+        string.
+        """
         if flush:
             last = self.output_processor.flush(sequence)
             if last.text and self.bus.active:
@@ -271,8 +298,9 @@ class Stepper:
     def _fail(self, request: Request, error: str) -> None:
         """End one request that cannot continue; the others can.
 
-        What the model wrote for it may be NaN, so no other request may find its blocks. A block with other
-        owners keeps its name: if it is bad, they fail as well, and the last of them takes the name away.
+        What the model wrote for it may be NaN, so no other request may find its blocks. A block
+        with other owners keeps its name: if it is bad, they fail as well, and the last of them
+        takes the name away.
         """
         blocks = [block for sequence in request.sequences for block in sequence.block_table]
         self.abort(request, error)

@@ -1,1 +1,3 @@
-"""The event stream: the only thing that a view of the engine may read. See `types` for the vocabulary."""
+"""The event stream: the only thing that a view of the engine may read. See `types` for the
+vocabulary.
+"""

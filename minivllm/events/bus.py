@@ -47,7 +47,9 @@ class EventBus:
         return unsubscribe
 
     def emit(self, kind: type[Event], *fields: object) -> float:
-        """Make a `kind` from the envelope and its own `fields`, in the order of their declaration; when it was told."""
+        """Make a `kind` from the envelope and its own `fields`, in the order of their declaration;
+        when it was told.
+        """
         event = kind(self.next_seq, self.step, self._clock.now(), *fields)
         self.next_seq += 1
         for listener in self._listeners:

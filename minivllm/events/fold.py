@@ -1,8 +1,8 @@
 """`Fold`: the engine's state, worked out from its events alone.
 
-This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a step. Views
-read a fold and nothing else, live or from a recording, and so they can show only what the engine
-said it did.
+This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a
+step. Views read a fold and nothing else, live or from a recording, and so they can show only what
+the engine said it did.
 
 Each kind has one small method below that says what the event changes. The easy thing to get wrong
 is to be clever: a fold never guesses what must have happened, it only applies what it is told. If
@@ -16,20 +16,31 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from minivllm.events import types as ev
-from minivllm.events.state import EngineState, FinishedSequence, RequestState, ScheduledState, SequenceState
+from minivllm.events.state import (
+    EngineState,
+    FinishedSequence,
+    RequestState,
+    ScheduledState,
+    SequenceState,
+)
 
 HISTORY_LENGTH = 64
 """How many finished sequences are kept for display."""
 
 
 class Fold:
-    """Reads events in order with `apply`. The attributes are the live state: read them, change nothing."""
+    """Reads events in order with `apply`. The attributes are the live state: read them, change
+    nothing.
+    """
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
-        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it becomes the fold's own."""
+        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it
+        becomes the fold's own.
+        """
         if state is None:
             state = EngineState.idle(header)
-        # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of its time.
+        # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of
+        # its time.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
         for sequence in state.sequences.values():
@@ -53,11 +64,15 @@ class Fold:
         """`seq` of the last event applied."""
         self.t = header.mono
         self.lost_events = 0
-        """Over 0 once a gap was met. The state then stays as it was before the gap: anything else would be a guess."""
+        """Over 0 once a gap was met. The state then stays as it was before the gap: anything else
+        would be a guess.
+        """
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. Shares most of its parts with the fold: do not change it."""
+        """The same data as `LLMEngine.inspect()`. Shares most of its parts with the fold: do not
+        change it.
+        """
         replace = msgspec.structs.replace
         return EngineState(
             step=self.step,
@@ -169,7 +184,9 @@ class Fold:
             self.counters.aborted_requests += 1
 
     def _forget(self, seq_id: str, reason: str | None) -> bool:
-        """Drop a sequence, and note its end if there is a reason to show; true if it was the last of its request."""
+        """Drop a sequence, and note its end if there is a reason to show; true if it was the last
+        of its request.
+        """
         sequence = self.sequences.pop(seq_id)
         queue = self.running if sequence.status == "RUNNING" else self.waiting
         queue.remove(seq_id)
@@ -178,7 +195,9 @@ class Fold:
         if reason is not None:
             name, prompt = sequence.request_id, request.prompt
             self.history.append(
-                FinishedSequence(seq_id, name, prompt, sequence.text, reason, sequence.num_tokens, self.step)
+                FinishedSequence(
+                    seq_id, name, prompt, sequence.text, reason, sequence.num_tokens, self.step
+                )
             )
         if not request.seq_ids:
             del self.requests[sequence.request_id]
@@ -192,8 +211,12 @@ class Fold:
         self.scheduled = []
 
     def _scheduled(self, event: ev.StepScheduled) -> None:
-        self.sequences[event.seq_id].num_computed_tokens = event.num_computed_tokens + event.num_tokens
-        self.scheduled.append(ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens))
+        self.sequences[event.seq_id].num_computed_tokens = (
+            event.num_computed_tokens + event.num_tokens
+        )
+        self.scheduled.append(
+            ScheduledState(event.seq_id, event.num_tokens, event.kind, event.num_computed_tokens)
+        )
         self.counters.scheduled_tokens += event.num_tokens
 
     def _option_changed(self, event: ev.OptionChanged) -> None:

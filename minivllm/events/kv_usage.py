@@ -1,4 +1,5 @@
-"""`KVUsageMeter`: what the KV cache memory was used for, step by step, worked out from events alone.
+"""`KVUsageMeter`: what the KV cache memory was used for, step by step, worked out from events
+alone.
 
 Every slot (room for one token's keys and values) is one of these, and the first three together are
 allocated, that is, in a block that somebody owns:
@@ -10,16 +11,16 @@ allocated, that is, in a block that somebody owns:
               left of it when reservations have filled it. Only where memory is contiguous
     free      all others
 
-Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may end before
-its `max_tokens`; what it then leaves unwritten was counted as reserved.) Knows no engine and no clock: a
-recording gives the same numbers as the run itself.
+Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may
+end before its `max_tokens`; what it then leaves unwritten was counted as reserved.) Knows no engine
+and no clock: a recording gives the same numbers as the run itself.
 
-The easy thing to get wrong is the moment. Between two steps the sequences that have just ended are gone and
-forks have not copied yet, so memory looks better than it ever was while the model ran. So each step is measured
-when its plan is complete: after its last `step.scheduled`.
+The easy thing to get wrong is the moment. Between two steps the sequences that have just ended are
+gone and forks have not copied yet, so memory looks better than it ever was while the model ran. So
+each step is measured when its plan is complete: after its last `step.scheduled`.
 
-`pool_use` counts blocks at one moment. A freed block may still hold what the next prompt begins with,
-so these are counted apart from the empty ones.
+`pool_use` counts blocks at one moment. A freed block may still hold what the next prompt begins
+with, so these are counted apart from the empty ones.
 
 Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
@@ -65,7 +66,9 @@ class KVUsage:
     @property
     def saved_by_sharing(self) -> float:
         """Blocks saved by sharing, over the blocks needed without it; 0 to 1."""
-        return 1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
+        return (
+            1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
+        )
 
 
 class _BlockSlots(NamedTuple):
@@ -87,7 +90,9 @@ class _Tally(NamedTuple):
 
 
 class KVUsageMeter:
-    """Give `apply` every event of a run, from the first, or from the first of a step whose beginning is `fold`."""
+    """Give `apply` every event of a run, from the first, or from the first of a step whose
+    beginning is `fold`.
+    """
 
     def __init__(self, header: ev.LogHeader, fold: Fold | None = None) -> None:
         self.fold = fold or Fold(header)
@@ -104,8 +109,11 @@ class KVUsageMeter:
             self._step_events.clear()
 
     def _end_step(self, end: ev.StepEnd) -> None:
-        # Which event completed the plan is known only now that the step is over: hence the waiting list.
-        planned = [i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled]
+        # Which event completed the plan is known only now that the step is over: hence the waiting
+        # list.
+        planned = [
+            i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled
+        ]
         num_before = planned[-1] + 1 if planned else 0
         for event in self._step_events[:num_before]:
             self.fold.apply(event)
@@ -128,11 +136,15 @@ class KVUsageMeter:
             external=self._num_useless_blocks() * block_size,
             num_running=len({sequence.request_id for sequence in running}),
             num_table_entries=sum(len(sequence.block_table) for sequence in running),
-            num_blocks_in_use=len({block_id for sequence in running for block_id in sequence.block_table}),
+            num_blocks_in_use=len(
+                {block_id for sequence in running for block_id in sequence.block_table}
+            ),
         )
 
     def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
-        """What `sequence` does with each block of its table. The last token is sampled and never computed."""
+        """What `sequence` does with each block of its table. The last token is sampled and never
+        computed.
+        """
         header = self.fold.header
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
@@ -143,14 +155,18 @@ class KVUsageMeter:
             yield _BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
 
     def _tally(self, entries: list[_BlockSlots]) -> _Tally:
-        """The slots of all blocks in use. Of several sequences that have a block the one that does most with it counts."""
+        """The slots of all blocks in use. Of several sequences that have a block the one that does
+        most with it counts.
+        """
         used: dict[int, int] = {}
         wanted: dict[int, int] = {}
         for one in entries:
             used[one.block_id] = max(used.get(one.block_id, 0), one.used)
             wanted[one.block_id] = max(wanted.get(one.block_id, 0), one.wanted)
         num_used, num_wanted = sum(used.values()), sum(wanted.values())
-        return _Tally(num_used, num_wanted - num_used, len(used) * self.fold.header.block_size - num_wanted)
+        return _Tally(
+            num_used, num_wanted - num_used, len(used) * self.fold.header.block_size - num_wanted
+        )
 
     def _num_useless_blocks(self) -> int:
         """Free blocks that would be left over if as many reservations as possible were made now."""

@@ -1,7 +1,7 @@
 """`RequestLedger`: the unfinished requests of a run and when their tokens came, folded from events.
 
-`/metrics` and `minivllm compare` keep one. The dashboard also remembers sequences that have ended, and
-the simulator has no events: both keep records of their own, with the same `TokenTimes`.
+`/metrics` and `minivllm compare` keep one. The dashboard also remembers sequences that have ended,
+and the simulator has no events: both keep records of their own, with the same `TokenTimes`.
 """
 
 from dataclasses import dataclass, replace
@@ -67,7 +67,9 @@ class SequenceRecord(TokenTimes):
 
 
 class RequestLedger:
-    """A method for each event of a request; call them in the order of events, from the run's first."""
+    """A method for each event of a request; call them in the order of events, from the run's
+    first.
+    """
 
     def __init__(self) -> None:
         self.sequences: dict[str, SequenceRecord] = {}
@@ -91,7 +93,9 @@ class RequestLedger:
     def forked(self, event: ev.RequestForked) -> None:
         self.running.add(event.seq_id)
         # The parent's wait was the fork's own; its preemptions were not.
-        record = self.sequences[event.seq_id] = replace(self.sequences[event.parent], num_preemptions=0)
+        record = self.sequences[event.seq_id] = replace(
+            self.sequences[event.parent], num_preemptions=0
+        )
         record.request.num_sequences += 1
 
     def sampled(self, event: ev.TokenSampled) -> float | None:
@@ -102,7 +106,9 @@ class RequestLedger:
             record.request.num_first_tokens += 1
         return gap
 
-    def ended(self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned) -> SequenceRecord:
+    def ended(
+        self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned
+    ) -> SequenceRecord:
         self.running.discard(event.seq_id)
         record = self.sequences.pop(event.seq_id)
         record.request.num_sequences -= 1

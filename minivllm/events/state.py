@@ -107,7 +107,9 @@ class EngineState(msgspec.Struct, gc=False):
     scheduled: list[ScheduledState]
     """How it was spent."""
     max_num_seqs: int
-    """As it is now; the recording's header says what the engine was built with, and so for the next one."""
+    """As it is now; the recording's header says what the engine was built with, and so for the next
+    one.
+    """
     max_num_batched_tokens: int
     counters: Counters
 

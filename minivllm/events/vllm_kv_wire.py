@@ -1,14 +1,15 @@
-"""vLLM's KV events as they travel: what a batch of them looks like in msgpack, in both of its encodings.
+"""vLLM's KV events as they travel: what a batch of them looks like in msgpack, in both of its
+encodings.
 
     [ts, [event, ...], data_parallel_rank]        a batch
     {"type": "BlockStored", "block_hashes": ...}  an event, since June 2026 (vLLM #42892)
     ["BlockStored", [...], ...]                   the same event before: fields by position
 
-`minivllm.server` writes them and `attach --vllm` reads them; both sides stand here, so that they cannot part. Knows
-neither sockets nor where events come from.
+`minivllm.server` writes them and `attach --vllm` reads them; both sides stand here, so that they
+cannot part. Knows neither sockets nor where events come from.
 
-The easy thing to get wrong is to read strictly. vLLM adds fields with every other release and whole kinds now and
-then: what is not known here is passed over, and only what we do read must be right.
+The easy thing to get wrong is to read strictly. vLLM adds fields with every other release and whole
+kinds now and then: what is not known here is passed over, and only what we do read must be right.
 
 Source: vLLM `vllm/distributed/kv_events.py`.
 """
@@ -74,7 +75,9 @@ def encode_batch(ts: float, events: Sequence[KVEvent], encoding: KVEventEncoding
     """A batch of data-parallel rank 0."""
     if encoding == "map":
         return _encoder.encode((ts, events, 0))
-    return _encoder.encode((ts, [(type(event).__name__, *msgspec.structs.astuple(event)) for event in events], 0))
+    return _encoder.encode(
+        (ts, [(type(event).__name__, *msgspec.structs.astuple(event)) for event in events], 0)
+    )
 
 
 def decode_batch(payload: bytes) -> KVEventBatch:
@@ -95,5 +98,7 @@ def _read_event(event: object) -> KVEvent | None:
     else:
         tag, *values = event
         kind = _KINDS.get(tag)
-        fields = dict(zip(kind.__struct_fields__ if kind else (), values, strict=False)) | {"type": tag}
+        fields = dict(zip(kind.__struct_fields__ if kind else (), values, strict=False)) | {
+            "type": tag
+        }
     return None if kind is None else msgspec.convert(fields, kind)

@@ -1,11 +1,11 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` in vLLM's words.
 
-Text out of data: nothing is run and no vLLM is needed. Options whose default differs between the two are always written
-out, so that what is printed means the same in both and in later versions of vLLM; the tests hold every option against the
-real parser of vLLM where one is installed.
+Text out of data: nothing is run and no vLLM is needed. Options whose default differs between the
+two are always written out, so that what is printed means the same in both and in later versions of
+vLLM; the tests hold every option against the real parser of vLLM where one is installed.
 
-Easy to get wrong: what has no counterpart. An option that is quietly left out changes what runs, so each one that was set
-and cannot be said becomes a comment (`notes`).
+Easy to get wrong: what has no counterpart. An option that is quietly left out changes what runs, so
+each one that was set and cannot be said becomes a comment (`notes`).
 """
 
 import shlex
@@ -38,8 +38,12 @@ WITHOUT = {
     "batching": "vLLM always batches continuously",
     "batch_delay": "a request never waits for company",
     "batch_size": "a request never waits for company",
-    "attention_backend": "the nearest is --attention-backend TRITON_ATTN; without it vLLM takes the fastest it finds",
-    "linear_backend": "vLLM's choices for it are kernels of its own; without it vLLM takes the fastest it finds",
+    "attention_backend": (
+        "the nearest is --attention-backend TRITON_ATTN; without it vLLM takes the fastest it finds"
+    ),
+    "linear_backend": (
+        "vLLM's choices for it are kernels of its own; without it vLLM takes the fastest it finds"
+    ),
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",
     "check_invariants": "vLLM has no such check",
 }
@@ -76,7 +80,8 @@ def engine_options(target: Deployment) -> dict[str, Any]:
     config, sizes = target.config, target.sizes
     options = {name: getattr(config, name) for name in SAME}
     if config.kv_cache_memory_bytes is not None:
-        options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy  # vLLM's is of one GPU
+        # vLLM's is of one GPU
+        options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy
     # None is "let the engine see", and these two are vLLM's defaults, which say so by themselves.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}
@@ -102,7 +107,10 @@ def vllm_commands(target: Deployment) -> list[str]:
             local = per_machine // target.sizes.gpus_per_copy
             options |= {"data_parallel_size_local": local, "data_parallel_address": ADDRESS}
             options |= {"data_parallel_start_rank": rank * local, "headless": True} if rank else {}
-        words = [shlex.quote(target.model), *(_flag(name, value) for name, value in options.items())]
+        words = [
+            shlex.quote(target.model),
+            *(_flag(name, value) for name, value in options.items()),
+        ]
         commands.append("vllm serve " + " \\\n    ".join(words))
     return commands
 

@@ -1,12 +1,14 @@
-"""How many GPUs one copy of a model takes in vLLM, and how it is cut over them: tensor, pipeline and data parallel sizes.
+"""How many GPUs one copy of a model takes in vLLM, and how it is cut over them: tensor, pipeline
+and data parallel sizes.
 
-Arithmetic over the model's shape, with no vLLM and no GPU. The rule of memory: on each GPU, its share of the weights and of
-the keys and values of one longest sequence must fit into what vLLM may use, less 1 GiB for activations and CUDA graphs. The
-smallest number of GPUs that does is a copy, since cutting costs communication in every layer; the others become further
-copies (data parallel).
+Arithmetic over the model's shape, with no vLLM and no GPU. The rule of memory: on each GPU, its
+share of the weights and of the keys and values of one longest sequence must fit into what vLLM may
+use, less 1 GiB for activations and CUDA graphs. The smallest number of GPUs that does is a copy,
+since cutting costs communication in every layer; the others become further copies (data parallel).
 
-Easy to get wrong: key and value heads. Tensor parallelism deals out attention heads and must divide them; with more GPUs than
-key heads, vLLM gives each GPU a whole copy of one, so from there on the cache per GPU no longer shrinks.
+Easy to get wrong: key and value heads. Tensor parallelism deals out attention heads and must divide
+them; with more GPUs than key heads, vLLM gives each GPU a whole copy of one, so from there on the
+cache per GPU no longer shrinks.
 """
 
 import math
@@ -18,7 +20,9 @@ from minivllm.runtime.model.weight_map import weight_shards
 
 GIB = 2**30
 RESERVED_BYTES = GIB
-"""On each GPU, for activations and CUDA graphs: a guess that vLLM's own profile replaces when it starts."""
+"""On each GPU, for activations and CUDA graphs: a guess that vLLM's own profile replaces when it
+starts.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +40,13 @@ class Hardware:
             raise ConfigError(f"--gpus must be at least 1; got {self.num_gpus}.")
         if self.num_machines < 1 or self.num_gpus % self.num_machines:
             raise ConfigError(
-                f"--machines must be at least 1 and divide the {self.num_gpus} GPUs evenly; got {self.num_machines}."
+                f"--machines must be at least 1 and divide the {self.num_gpus} GPUs evenly; got"
+                f" {self.num_machines}."
             )
         if not 0 < self.gpu_memory_gib < math.inf:
-            raise ConfigError(f"--gpu-memory must be GiB of one GPU, over 0; got {self.gpu_memory_gib}.")
+            raise ConfigError(
+                f"--gpu-memory must be GiB of one GPU, over 0; got {self.gpu_memory_gib}."
+            )
 
     @property
     def gpus_per_machine(self) -> int:
@@ -75,15 +82,18 @@ def choose_sizes(
     tensor: int | None = None,
     pipeline: int | None = None,
 ) -> Sizes:
-    """The cut with the fewest GPUs to a copy, and among those the most tensor parallel one in a machine.
+    """The cut with the fewest GPUs to a copy, and among those the most tensor parallel one in a
+    machine.
 
-    `tensor`, `pipeline`: sizes that are wanted and not chosen. Raises `ConfigError` with the reason why nothing fits.
+    `tensor`, `pipeline`: sizes that are wanted and not chosen. Raises `ConfigError` with the reason
+    why nothing fits.
     """
     if tensor is not None and (reason := _cannot_cut_heads(model, tensor)):
         raise ConfigError(reason)
     if pipeline is not None and not 1 <= pipeline <= model.num_hidden_layers:
         raise ConfigError(
-            f"--pipeline-parallel-size must be from 1 to the model's {model.num_hidden_layers} layers; got {pipeline}."
+            f"--pipeline-parallel-size must be from 1 to the model's {model.num_hidden_layers}"
+            f" layers; got {pipeline}."
         )
     cuts = [
         (t, p)
@@ -97,25 +107,35 @@ def choose_sizes(
     ]
     if not cuts:
         raise ConfigError(
-            f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be dealt out in groups of "
-            f"{tensor or 1} times {pipeline or 1}: take sizes whose product divides the number of GPUs."
+            f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be dealt out"
+            f" in groups of {tensor or 1} times {pipeline or 1}: take sizes whose product divides"
+            " the number of GPUs."
         )
     sizes = [
-        Sizes(t, p, hardware.num_gpus // (t * p), bytes_per_gpu(model, t, p, item_size, max_model_len)) for t, p in cuts
+        Sizes(
+            t, p, hardware.num_gpus // (t * p), bytes_per_gpu(model, t, p, item_size, max_model_len)
+        )
+        for t, p in cuts
     ]
     fitting = [size for size in sizes if size.bytes_per_gpu <= hardware.usable_bytes]
     if not fitting:
         best = min(sizes, key=lambda size: size.bytes_per_gpu)
         raise ConfigError(
-            f"Weights and one sequence of {max_model_len} tokens need {best.bytes_per_gpu / GIB:.1f} GiB on each GPU "
-            f"(tensor {best.tensor}, pipeline {best.pipeline}), where {max(hardware.usable_bytes, 0) / GIB:.1f} are usable: "
-            "take more GPUs or larger ones, a 16-bit --dtype or a smaller --max-model-len."
+            f"Weights and one sequence of {max_model_len} tokens need"
+            f" {best.bytes_per_gpu / GIB:.1f} GiB on each GPU (tensor {best.tensor}, pipeline"
+            f" {best.pipeline}), where {max(hardware.usable_bytes, 0) / GIB:.1f} are usable: take"
+            " more GPUs or larger ones, a 16-bit --dtype or a smaller --max-model-len."
         )
     # An uneven pipeline waits for its longest stage.
-    return min(fitting, key=lambda s: (s.gpus_per_copy, model.num_hidden_layers % s.pipeline != 0, -s.tensor))
+    return min(
+        fitting,
+        key=lambda s: (s.gpus_per_copy, model.num_hidden_layers % s.pipeline != 0, -s.tensor),
+    )
 
 
-def bytes_per_gpu(model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int) -> int:
+def bytes_per_gpu(
+    model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int
+) -> int:
     """Weights and the cache of one longest sequence, on the GPU that has most of them."""
     layers = math.ceil(model.num_hidden_layers / pipeline)
     by_layer = outside = 0
@@ -138,8 +158,9 @@ def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
     if tensor in good:
         return None
     return (
-        f"--tensor-parallel-size {tensor} does not divide the model ({heads} attention heads, {kv_heads} key heads, "
-        f"{model.intermediate_size} inner features): take {', '.join(map(str, good))}."
+        f"--tensor-parallel-size {tensor} does not divide the model ({heads} attention heads,"
+        f" {kv_heads} key heads, {model.intermediate_size} inner features): take"
+        f" {', '.join(map(str, good))}."
     )
 
 

@@ -1,1 +1,3 @@
-"""Everything that computes: models, KV cache tensors, attention, sampling, and the files that they come from."""
+"""Everything that computes: models, KV cache tensors, attention, sampling, and the files that they
+come from.
+"""

@@ -1,13 +1,16 @@
 """`InputBatch`: turns a plan into the flat arrays that one forward pass takes.
 
-It keeps, for each batch slot, the block ids of the sequence in it (vLLM's `BlockTable`), because copying
-whole tables every step would cost more the longer the contexts are: a table only grows at its end, so a
-step appends the few new ids (and replaces the last one after a copy-on-write). All work per token is numpy's; Python does a few things per sequence.
+It keeps, for each batch slot, the block ids of the sequence in it (vLLM's `BlockTable`), because
+copying whole tables every step would cost more the longer the contexts are: a table only grows at
+its end, so a step appends the few new ids (and replaces the last one after a copy-on-write). All
+work per token is numpy's; Python does a few things per sequence.
 
-Knows nothing of tensors, models or attention. The easy thing to get wrong is to trust a slot's row after
-its sequence changed: `starts_fresh` says that it is stale, and so does a preemption in between.
+Knows nothing of tensors, models or attention. The easy thing to get wrong is to trust a slot's row
+after its sequence changed: `starts_fresh` says that it is stale, and so does a preemption in
+between.
 
-Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py` (`_prepare_inputs`).
+Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py`
+(`_prepare_inputs`).
 """
 
 from dataclasses import dataclass
@@ -27,27 +30,36 @@ class CommonAttentionMetadata:
     """What any attention backend needs to know of a step; sequences in plan order."""
 
     query_start_loc: np.ndarray
-    """[num_seqs + 1] int64: the tokens of sequence i are rows [query_start_loc[i], query_start_loc[i + 1])."""
+    """[num_seqs + 1] int64: the tokens of sequence i are rows [query_start_loc[i],
+    query_start_loc[i + 1]).
+    """
     num_computed_tokens: np.ndarray
     """[num_seqs] int64: how many tokens of each sequence come before its first row."""
     block_tables: np.ndarray
-    """[num_seqs, max_blocks] int64: block ids, as wide as the longest needs; entries past a sequence's end are stale."""
+    """[num_seqs, max_blocks] int64: block ids, as wide as the longest needs; entries past a
+    sequence's end are stale.
+    """
     slot_mapping: np.ndarray
     """[num_tokens] int64: where each token's key and value are written, -1 for nowhere."""
 
     def check(self, num_blocks: int, block_size: int) -> None:
-        """Raise `InvariantError` if the step would read or write outside of a cache of `num_blocks` blocks.
+        """Raise `InvariantError` if the step would read or write outside of a cache of `num_blocks`
+        blocks.
 
         A kernel would not notice: it reads whatever lies there, or ends the process.
         """
         num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
         is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
         _require_below("block id", self.block_tables[is_used], num_blocks)
-        _require_below("slot", self.slot_mapping[self.slot_mapping != NOT_WRITTEN], num_blocks * block_size)
+        _require_below(
+            "slot", self.slot_mapping[self.slot_mapping != NOT_WRITTEN], num_blocks * block_size
+        )
 
 
 def check_copies(copies: list[BlockCopy], num_blocks: int) -> None:
-    """Raise `InvariantError` if a copy would read or write outside of a cache of `num_blocks` blocks."""
+    """Raise `InvariantError` if a copy would read or write outside of a cache of `num_blocks`
+    blocks.
+    """
     _require_below("block id of a copy", np.array(copies, dtype=np.int64).reshape(-1), num_blocks)
 
 
@@ -60,13 +72,15 @@ class ModelInput:
     positions: np.ndarray
     """[num_tokens] int64"""
     sampling_rows: np.ndarray
-    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order; the last row of a
-    prompt with several samples stands here once for each."""
+    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order;
+    the last row of a prompt with several samples stands here once for each."""
     attention: CommonAttentionMetadata
 
     @property
     def samples_every_row(self) -> bool:
-        """Whether each row predicts one token, as in a step of decodes: `sampling_rows` then is 0, 1, 2, ..."""
+        """Whether each row predicts one token, as in a step of decodes: `sampling_rows` then is 0,
+        1, 2, ...
+        """
         return np.array_equal(self.sampling_rows, np.arange(len(self.token_ids)))
 
 
@@ -104,7 +118,10 @@ class InputBatch:
             of_sequence, positions = query_start_loc[:-1], starts
         else:
             lengths = _array([item.num_tokens for item in scheduled])
-            chunks = [item.sequence.token_ids[item.start : item.start + item.num_tokens] for item in scheduled]
+            chunks = [
+                item.sequence.token_ids[item.start : item.start + item.num_tokens]
+                for item in scheduled
+            ]
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
@@ -114,7 +131,8 @@ class InputBatch:
         width = -(-int((starts + lengths).max()) // self._block_size)
         block_tables = self._block_ids[slots, :width]
         slot_mapping = (
-            block_tables[of_sequence, positions // self._block_size] * self._block_size + positions % self._block_size
+            block_tables[of_sequence, positions // self._block_size] * self._block_size
+            + positions % self._block_size
         )
         slot_mapping[positions < num_cached[of_sequence]] = NOT_WRITTEN
         return ModelInput(
@@ -141,8 +159,14 @@ class InputBatch:
         # Copy-on-write may have put another block in the place of the last one.
         if num_known and self._last_blocks[slot] is not table[num_known - 1]:
             num_known -= 1
-        self._block_ids[slot, num_known : len(table)] = [block.block_id for block in table[num_known:]]
-        self._owners[slot], self._num_blocks[slot], self._last_blocks[slot] = sequence, len(table), table[-1]
+        self._block_ids[slot, num_known : len(table)] = [
+            block.block_id for block in table[num_known:]
+        ]
+        self._owners[slot], self._num_blocks[slot], self._last_blocks[slot] = (
+            sequence,
+            len(table),
+            table[-1],
+        )
 
 
 def _array(numbers: list[int]) -> np.ndarray:

@@ -1,10 +1,12 @@
 """How large a KV cache block is and how many there will be.
 
-Knows no layout: a backend may arrange a block's numbers as it likes, but not store more of them. The thing
-that is easy to get wrong is what "free" means: on a machine where files were read, most memory that looks
-taken is page cache, and inside a container the machine's free memory is not ours to take.
+Knows no layout: a backend may arrange a block's numbers as it likes, but not store more of them.
+The thing that is easy to get wrong is what "free" means: on a machine where files were read, most
+memory that looks taken is page cache, and inside a container the machine's free memory is not ours
+to take.
 
-Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py` (`get_num_blocks`).
+Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py`
+(`get_num_blocks`).
 """
 
 from dataclasses import dataclass
@@ -31,7 +33,13 @@ class KVCacheSpec:
 
     @classmethod
     def of(cls, config: ModelConfig, block_size: int, dtype: torch.dtype) -> "KVCacheSpec":
-        return cls(config.num_hidden_layers, config.num_key_value_heads, config.head_size, block_size, dtype)
+        return cls(
+            config.num_hidden_layers,
+            config.num_key_value_heads,
+            config.head_size,
+            block_size,
+            dtype,
+        )
 
     @property
     def bytes_per_block(self) -> int:
@@ -45,31 +53,39 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
         raise ConfigError(
-            f"{format_memory(max(num_bytes, 0))} for the KV cache do not hold even one block of {spec.block_size} tokens "
-            f"({format_memory(spec.bytes_per_block)}); raise kv_cache_memory_bytes (on CUDA also "
-            "gpu_memory_utilization) or lower block_size."
+            f"{format_memory(max(num_bytes, 0))} for the KV cache do not hold even one block of"
+            f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}); raise"
+            " kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower block_size."
         )
     return num_blocks
 
 
 def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
-    """Refuse a cache that this machine cannot hold: Linux would hand it out and kill us when it fills."""
+    """Refuse a cache that this machine cannot hold: Linux would hand it out and kill us when it
+    fills.
+    """
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} and {format_memory(available)} are free; lower "
-            "num_gpu_blocks_override or kv_cache_memory_bytes."
+            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} and"
+            f" {format_memory(available)} are free; lower num_gpu_blocks_override or"
+            " kv_cache_memory_bytes."
         )
 
 
 def default_cpu_cache_bytes() -> int:
     """1 GiB, or half of what is free where that is less."""
     available = available_cpu_memory()
-    return DEFAULT_CPU_CACHE_BYTES if available is None else min(DEFAULT_CPU_CACHE_BYTES, available // 2)
+    return (
+        DEFAULT_CPU_CACHE_BYTES
+        if available is None
+        else min(DEFAULT_CPU_CACHE_BYTES, available // 2)
+    )
 
 
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this process could still take without swapping, or None where the system does not say.
+    """Bytes that this process could still take without swapping, or None where the system does not
+    say.
 
     The least of what the machine has and what the container's limit (cgroup v2) leaves.
     """

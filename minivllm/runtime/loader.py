@@ -1,9 +1,11 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
-Chooses device and dtype, finds the files, streams the weights into the decoder. Knows nothing of the KV cache.
+Chooses device and dtype, finds the files, streams the weights into the decoder. Knows nothing of
+the KV cache.
 
-Easy to get wrong: the order. Everything that can be refused cheaply (the device, the architecture, the
-tokenizer, every file's header) is looked at before the first weight is read, so a mistake costs a second.
+Easy to get wrong: the order. Everything that can be refused cheaply (the device, the architecture,
+the tokenizer, every file's header) is looked at before the first weight is read, so a mistake costs
+a second.
 """
 
 from dataclasses import dataclass
@@ -56,7 +58,9 @@ def load_model(config: EngineConfig, progress: Progress = print_progress) -> Loa
 def _choose_device(asked: str) -> torch.device:
     has_cuda = torch.cuda.is_available()
     if asked == "cuda" and not has_cuda:
-        raise ConfigError("device is 'cuda', but torch finds no CUDA device here: use device='cpu' or 'auto'.")
+        raise ConfigError(
+            "device is 'cuda', but torch finds no CUDA device here: use device='cpu' or 'auto'."
+        )
     if asked == "auto":
         asked = "cuda" if has_cuda else "cpu"
     return torch.device(asked)
@@ -64,6 +68,7 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # Our kernels for a CPU are float32, which is also what can be checked exactly (decision 70).
+        # Our kernels for a CPU are float32, which is also what can be checked exactly (decision
+        # 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

@@ -32,7 +32,13 @@ from minivllm.runtime.attention.backend import (
 )
 from minivllm.runtime.attention.watcher import AttentionWatcher
 from minivllm.runtime.cuda_graphs import DecodeGraphs
-from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata, InputBatch, ModelInput, check_copies
+from minivllm.runtime.input_batch import (
+    NOT_WRITTEN,
+    CommonAttentionMetadata,
+    InputBatch,
+    ModelInput,
+    check_copies,
+)
 from minivllm.runtime.kv_cache import (
     KVCacheSpec,
     default_cpu_cache_bytes,
@@ -50,21 +56,27 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 class ModelRunner:
     """Runs plans on one device."""
 
-    def __init__(self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None) -> None:
+    def __init__(
+        self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None
+    ) -> None:
         """Allocates the KV cache. Raises `ConfigError` if it cannot be had."""
         self._config = config
         self._model = model
         self._now = now or MonotonicClock().now
         self.max_model_len = _settle_max_model_len(config, model)
         self._spec = KVCacheSpec.of(model.config, config.block_size, model.dtype)
-        self.attention_backend = choose_attention_backend(config.attention_backend, self._spec, model.device)
+        self.attention_backend = choose_attention_backend(
+            config.attention_backend, self._spec, model.device
+        )
         """`torch`, or `triton:` and a rung: what the configuration's own comes to here."""
         self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
         self.num_blocks = self._settle_num_blocks()
         """Blocks in the KV cache."""
         self._attention = self._make_attention(self.num_blocks)
         self._forward = partial(_run_decoder, model.decoder, self._attention, self._ops)
-        self._decode_graphs = self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
+        self._decode_graphs = (
+            self._make_decode_graphs() if has_decode_graphs(self.attention_backend) else None
+        )
         self._batch = InputBatch(config.max_num_seqs, self.max_model_len, config.block_size)
         self._sampler = Sampler(model.tokenizer.eos_token_ids, config.seed)
 
@@ -85,7 +97,8 @@ class ModelRunner:
         hidden = run()
         compute_logits = partial(self._model.decoder.compute_logits, ops=self._ops)
         judged = prompt_logprobs(plan, hidden, compute_logits)
-        # The LM head is the largest matrix of a small model, so only rows that sample go through it.
+        # The LM head is the largest matrix of a small model, so only rows that sample go through
+        # it.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
         logits = compute_logits(hidden)
@@ -94,10 +107,13 @@ class ModelRunner:
         return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
-        """Whether the device still takes work. After an assert in a kernel or an illegal address CUDA takes none, for good."""
+        """Whether the device still takes work. After an assert in a kernel or an illegal address
+        CUDA takes none, for good.
+        """
         if self._model.device.type == "cuda":
             try:
-                torch.cuda.synchronize(self._model.device)  # needs no memory, which may be what there was too little of
+                # needs no memory, which may be what there was too little of
+                torch.cuda.synchronize(self._model.device)
             except RuntimeError:
                 return False
         return True
@@ -105,10 +121,16 @@ class ModelRunner:
     def _make_watcher(self, inputs: ModelInput, watch: Watch) -> AttentionWatcher | None:
         if not watch.decodes and not watch.attention_mass:
             return None
-        return AttentionWatcher(watch, inputs.attention, self._attention, self._config.block_size, self._model.device)
+        return AttentionWatcher(
+            watch, inputs.attention, self._attention, self._config.block_size, self._model.device
+        )
 
-    def _prepare(self, inputs: ModelInput, watcher: AttentionWatcher | None) -> Callable[[], torch.Tensor]:
-        """Put a step's inputs on the device. Returns what runs the decoder: hidden states [num_tokens, hidden_size]."""
+    def _prepare(
+        self, inputs: ModelInput, watcher: AttentionWatcher | None
+    ) -> Callable[[], torch.Tensor]:
+        """Put a step's inputs on the device. Returns what runs the decoder: hidden states
+        [num_tokens, hidden_size].
+        """
         graphs = self._decode_graphs
         if watcher is None and graphs is not None and graphs.accepts(inputs):
             graphs.set_batch(inputs)
@@ -120,7 +142,11 @@ class ModelRunner:
         return partial(self._forward, token_ids, positions, metadata)
 
     def _run_watched(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, metadata: Any, watcher: AttentionWatcher
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        metadata: Any,
+        watcher: AttentionWatcher,
     ) -> torch.Tensor:
         """As `_run_decoder`, and shows each layer to `watcher`."""
 
@@ -130,15 +156,21 @@ class ModelRunner:
             return output
 
         # A watcher needs the rotated queries, so they are rotated before the backend gets them.
-        return self._model.decoder(token_ids, positions, attend, replace(self._ops, attention_rotates=False))
+        return self._model.decoder(
+            token_ids, positions, attend, replace(self._ops, attention_rotates=False)
+        )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         # Ordinary memory is read before the call returns, so nothing has to wait for the device.
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
-    def sample_tokens(self, sequences: list[Sequence], logits: torch.Tensor) -> list[SampledToken | SamplingError]:
-        """The next token of each sequence, or why it has none. logits: [num_seqs, vocab_size], a row for each."""
+    def sample_tokens(
+        self, sequences: list[Sequence], logits: torch.Tensor
+    ) -> list[SampledToken | SamplingError]:
+        """The next token of each sequence, or why it has none. logits: [num_seqs, vocab_size], a
+        row for each.
+        """
         return self._sampler.sample_each(logits, sequences)
 
     # ---- the size of the KV cache ----
@@ -159,7 +191,9 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """What `gpu_memory_utilization` leaves beside the weights, the largest step and other users of the device."""
+        """What `gpu_memory_utilization` leaves beside the weights, the largest step and other users
+        of the device.
+        """
         device = self._model.device
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats(device)
@@ -173,7 +207,9 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """One chunk as long as the token budget, of which nothing is written: a cache of one block serves as all of its."""
+        """One chunk as long as the token budget, of which nothing is written: a cache of one block
+        serves as all of its.
+        """
         num_tokens, device = self._config.max_num_batched_tokens, self._model.device
         num_blocks_of_chunk = -(-num_tokens // self._config.block_size)
         attention = self._make_attention(num_blocks=1)
@@ -187,7 +223,9 @@ class ModelRunner:
         )
         token_ids = torch.zeros(num_tokens, dtype=torch.int64, device=device)
         positions = torch.arange(num_tokens, device=device)
-        hidden = _run_decoder(self._model.decoder, attention, self._ops, token_ids, positions, metadata)
+        hidden = _run_decoder(
+            self._model.decoder, attention, self._ops, token_ids, positions, metadata
+        )
         self._model.decoder.compute_logits(hidden[: self._config.max_num_seqs], self._ops)
 
     # ---- what runs the decoder ----
@@ -226,12 +264,16 @@ def _run_decoder(
     positions: torch.Tensor,
     metadata: Any,
 ) -> torch.Tensor:
-    """token_ids, positions: [num_tokens] -> hidden states [num_tokens, hidden_size]; metadata: the backend's own
+    """token_ids, positions: [num_tokens] -> hidden states [num_tokens, hidden_size]; metadata: the
+    backend's own
 
-    Not a method: graphs that held their runner, and through it themselves, would hold the device's memory, too.
+    Not a method: graphs that held their runner, and through it themselves, would hold the device's
+    memory, too.
     """
 
-    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *cos_sin: Any) -> torch.Tensor:
+    def attend(
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *cos_sin: Any
+    ) -> torch.Tensor:
         return attention.forward(layer, q, k, v, metadata, *cos_sin)
 
     return decoder(token_ids, positions, attend, ops)
@@ -243,6 +285,7 @@ def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:
         return limit
     if config.max_model_len > limit:
         raise ConfigError(
-            f"max_model_len is {config.max_model_len} and {model.name} was made for at most {limit}; lower it."
+            f"max_model_len is {config.max_model_len} and {model.name} was made for at most"
+            f" {limit}; lower it."
         )
     return config.max_model_len

@@ -1,6 +1,7 @@
 """How loading and downloading say what they are doing: one sentence at a time, to a callable.
 
-The default writes to standard error. The last line of standard output belongs to the command (`minivllm model path`, `--json`).
+The default writes to standard error. The last line of standard output belongs to the command
+(`minivllm model path`, `--json`).
 """
 
 import sys

@@ -1,17 +1,19 @@
-"""`StaticInputs`: what a decode step reads, in device tensors that stay where they are, filled by one copy a step.
+"""`StaticInputs`: what a decode step reads, in device tensors that stay where they are, filled by
+one copy a step.
 
-A copy to the device costs the host some ten microseconds, however little it copies. So everything small is in one
-tensor, of one row each:
+A copy to the device costs the host some ten microseconds, however little it copies. So everything
+small is in one tensor, of one row each:
 
     token_ids, positions, slot_mapping, seq_lens       one entry for each sequence of the batch
     changed_entries, changed_ids                       what has changed in the block tables, at most as many
 
-Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. A copy of them on the host
-says what the device has, so only the differences are sent. After an admission or an end rows move up or down and there
-may be too many differences; then all tables are copied.
+Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. A copy
+of them on the host says what the device has, so only the differences are sent. After an admission
+or an end rows move up or down and there may be too many differences; then all tables are copied.
 
-Called by `minivllm.runtime.cuda_graphs` before each decode step. The host's side is ordinary memory, which is read before
-the copy returns, so nothing waits for the device, and the next step may write there at once.
+Called by `minivllm.runtime.cuda_graphs` before each decode step. The host's side is ordinary
+memory, which is read before the copy returns, so nothing waits for the device, and the next step
+may write there at once.
 """
 
 from typing import Any, NamedTuple
@@ -23,7 +25,9 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
 
 
 class _Rows(NamedTuple):
-    """The rows of the one tensor, on the host (arrays) or on the device (tensors); [max_num_seqs] each."""
+    """The rows of the one tensor, on the host (arrays) or on the device (tensors); [max_num_seqs]
+    each.
+    """
 
     token_ids: Any
     positions: Any
@@ -37,10 +41,14 @@ class _Rows(NamedTuple):
 
 
 class StaticInputs:
-    """The inputs of decode steps of up to `max_num_seqs` sequences. Rows beyond a step's batch are padding."""
+    """The inputs of decode steps of up to `max_num_seqs` sequences. Rows beyond a step's batch are
+    padding.
+    """
 
     def __init__(self, block_tables: torch.Tensor) -> None:
-        """block_tables: [max_num_seqs, max_blocks] int32, all zeros; kept up to date from here on, and by nobody else"""
+        """block_tables: [max_num_seqs, max_blocks] int32, all zeros; kept up to date from here on,
+        and by nobody else
+        """
         max_num_seqs, max_blocks = block_tables.shape
         self._host_side = np.zeros((len(_Rows._fields), max_num_seqs), dtype=np.int64)
         self._on_host = _rows(self._host_side, np.int32)
@@ -67,11 +75,15 @@ class StaticInputs:
 
     @property
     def seq_lens(self) -> torch.Tensor:
-        """[max_num_seqs] int32, this step's token counted; 0 in padding, of which nothing is read"""
+        """[max_num_seqs] int32, this step's token counted; 0 in padding, of which nothing is
+        read
+        """
         return self._on_device.seq_lens
 
     def set(self, inputs: ModelInput) -> None:
-        """Bring a step's inputs to the device: sequences with one token each in the first rows, padding in the others."""
+        """Bring a step's inputs to the device: sequences with one token each in the first rows,
+        padding in the others.
+        """
         num_seqs, rows = len(inputs.token_ids), self._on_host
         rows.token_ids[:num_seqs] = inputs.token_ids
         rows.positions[:num_seqs] = inputs.positions
@@ -93,7 +105,9 @@ class StaticInputs:
         self._device_side.copy_(torch.from_numpy(self._host_side), non_blocking=True)
         if len(changes):
             entries, block_ids = self._on_device.changed_entries, self._on_device.changed_ids
-            self._block_tables.view(-1).index_copy_(0, entries[: len(changes)], block_ids[: len(changes)])
+            self._block_tables.view(-1).index_copy_(
+                0, entries[: len(changes)], block_ids[: len(changes)]
+            )
             sent[row, column] = block_tables[
                 row, column
             ]  # only now: a copy that fails is made again with the next step
@@ -102,4 +116,7 @@ class StaticInputs:
 def _rows(side: Any, int32: Any) -> _Rows:
     """side: [number of rows, max_num_seqs] int64. Rows of int32 take the first half of theirs."""
     rows, length = _Rows(*side), side.shape[1]
-    return rows._replace(seq_lens=rows.seq_lens.view(int32)[:length], changed_ids=rows.changed_ids.view(int32)[:length])
+    return rows._replace(
+        seq_lens=rows.seq_lens.view(int32)[:length],
+        changed_ids=rows.changed_ids.view(int32)[:length],
+    )

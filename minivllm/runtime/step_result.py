@@ -20,7 +20,9 @@ class Watch:
     """What somebody wants to see of one forward pass."""
 
     decodes: tuple[int, ...] = ()
-    """Indices into the plan's sequences: keep what the attention of one layer reads for these decodes."""
+    """Indices into the plan's sequences: keep what the attention of one layer reads for these
+    decodes.
+    """
     attention_mass: bool = False
     """Measure the share of attention on each block. Costs about half of the attention again."""
 

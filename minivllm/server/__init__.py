@@ -1,1 +1,3 @@
-"""The HTTP server: OpenAI's API, and what lets others watch the engine. Stands above the engine, as the commands do."""
+"""The HTTP server: OpenAI's API, and what lets others watch the engine. Stands above the engine, as
+the commands do.
+"""

@@ -1,7 +1,8 @@
 """`create_app`: the service, the routes and what every request has to pass, put together.
 
-The easy thing to get wrong is the order of what requests pass: Starlette runs the middleware that was added last first.
-And FastAPI's own pages of documentation load scripts from elsewhere, so there are none; `/openapi.json` is there.
+The easy thing to get wrong is the order of what requests pass: Starlette runs the middleware that
+was added last first. And FastAPI's own pages of documentation load scripts from elsewhere, so there
+are none; `/openapi.json` is there.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -21,7 +22,10 @@ from minivllm.server.serving import Serving
 
 
 def create_app(
-    service: EngineService, options: ServerOptions, routers: Iterable[APIRouter], on_end: Callable[[Scope, int], None]
+    service: EngineService,
+    options: ServerOptions,
+    routers: Iterable[APIRouter],
+    on_end: Callable[[Scope, int], None],
 ) -> FastAPI:
     """The application; it starts `service` when it starts, and closes it at its end.
 
@@ -50,7 +54,10 @@ def create_app(
         app.include_router(router)
     add_error_handlers(app)
     app.add_middleware(
-        BodyLimit, max_bytes=options.max_body_bytes, timeout=options.body_timeout, on_passed=service.tidy_up
+        BodyLimit,
+        max_bytes=options.max_body_bytes,
+        timeout=options.body_timeout,
+        on_passed=service.tidy_up,
     )
     app.add_middleware(middleware.ApiKey, keys=options.api_key)
     app.add_middleware(middleware.OriginCheck)
@@ -63,8 +70,9 @@ def create_app(
 def _host_names(options: ServerOptions) -> list[str] | None:
     """What a Host header may say; None for anything.
 
-    A page in a browser can reach a server on this machine under a name of the page's own. It cannot know the API key,
-    so where one is needed, and nobody named the hosts, clients may call us what they like.
+    A page in a browser can reach a server on this machine under a name of the page's own. It cannot
+    know the API key, so where one is needed, and nobody named the hosts, clients may call us what
+    they like.
     """
     if options.allowed_hosts:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]

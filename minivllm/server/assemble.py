@@ -4,11 +4,13 @@
            -> EngineMetrics, and where asked for EventHub and KVEventFeed (listeners of its events)
            -> the application with the routes of all of them
 
-The command and the tests get their server here, so that what is tested is what runs. The easy thing to get wrong is
-the time: listeners take the engine to be idle, so they have to listen before its thread has started.
+The command and the tests get their server here, so that what is tested is what runs. The easy thing
+to get wrong is the time: listeners take the engine to be idle, so they have to listen before its
+thread has started.
 
-A listener that raises would stop the engine, as it should where it is a test or a recording. Here it loses its feed, which
-says so from then on, and the requests go on: nobody's answer is worth less because a disk is full.
+A listener that raises would stop the engine, as it should where it is a test or a recording. Here
+it loses its feed, which says so from then on, and the requests go on: nobody's answer is worth less
+because a disk is full.
 """
 
 import logging
@@ -43,7 +45,9 @@ class Assembled:
     hub: EventHub | None
 
 
-def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None) -> Assembled:
+def assemble(
+    engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None
+) -> Assembled:
     """`engine` must not have had a request yet. `kv_sink`: where KV events go, if anywhere."""
     service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
     header = engine.log_header()
@@ -57,7 +61,9 @@ def assemble(engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | Non
         routers.append(event_hub.router(hub))
     if kv_sink is not None:
         _listen(engine, "KV events", KVEventFeed(header, kv_sink).apply)
-    return Assembled(create_app(service, options, routers, HttpTotals(counted.registry).count), service, hub)
+    return Assembled(
+        create_app(service, options, routers, HttpTotals(counted.registry).count), service, hub
+    )
 
 
 def _listen(
@@ -66,14 +72,23 @@ def _listen(
     listener: Callable[[ev.Event], None],
     close: Callable[[FeedLostError], None] = lambda why: None,
 ) -> None:
-    """Have `listener` called with every event until it raises; then `close` it, once and for all."""
+    """Have `listener` called with every event until it raises; then `close` it, once and for
+    all.
+    """
 
     def guarded(event: ev.Event) -> None:
         try:
             listener(event)
         except Exception:
             unsubscribe()
-            _log.exception("a feed has failed and is closed; the engine goes on", extra={"fields": {"feed": name}})
-            close(FeedLostError(f"The server's {name} have failed and are not told any more; its log says why."))
+            _log.exception(
+                "a feed has failed and is closed; the engine goes on",
+                extra={"fields": {"feed": name}},
+            )
+            close(
+                FeedLostError(
+                    f"The server's {name} have failed and are not told any more; its log says why."
+                )
+            )
 
     unsubscribe = engine.subscribe(guarded)

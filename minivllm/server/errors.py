@@ -1,10 +1,12 @@
-"""Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`, with the right status.
+"""Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`, with
+the right status.
 
-Every error that leaves the server is made here, whoever raised it. Knows the kinds of errors and nothing of routes.
+Every error that leaves the server is made here, whoever raised it. Knows the kinds of errors and
+nothing of routes.
 
-The easy thing to get wrong is saying too much. What a client sent wrong is told in one sentence; what broke inside is
-logged, and the client hears only that it did. And no input is repeated at length: an answer must not be larger than
-its question.
+The easy thing to get wrong is saying too much. What a client sent wrong is told in one sentence;
+what broke inside is logged, and the client hears only that it did. And no input is repeated at
+length: an answer must not be larger than its question.
 """
 
 import re
@@ -35,7 +37,12 @@ from minivllm.sampling_params import SamplingParams
 
 _MAX_MESSAGE = 600
 _MAX_INPUT = 80
-_PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {"priority", "cache_salt", "prompt", "messages"}
+_PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {
+    "priority",
+    "cache_salt",
+    "prompt",
+    "messages",
+}
 
 
 class ErrorObject(BaseModel):
@@ -57,7 +64,9 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse}
     for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
 }
-"""For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add a 422 of its own.)"""
+"""For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add
+a 422 of its own.)
+"""
 
 
 @dataclass(slots=True)
@@ -73,8 +82,14 @@ class ApiError(Exception):
 
     def body(self) -> dict[str, Any]:
         """As JSON."""
-        message = self.message if len(self.message) <= _MAX_MESSAGE else f"{self.message[:_MAX_MESSAGE]}..."
-        return {"error": {"message": message, "type": self.type, "param": self.param, "code": self.code}}
+        message = (
+            self.message
+            if len(self.message) <= _MAX_MESSAGE
+            else f"{self.message[:_MAX_MESSAGE]}..."
+        )
+        return {
+            "error": {"message": message, "type": self.type, "param": self.param, "code": self.code}
+        }
 
     def response(self) -> JSONResponse:
         return JSONResponse(self.body(), self.status, self.headers)
@@ -93,14 +108,26 @@ def to_api_error(error: BaseException) -> ApiError:
             return ApiError(400, str(error), code="invalid_value", param=_named_first(str(error)))
         case OverloadedError():
             return ApiError(
-                429, str(error), "rate_limit_error", "queue_full", headers={"Retry-After": str(error.retry_after)}
+                429,
+                str(error),
+                "rate_limit_error",
+                "queue_full",
+                headers={"Retry-After": str(error.retry_after)},
             )
         case ShuttingDownError():
-            return ApiError(503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"})
+            return ApiError(
+                503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"}
+            )
         case EngineDeadError():
-            # Its own message may quote the failure: that is for the log. Asking again would not help.
-            message = "The engine has failed and serves nobody until it is started again; the server's log says why."
-            return ApiError(503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"})
+            # Its own message may quote the failure: that is for the log. Asking again would not
+            # help.
+            message = (
+                "The engine has failed and serves nobody until it is started again; the server's"
+                " log says why."
+            )
+            return ApiError(
+                503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"}
+            )
         case FeedLostError():
             return ApiError(503, str(error), "server_error", "feed_lost")
         case RequestFailedError():
@@ -108,7 +135,10 @@ def to_api_error(error: BaseException) -> ApiError:
         case RequestTimeoutError():
             return ApiError(504, str(error), "server_error", "request_timeout")
         case _:
-            message = "The server failed on this request; its log says why, under the request id of this answer."
+            message = (
+                "The server failed on this request; its log says why, under the request id of this"
+                " answer."
+            )
             return ApiError(500, message, "server_error", "internal_error")
 
 
@@ -146,7 +176,9 @@ def _validation_error(error: RequestValidationError) -> ApiError:
     first = _most_telling(error.errors())
     where = [str(part) for part in first["loc"][1:]]
     # Of a union, the place also names the arm that was tried.
-    param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[:_MAX_INPUT]
+    param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[
+        :_MAX_INPUT
+    ]
     code, given = "invalid_value", repr(first.get("input"))
     given = given if len(given) <= _MAX_INPUT else f"{given[:_MAX_INPUT]}..."
     match first["type"]:
@@ -155,7 +187,11 @@ def _validation_error(error: RequestValidationError) -> ApiError:
             message = f"Unknown parameter {param!r}: leave it out."
         case "missing":
             code = "missing_required_parameter"
-            message = f"The parameter {param!r} is missing: add it." if param else "The request has no body: send JSON."
+            message = (
+                f"The parameter {param!r} is missing: add it."
+                if param
+                else "The request has no body: send JSON."
+            )
         case "value_error":  # ours, from a validator
             message = str(first["ctx"]["error"])
         case _ if not param:
@@ -166,7 +202,9 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 
 
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first; but each arm of a union complains, and "no string" says less than "too many items in the list"."""
+    """The first; but each arm of a union complains, and "no string" says less than "too many items
+    in the list".
+    """
     of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
     return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
 

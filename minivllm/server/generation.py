@@ -1,11 +1,12 @@
-"""`Generation`: the answers to one HTTP request, as they come out of the engine, for asyncio to wait on.
+"""`Generation`: the answers to one HTTP request, as they come out of the engine, for asyncio to
+wait on.
 
-It may cover several engine requests (a list of prompts is one each). It knows neither HTTP nor the engine's thread:
-the service puts outputs in, in the event loop, and is told when nobody wants more.
+It may cover several engine requests (a list of prompts is one each). It knows neither HTTP nor the
+engine's thread: the service puts outputs in, in the event loop, and is told when nobody wants more.
 
-The easy thing to get wrong is the end. There are five (all finished, one refused, too slow, the server ends, the client
-has gone), each can come at any moment, and after each nothing of it may go on in the engine. So all go through
-`_end`, which takes place once.
+The easy thing to get wrong is the end. There are five (all finished, one refused, too slow, the
+server ends, the client has gone), each can come at any moment, and after each nothing of it may go
+on in the engine. So all go through `_end`, which takes place once.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ class Generation:
             await self._news.wait()
 
     async def wait_for_first(self) -> None:
-        """Until there is something to tell; raises if that is an error, so that it can have an HTTP status of its own."""
+        """Until there is something to tell; raises if that is an error, so that it can have an HTTP
+        status of its own.
+        """
         if not self._outputs and not self._ended:
             await self._news.wait()
         if self._error is not None and not self._outputs:

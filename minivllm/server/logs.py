@@ -1,9 +1,11 @@
-"""Structured logs: a line of JSON for each thing that happened, with the id of the request that it belongs to.
+"""Structured logs: a line of JSON for each thing that happened, with the id of the request that it
+belongs to.
 
-    {"t": "2026-11-21T15:04:05.123Z", "level": "info", "message": "request", "request_id": "...", "status": 200, ...}
+    {"t": "2026-11-21T15:04:05.123Z", "level": "info", "message": "request", "request_id": "...",
+    "status": 200, ...}
 
-The easy thing to get wrong is what clients write into our terminal. JSON in ASCII escapes every control character, so
-a path or a name from outside can neither forge a line nor move the cursor.
+The easy thing to get wrong is what clients write into our terminal. JSON in ASCII escapes every
+control character, so a path or a name from outside can neither forge a line nor move the cursor.
 """
 
 import json
@@ -41,7 +43,11 @@ def set_up_logging(level: str, stream: TextIO | None = None) -> None:
     handler.setFormatter(JsonFormatter())
     # What uvicorn tells on its way we tell ourselves, in words of our own.
     uvicorn_level = level if level in ("debug", "critical", "error") else "warning"
-    for name, least in (("minivllm.server", level), ("minivllm.engine.engine", level), ("uvicorn", uvicorn_level)):
+    for name, least in (
+        ("minivllm.server", level),
+        ("minivllm.engine.engine", level),
+        ("uvicorn", uvicorn_level),
+    ):
         logger = logging.getLogger(name)
         logger.handlers = [handler]
         logger.setLevel(least.upper())

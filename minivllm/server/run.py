@@ -1,10 +1,12 @@
-"""`run_server`: uvicorn with our bounds, from a bound socket until SIGTERM or Ctrl-C has been obeyed in good order.
+"""`run_server`: uvicorn with our bounds, from a bound socket until SIGTERM or Ctrl-C has been
+obeyed in good order.
 
 Knows processes and signals, and nothing of endpoints.
 
-The easy thing to get wrong is the end. On the first signal nobody new is taken and those who are being served get
-`drain_timeout` to finish; what is left after that gets an error, and not just a closed connection. A second signal
-ends that time at once, and nothing else: those who wait hear why. And a drained server has done what it was told to: its exit status is 0.
+The easy thing to get wrong is the end. On the first signal nobody new is taken and those who are
+being served get `drain_timeout` to finish; what is left after that gets an error, and not just a
+closed connection. A second signal ends that time at once, and nothing else: those who wait hear
+why. And a drained server has done what it was told to: its exit status is 0.
 """
 
 import asyncio
@@ -23,10 +25,14 @@ from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
 _MAX_INCOMPLETE_EVENT = 64 * 1024
-"""Bytes of a request's head that h11 takes in before it gives up; `middleware.HeaderBounds` refuses less, and kindlier."""
+"""Bytes of a request's head that h11 takes in before it gives up; `middleware.HeaderBounds` refuses
+less, and kindlier.
+"""
 _KEEP_ALIVE = 5
 _GRACE = 1.0
-"""Seconds, after the drain, for the last errors to be sent. Then the connections that are left are aborted."""
+"""Seconds, after the drain, for the last errors to be sent. Then the connections that are left are
+aborted.
+"""
 _FORCE = 5.0
 """Seconds, after those, until uvicorn cancels whatever still runs. It should be nothing."""
 
@@ -34,12 +40,15 @@ _log = logging.getLogger("minivllm.server")
 
 
 def bind(options: ServerOptions) -> socket.socket:
-    """The socket to serve on. Raises `OSError`; call it before the model is loaded, which takes so much longer."""
+    """The socket to serve on. Raises `OSError`; call it before the model is loaded, which takes so
+    much longer.
+    """
     family, *_, address = socket.getaddrinfo(
         options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # By the protocol's name: only then does asyncio turn Nagle's algorithm off for those who connect. With it an answer in
-    # two pieces waits for the client's acknowledgement of the first, which systems delay by 40 ms.
+    # By the protocol's name: only then does asyncio turn Nagle's algorithm off for those who
+    # connect. With it an answer in two pieces waits for the client's acknowledgement of the first,
+    # which systems delay by 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -47,7 +56,9 @@ def bind(options: ServerOptions) -> socket.socket:
     except OSError as error:
         bound.close()
         raise OSError(
-            error.errno, f"cannot serve on {options.host}:{options.port} ({error.strerror}): choose another --port"
+            error.errno,
+            f"cannot serve on {options.host}:{options.port} ({error.strerror}): choose another"
+            " --port",
         ) from None
     return bound
 
@@ -59,7 +70,9 @@ def url_of(bound: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """One that drains on the first signal. Without signals (in a test, in a thread) call `begin_exit`."""
+    """One that drains on the first signal. Without signals (in a test, in a thread) call
+    `begin_exit`.
+    """
 
     def __init__(self, app: FastAPI, service: EngineService, options: ServerOptions) -> None:
         super().__init__(
@@ -93,7 +106,8 @@ class Server(uvicorn.Server):
 
     def begin_exit(self) -> None:
         """Call it in the event loop. The second time it does not wait for anybody to finish."""
-        # Not uvicorn's `force_exit`: it would cancel those who wait, and leave the application open.
+        # Not uvicorn's `force_exit`: it would cancel those who wait, and leave the application
+        # open.
         if self.should_exit:
             self._service.give_up_all()
             self._abort_soon(_GRACE)
@@ -117,7 +131,8 @@ class Server(uvicorn.Server):
         try:
             for one in signals:
                 loop.add_signal_handler(one, self.begin_exit)
-        except (ValueError, RuntimeError):  # not in the main thread: whoever runs us there ends us, too
+        # not in the main thread: whoever runs us there ends us, too
+        except (ValueError, RuntimeError):
             yield
             return
         try:
@@ -127,7 +142,9 @@ class Server(uvicorn.Server):
                 loop.remove_signal_handler(one)
 
 
-def run_server(app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket) -> None:
+def run_server(
+    app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket
+) -> None:
     """Serve until a signal says that it is enough."""
     server = Server(app, service, options)
     asyncio.run(server.serve(sockets=[bound]))

@@ -3,13 +3,14 @@
     generation = await service.submit([NewRequest(id, prompt, params)], deadline)
     async for output in generation: ...
 
-It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async iterator, and whatever
-ends early (client gone, too slow, server ends) is aborted in the engine before its next step. When the engine dies,
-everybody who waits gets an error.
+It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async
+iterator, and whatever ends early (client gone, too slow, server ends) is aborted in the engine
+before its next step. When the engine dies, everybody who waits gets an error.
 
-The easy thing to get wrong is the crossing of threads. Outputs are made in the engine's thread and asyncio may be
-touched in its own alone; to wake the event loop for each output of each stream would cost more than the output.
-So the engine's thread appends to a deque and wakes the loop only if it is not awake for that already.
+The easy thing to get wrong is the crossing of threads. Outputs are made in the engine's thread and
+asyncio may be touched in its own alone; to wake the event loop for each output of each stream would
+cost more than the output. So the engine's thread appends to a deque and wakes the loop only if it
+is not awake for that already.
 
 Source: vLLM `vllm/v1/engine/async_llm.py`.
 """
@@ -59,7 +60,9 @@ class NewRequest:
 
 
 class EngineService:
-    """Everything that the endpoints need of the engine. All but the constructor belongs to one event loop."""
+    """Everything that the endpoints need of the engine. All but the constructor belongs to one
+    event loop.
+    """
 
     def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
         self.tokenizer = engine.tokenizer
@@ -79,7 +82,8 @@ class EngineService:
         """First sequences of the requests that no batch slot was ever given to."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
-        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all streams.
+        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all
+        # streams.
         self._workers = Workers()
         engine.subscribe(self._on_event)
 
@@ -92,18 +96,24 @@ class EngineService:
         self._thread.start()
 
     def begin_drain(self, timeout: float) -> None:
-        """Take no more requests; those that are not finished after `timeout` seconds get an error."""
+        """Take no more requests; those that are not finished after `timeout` seconds get an
+        error.
+        """
         if self.is_draining:
             return
         self.draining.set()
         self._end_if_drained()
-        _log.info("draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}})
+        _log.info(
+            "draining", extra={"fields": {"requests": len(self._generations), "timeout": timeout}}
+        )
         self._loop.call_later(timeout, self.give_up_all)
 
     def give_up_all(self) -> None:
         """End what is being served, each with an error."""
         for generation in list(self._generations):
-            generation.fail(ShuttingDownError("The server shut down before the request was finished."))
+            generation.fail(
+                ShuttingDownError("The server shut down before the request was finished.")
+            )
 
     async def close(self) -> None:
         """Give up what is left and end the engine's thread."""
@@ -113,12 +123,16 @@ class EngineService:
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
-        except Exception as error:  # it failed long ago, and that was logged; we only want it to have ended
-            _log.info("the engine's thread has ended", extra={"fields": {"error": type(error).__name__}})
+        # it failed long ago, and that was logged; we only want it to have ended
+        except Exception as error:
+            _log.info(
+                "the engine's thread has ended", extra={"fields": {"error": type(error).__name__}}
+            )
         self._workers.shutdown()
 
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
-        """Have `end` called in the event loop, with the reason, when the last request has been served.
+        """Have `end` called in the event loop, with the reason, when the last request has been
+        served.
 
         For whatever would keep a connection open for ever.
         """
@@ -156,8 +170,9 @@ class EngineService:
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
         """Queue all of `requests` or none. `deadline`: on the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine refuses is raised
-        by the generation, or here if there are several, for then the engine is asked about all before it gets one.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine
+        refuses is raised by the generation, or here if there are several, for then the engine is
+        asked about all before it gets one.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
@@ -186,9 +201,15 @@ class EngineService:
         """As `ask_engine`, from any thread and with a future."""
         return self._thread.call(question)
 
-    async def in_worker(self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False) -> T:
-        """`work(*args)`, done beside the event loop: tokenizing, chat templates. `size`: characters, or tokens."""
-        return await asyncio.wrap_future(self._workers.submit(size, work, *args, renders_template=renders_template))
+    async def in_worker(
+        self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False
+    ) -> T:
+        """`work(*args)`, done beside the event loop: tokenizing, chat templates. `size`:
+        characters, or tokens.
+        """
+        return await asyncio.wrap_future(
+            self._workers.submit(size, work, *args, renders_template=renders_template)
+        )
 
     def tidy_up(self) -> None:
         """Give memory back to the system; call it when a flood of large requests has passed."""
@@ -196,9 +217,11 @@ class EngineService:
             self._workers.tidy_up()
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
-        """How many tokens each of a request's sequences may become long, by context and by memory; at least 1.
+        """How many tokens each of a request's sequences may become long, by context and by memory;
+        at least 1.
 
-        For clients that set no `max_tokens`. The mirror image of `core.admission.refuse_if_too_large`.
+        For clients that set no `max_tokens`. The mirror image of
+        `core.admission.refuse_if_too_large`.
         """
         in_context = self.max_model_len - num_prompt_tokens
         block_size = self.config.block_size
@@ -217,12 +240,13 @@ class EngineService:
             raise ShuttingDownError("The server is shutting down and takes no more requests.")
         if num_new > self._max_waiting:
             raise InvalidRequestError(
-                f"prompt has {num_new} prompts and this server queues at most {self._max_waiting}: send fewer at a time."
+                f"prompt has {num_new} prompts and this server queues at most {self._max_waiting}:"
+                " send fewer at a time."
             )
         if len(self._waiting) + num_new > self._max_waiting:
             raise OverloadedError(
-                f"{len(self._waiting)} requests are waiting and the server keeps at most {self._max_waiting}: "
-                "try again later.",
+                f"{len(self._waiting)} requests are waiting and the server keeps at most"
+                f" {self._max_waiting}: try again later.",
                 retry_after=_RETRY_AFTER,
             )
 
@@ -236,7 +260,9 @@ class EngineService:
 
     def _time_out(self, generation: Generation) -> None:
         generation.fail(
-            RequestTimeoutError("The request was not finished within the server's time limit: ask for fewer tokens.")
+            RequestTimeoutError(
+                "The request was not finished within the server's time limit: ask for fewer tokens."
+            )
         )
 
     # ---- from the engine's thread ----

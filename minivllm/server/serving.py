@@ -1,8 +1,9 @@
-"""`Serving`: what all endpoints share: the model under its served name, prompts into tokens, and answers.
+"""`Serving`: what all endpoints share: the model under its served name, prompts into tokens, and
+answers.
 
-What fails before the first token still has a status of its own, so a stream sends nothing before that. A client may
-leave while its request is being submitted: until there is a response that watches the connection, `stream` and
-`answer` close the generation themselves.
+What fails before the first token still has a status of its own, so a stream sends nothing before
+that. A client may leave while its request is being submitted: until there is a response that
+watches the connection, `stream` and `answer` close the generation themselves.
 """
 
 import asyncio
@@ -34,7 +35,9 @@ WRITTEN_AT_ONCE = 2000
 
 
 class Answer(Protocol):
-    """An answer of one of OpenAI's endpoints, which each makes of the engine's outputs in its own way."""
+    """An answer of one of OpenAI's endpoints, which each makes of the engine's outputs in its own
+    way.
+    """
 
     def whole(self, outputs: list[RequestOutput]) -> BaseModel:
         """The body, from the last output of each request."""
@@ -55,7 +58,9 @@ class Serving:
     def check_model(self, name: str | None) -> None:
         """Raise `UnknownModelNameError` if a request is for another model."""
         if name is not None and name != self.model_name:
-            raise UnknownModelNameError(f"The model {name!r:.80} is not served here: ask for {self.model_name!r}.")
+            raise UnknownModelNameError(
+                f"The model {name!r:.80} is not served here: ask for {self.model_name!r}."
+            )
 
     async def to_prompt(
         self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
@@ -64,23 +69,30 @@ class Serving:
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
-        token_ids = await self.service.in_worker(len(prompt), self._encode, prompt, add_special_tokens)
+        token_ids = await self.service.in_worker(
+            len(prompt), self._encode, prompt, add_special_tokens
+        )
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
         """Raises `PromptTooLongError`, where it is plain to see, before the work."""
         limit = self.service.max_model_len
         tokenizer = self.service.tokenizer
-        if len(text) > limit and (longest := tokenizer.most_characters_per_token) and len(text) > limit * longest:
+        if (
+            len(text) > limit
+            and (longest := tokenizer.most_characters_per_token)
+            and len(text) > limit * longest
+        ):
             raise PromptTooLongError(
-                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can hold: shorten it."
+                f"The prompt has {len(text)} characters, more than max_model_len {limit} tokens can"
+                " hold: shorten it."
             )
         token_ids = tokenizer.encode(text, add_special_tokens)
         if len(token_ids) >= limit:
             # The engine would say so, too, but only when all prompts of a list are there.
             raise PromptTooLongError(
-                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and one output token must fit too: "
-                f"shorten the prompt to {limit - 1} tokens."
+                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and one"
+                f" output token must fit too: shorten the prompt to {limit - 1} tokens."
             )
         return token_ids
 
@@ -91,7 +103,9 @@ class Serving:
         pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
         media_type: str,
     ) -> Response:
-        """What `pieces` makes of the outputs, sent as they come; what fails before the first is raised."""
+        """What `pieces` makes of the outputs, sent as they come; what fails before the first is
+        raised.
+        """
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             await generation.wait_for_first()
@@ -99,8 +113,12 @@ class Serving:
             generation.close()
             raise
         # After the generation's own time is up, which tells the client why.
-        too_long = partial(asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time())
-        return StreamedResponse(pieces(generation), media_type, until=too_long, on_end=generation.close)
+        too_long = partial(
+            asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time()
+        )
+        return StreamedResponse(
+            pieces(generation), media_type, until=too_long, on_end=generation.close
+        )
 
     async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput]:
         """The last output of each of `requests`."""
@@ -113,27 +131,41 @@ class Serving:
         TokenCount.of(outputs).note_in(request)
         return outputs
 
-    async def respond(self, request: Request, requests: list[NewRequest], answer: Answer, *, stream: bool) -> Response:
-        """Have the engine serve `requests`, and send the answer as the client asked for it: streamed or in one piece."""
+    async def respond(
+        self, request: Request, requests: list[NewRequest], answer: Answer, *, stream: bool
+    ) -> Response:
+        """Have the engine serve `requests`, and send the answer as the client asked for it:
+        streamed or in one piece.
+        """
         if stream:
             return await self.stream(
-                request, requests, lambda generation: sse.until_done(answer.events(generation, request)), sse.MEDIA_TYPE
+                request,
+                requests,
+                lambda generation: sse.until_done(answer.events(generation, request)),
+                sse.MEDIA_TYPE,
             )
         outputs = await self.answer(request, requests)
 
         def written() -> str:
             return answer.whole(outputs).model_dump_json()
 
-        # With log-probabilities an answer may take a second to write: not in the event loop, where everybody would wait.
+        # With log-probabilities an answer may take a second to write: not in the event loop, where
+        # everybody would wait.
         num_values = _num_values(outputs)
-        text = written() if num_values < WRITTEN_AT_ONCE else await self.service.in_worker(num_values, written)
+        text = (
+            written()
+            if num_values < WRITTEN_AT_ONCE
+            else await self.service.in_worker(num_values, written)
+        )
         return Response(text, media_type="application/json")
 
 
 def new_id(prefix: str) -> str:
-    """An id for an answer and for its requests in the engine: it begins with the HTTP request's, which joins logs and events.
+    """An id for an answer and for its requests in the engine: it begins with the HTTP request's,
+    which joins logs and events.
 
-    And it ends by chance: clients may use one X-Request-Id often, and two requests of one id would draw the same samples.
+    And it ends by chance: clients may use one X-Request-Id often, and two requests of one id would
+    draw the same samples.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
@@ -149,11 +181,17 @@ def num_characters(messages: list[dict[str, str]]) -> int:
 
 
 def check_stream(body: RequestFields) -> None:
-    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one piece."""
+    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one
+    piece.
+    """
     if not body.stream and body.stream_options is not None:
-        raise InvalidRequestError("stream_options is for streams: set stream to true, or leave it out.")
+        raise InvalidRequestError(
+            "stream_options is for streams: set stream to true, or leave it out."
+        )
     if body.stream and body.prompt_logprobs is not None:
-        raise InvalidRequestError("prompt_logprobs cannot be streamed: set stream to false, or leave it out.")
+        raise InvalidRequestError(
+            "prompt_logprobs cannot be streamed: set stream to false, or leave it out."
+        )
 
 
 def served_name(options: ServerOptions, config: EngineConfig) -> str:
@@ -165,10 +203,14 @@ def served_name(options: ServerOptions, config: EngineConfig) -> str:
 
 
 def _num_values(outputs: list[RequestOutput]) -> int:
-    """About how many tokens and log-probabilities an answer tells; with `echo`, the prompt's again in each text."""
+    """About how many tokens and log-probabilities an answer tells; with `echo`, the prompt's again
+    in each text.
+    """
     total = 0
     for output in outputs:
         judged = sum(map(len, filter(None, output.prompt_logprobs or ())))
-        total += judged * (1 + len(output.outputs)) + sum(len(one.token_ids) for one in output.outputs)
+        total += judged * (1 + len(output.outputs)) + sum(
+            len(one.token_ids) for one in output.outputs
+        )
         total += sum(len(values) for one in output.outputs for values in one.logprobs or ())
     return total

@@ -60,7 +60,11 @@ class StreamCount:
     @property
     def count(self) -> TokenCount:
         prompts = self._prompts.values()
-        return TokenCount(sum(tokens for tokens, _ in prompts), self._num_output, sum(cached for _, cached in prompts))
+        return TokenCount(
+            sum(tokens for tokens, _ in prompts),
+            self._num_output,
+            sum(cached for _, cached in prompts),
+        )
 
     @property
     def usage_so_far(self) -> Usage | None:

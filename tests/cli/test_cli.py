@@ -19,7 +19,9 @@ TINY = ["--model", "tiny-random"]
 
 
 def run_python(*arguments: str, **options: object) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, timeout=SOON, **options)
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, timeout=SOON, **options
+    )
 
 
 def the_only_line(text: str) -> str:
@@ -33,7 +35,9 @@ def test_without_a_command_all_commands_are_shown_as_wrong_usage(capsys: pytest.
     assert said.out == "" and all(f"    {name} " in said.err for name in cli.COMMANDS)
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["generate", "--help"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["demo", "--help"], ["generate", "--help"], ["--version"]]
+)
 def test_asking_for_help_succeeds(arguments: list[str], capsys: pytest.CaptureFixture):
     assert main(arguments) == 0
     assert "minivllm" in capsys.readouterr().out
@@ -50,7 +54,9 @@ def test_asking_for_help_succeeds(arguments: list[str], capsys: pytest.CaptureFi
     ],
     ids=" ".join,
 )
-def test_wrong_usage_is_status_2_with_the_usage_on_standard_error(arguments: list[str], capsys: pytest.CaptureFixture):
+def test_wrong_usage_is_status_2_with_the_usage_on_standard_error(
+    arguments: list[str], capsys: pytest.CaptureFixture
+):
     assert main(arguments) == 2
     captured = capsys.readouterr()
     assert captured.err.startswith("usage: minivllm")
@@ -66,17 +72,27 @@ def test_wrong_usage_is_status_2_with_the_usage_on_standard_error(arguments: lis
     ],
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
-def test_an_option_out_of_range_is_status_2_with_one_sentence(arguments, sentence, capsys: pytest.CaptureFixture):
+def test_an_option_out_of_range_is_status_2_with_one_sentence(
+    arguments, sentence, capsys: pytest.CaptureFixture
+):
     assert main(["generate", "Hello", *TINY, *arguments]) == 2
     captured = capsys.readouterr()
     assert the_only_line(captured.err).startswith(f"minivllm: {sentence}")
     assert captured.out == ""
 
 
-@pytest.mark.parametrize("command", [["generate", "Hello"], ["demo", "--headless"], ["model", "path"]], ids=str)
-def test_an_unknown_model_is_status_1_with_one_sentence(command: list[str], capsys: pytest.CaptureFixture, monkeypatch):
+@pytest.mark.parametrize(
+    "command", [["generate", "Hello"], ["demo", "--headless"], ["model", "path"]], ids=str
+)
+def test_an_unknown_model_is_status_1_with_one_sentence(
+    command: list[str], capsys: pytest.CaptureFixture, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    model = ["no-such-model.gguf"] if command == ["model", "path"] else ["--model", "no-such-model.gguf"]
+    model = (
+        ["no-such-model.gguf"]
+        if command == ["model", "path"]
+        else ["--model", "no-such-model.gguf"]
+    )
     assert main([*command, *model]) == 1
     captured = capsys.readouterr()
     assert the_only_line(captured.err).startswith("minivllm: No model 'no-such-model.gguf'")
@@ -98,14 +114,18 @@ def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(monkeypatch):
         main(["model", "path"])
 
 
-def test_model_path_ends_with_the_directory_of_a_checkpoint(capsys: pytest.CaptureFixture, tiny_random_path: Path):
+def test_model_path_ends_with_the_directory_of_a_checkpoint(
+    capsys: pytest.CaptureFixture, tiny_random_path: Path
+):
     assert main(["model", "path", "tiny-random"]) == 0
     last = Path(capsys.readouterr().out.splitlines()[-1])
     assert last == tiny_random_path.resolve()
     assert (last / "config.json").is_file()
 
 
-def test_model_list_names_the_aliases_and_what_is_here(capsys: pytest.CaptureFixture, tiny_random_path: Path):
+def test_model_list_names_the_aliases_and_what_is_here(
+    capsys: pytest.CaptureFixture, tiny_random_path: Path
+):
     assert main(["model", "list"]) == 0
     out = capsys.readouterr().out
     assert "smollm2" in out and "tiny-random" in out and str(tiny_random_path) in out
@@ -137,9 +157,10 @@ def test_text_that_would_command_the_terminal_is_shown_and_not_obeyed():
 
 def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path: Path):
     code = (
-        "import json, sys; from minivllm.cli import main; "
-        "status = [main(a.split()) for a in ('--help', 'demo --help', 'compare --help', 'bench throughput --help', 'model --help', 'x')]; "
-        "print(json.dumps([status, sorted({'torch', 'transformers', 'textual', 'numpy'} & set(sys.modules))]))"
+        "import json, sys; from minivllm.cli import main; status = [main(a.split()) for a in"
+        " ('--help', 'demo --help', 'compare --help', 'bench throughput --help', 'model --help',"
+        " 'x')]; print(json.dumps([status, sorted({'torch', 'transformers', 'textual', 'numpy'} &"
+        " set(sys.modules))]))"
     )
     result = run_python("-c", code, cwd=tmp_path)
     assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 0, 2], []], result.stderr

@@ -34,7 +34,15 @@ def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, 
 
 def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tmp_path: Path):
     result, table = compare(
-        capsys, "--a", "static+contiguous", "--b", "continuous+paged", "--scenario", "burst", "--record", str(tmp_path)
+        capsys,
+        "--a",
+        "static+contiguous",
+        "--b",
+        "continuous+paged",
+        "--scenario",
+        "burst",
+        "--record",
+        str(tmp_path),
     )
     a, b = result["a"], result["b"]
     assert set(a) == set(b) and set(a) >= SIDE_KEYS
@@ -51,7 +59,9 @@ def test_two_configurations_run_the_same_trace_and_stand_side_by_side(capsys, tm
         assert measure_recording(side["configuration"], Path(side["recording"])).as_json() == side
 
 
-def test_what_else_the_machine_does_is_no_time_of_either_side(capsys, monkeypatch: pytest.MonkeyPatch):
+def test_what_else_the_machine_does_is_no_time_of_either_side(
+    capsys, monkeypatch: pytest.MonkeyPatch
+):
     run_step, put_aside_s = ModelRunner.execute_model, 0.03
 
     def put_aside(self: ModelRunner, plan: SchedulerOutput, watch: Watch):
@@ -68,7 +78,8 @@ def test_what_else_the_machine_does_is_no_time_of_either_side(capsys, monkeypatc
 
 def test_the_same_memory_in_bytes_becomes_the_same_blocks(capsys):
     result, _ = compare(capsys, "--scenario", "burst", "--kv-budget", str(1 << 20))
-    assert result["num_blocks"] == 128  # of 8 KiB: 2 layers, 2 heads of 16 for keys and for values, 16 tokens, 4 bytes
+    # of 8 KiB: 2 layers, 2 heads of 16 for keys and for values, 16 tokens, 4 bytes
+    assert result["num_blocks"] == 128
     assert all(Recording(result[side]["recording"]).header.num_blocks == 128 for side in "ab")
 
 
@@ -86,7 +97,10 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
     [
         (["--a", "buddy"], "has the part 'buddy'"),
         # Room for less than one reservation of 512 tokens.
-        (["--scenario", "burst", "--kv-budget", str(20 * 8192), "--model", "tiny-random"], "reserves max_model_len"),
+        (
+            ["--scenario", "burst", "--kv-budget", str(20 * 8192), "--model", "tiny-random"],
+            "reserves max_model_len",
+        ),
     ],
 )
 def test_wrong_usage_is_one_sentence(capsys, arguments, sentence):
@@ -97,9 +111,24 @@ def test_wrong_usage_is_one_sentence(capsys, arguments, sentence):
 def test_a_side_that_cannot_run_is_refused_before_the_other_has_run(capsys, tmp_path: Path):
     for arguments, sentence in (
         (["--a", "paged", "--b", "contiguous", "--scenario", "parallel-sampling"], "cannot share"),
-        (["--a", "paged", "--b", "contiguous", "--scenario", "burst", "--kv-budget", "40960"], "cache has"),
+        (
+            ["--a", "paged", "--b", "contiguous", "--scenario", "burst", "--kv-budget", "40960"],
+            "cache has",
+        ),
     ):
-        assert cli.main(["compare", *arguments, "--model", "tiny-random", "--record", str(tmp_path / "folder")]) > 0
+        assert (
+            cli.main(
+                [
+                    "compare",
+                    *arguments,
+                    "--model",
+                    "tiny-random",
+                    "--record",
+                    str(tmp_path / "folder"),
+                ]
+            )
+            > 0
+        )
         captured = capsys.readouterr()
         assert sentence in captured.err and captured.out == ""
         assert not (tmp_path / "folder").exists(), "nothing ran"

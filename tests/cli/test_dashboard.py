@@ -1,4 +1,6 @@
-"""The commands around the dashboard: `shot` draws, and what cannot be shown is told in one sentence."""
+"""The commands around the dashboard: `shot` draws, and what cannot be shown is told in one
+sentence.
+"""
 
 import re
 import subprocess
@@ -78,19 +80,27 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
     log = tmp_path / "damaged.jsonl"
     lines = LOG.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
-    warning = f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture shows what stands before it.\n"
+    warning = (
+        f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture"
+        " shows what stands before it.\n"
+    )
     assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
 
 
 def test_shot_and_replay_do_without_torch() -> None:
     code = (
-        "import sys; from minivllm.cli import main; "
-        "main(['shot', sys.argv[1], '-o', sys.argv[2]]); main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
+        "import sys; from minivllm.cli import main; main(['shot', sys.argv[1], '-o', sys.argv[2]]);"
+        " main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
     )
-    ran = subprocess.run([sys.executable, "-c", code, LOG, "/dev/null"], capture_output=True, text=True, check=True)
+    ran = subprocess.run(
+        [sys.executable, "-c", code, LOG, "/dev/null"], capture_output=True, text=True, check=True
+    )
     loaded = ran.stdout.splitlines()[-1]
     assert "'textual'" in loaded
-    assert not any(f"'{name}'" in loaded for name in ("torch", "numpy", "transformers", "minivllm.engine.engine"))
+    assert not any(
+        f"'{name}'" in loaded
+        for name in ("torch", "numpy", "transformers", "minivllm.engine.engine")
+    )
 
 
 # ---- what cannot be done ----
@@ -100,8 +110,14 @@ def test_shot_and_replay_do_without_torch() -> None:
     ("arguments", "sentence"),
     [
         (["--size", "120"], "--size must be columns and rows up to 1000, as in 120x36; got '120'."),
-        (["--screen", "home"], "--screen must be one of overview, blocks, scheduler, requests, events, compare;"),
-        (["--choose", "nobody"], "--choose nobody: LOG has no such request, block (b0 to b23) or event"),
+        (
+            ["--screen", "home"],
+            "--screen must be one of overview, blocks, scheduler, requests, events, compare;",
+        ),
+        (
+            ["--choose", "nobody"],
+            "--choose nobody: LOG has no such request, block (b0 to b23) or event",
+        ),
         (["--step", "268"], "--step 268: LOG has the steps 0 to 267."),
         (["-o", "LOG"], "LOG is the recording itself: give the picture another name."),
     ],
@@ -111,7 +127,11 @@ def test_wrong_usage_of_shot_is_one_sentence_and_status_2(
 ) -> None:
     log = tmp_path / "run.jsonl"
     log.write_bytes(LOG.read_bytes())
-    arguments = ["-o", str(tmp_path / "x.svg"), *(word.replace("LOG", str(log)) for word in arguments)]
+    arguments = [
+        "-o",
+        str(tmp_path / "x.svg"),
+        *(word.replace("LOG", str(log)) for word in arguments),
+    ]
     assert main(["shot", str(log), *arguments]) == 2
     captured = capsys.readouterr()
     assert captured.out == "" and sentence.replace("LOG", str(log)) in captured.err.splitlines()[-1]
@@ -120,27 +140,44 @@ def test_wrong_usage_of_shot_is_one_sentence_and_status_2(
 
 @pytest.fixture
 def pretended_terminal(monkeypatch) -> None:
-    """A terminal is attached, as far as the commands can see; a dashboard that opens in it is a failure."""
+    """A terminal is attached, as far as the commands can see; a dashboard that opens in it is a
+    failure.
+    """
     monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)
-    monkeypatch.setattr("minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("the dashboard was opened"))
+    monkeypatch.setattr(
+        "minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("the dashboard was opened")
+    )
 
 
 def write_bad_logs(folder: Path) -> None:
     (folder / "foreign.jsonl").write_bytes(b'{"level": "info", "message": "hello"}\n')
-    (folder / "newer.jsonl").write_bytes(LOG.read_bytes().replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1))
+    (folder / "newer.jsonl").write_bytes(
+        LOG.read_bytes().replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1)
+    )
 
 
 @pytest.mark.parametrize(
     ("log", "sentence"),
     [
         ("no-such.jsonl", "no-such.jsonl cannot be read: No such file or directory."),
-        ("foreign.jsonl", "foreign.jsonl is not a minivllm recording: its first line is no header."),
+        (
+            "foreign.jsonl",
+            "foreign.jsonl is not a minivllm recording: its first line is no header.",
+        ),
         ("newer.jsonl", "newer.jsonl has version 99 of the recording format"),
     ],
 )
-@pytest.mark.parametrize("command", [["shot", "-o", "x.svg"], ["replay"], ["replay", str(LOG), "--with"]])
+@pytest.mark.parametrize(
+    "command", [["shot", "-o", "x.svg"], ["replay"], ["replay", str(LOG), "--with"]]
+)
 def test_a_log_that_cannot_be_opened_is_one_sentence_and_status_1(
-    command: list[str], log: str, sentence: str, tmp_path: Path, capsys, monkeypatch, pretended_terminal
+    command: list[str],
+    log: str,
+    sentence: str,
+    tmp_path: Path,
+    capsys,
+    monkeypatch,
+    pretended_terminal,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_bad_logs(tmp_path)
@@ -155,7 +192,10 @@ def test_a_log_that_cannot_be_opened_is_one_sentence_and_status_1(
     ("source", "sentence"),
     [
         ("no-such.jsonl", "no-such.jsonl does not exist, and nobody has begun to write it."),
-        ("foreign.jsonl", "foreign.jsonl is not a minivllm recording: its first line is no header."),
+        (
+            "foreign.jsonl",
+            "foreign.jsonl is not a minivllm recording: its first line is no header.",
+        ),
         ("http://127.0.0.1:9", "http://127.0.0.1:9"),
     ],
 )
@@ -177,7 +217,10 @@ def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
     [
         (["replay", str(LOG)], "shot LOG draws a picture of it"),
         (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
-        (["live", "--model", "tiny-random"], "demo --headless and generate run an engine without one"),
+        (
+            ["live", "--model", "tiny-random"],
+            "demo --headless and generate run an engine without one",
+        ),
     ],
 )
 def test_without_a_terminal_a_command_says_what_works_instead(
@@ -187,5 +230,7 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert main(command) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none here; ")
+    assert captured.err.startswith(
+        "minivllm: The dashboard needs a terminal, and there is none here; "
+    )
     assert instead in captured.err

@@ -1,4 +1,6 @@
-"""`minivllm demo`: headless here, with the recording and the report; the dashboard in a terminal of its own."""
+"""`minivllm demo`: headless here, with the recording and the report; the dashboard in a terminal of
+its own.
+"""
 
 import fcntl
 import json
@@ -40,7 +42,9 @@ def last_json(text: str) -> dict:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_demo_ends_with_its_counts_in_one_line_of_json(name: str, capsys: pytest.CaptureFixture, tmp_path: Path):
+def test_a_demo_ends_with_its_counts_in_one_line_of_json(
+    name: str, capsys: pytest.CaptureFixture, tmp_path: Path
+):
     log = tmp_path / "run.jsonl"
     assert main([*DEMO, "--scenario", name, "--json", "--record", str(log)]) == 0
     captured = capsys.readouterr()
@@ -82,7 +86,9 @@ def test_an_engine_option_overrides_the_scenarios(capsys: pytest.CaptureFixture)
     assert "200 blocks were enough" in result["what_happened"][0]
 
 
-def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.CaptureFixture, monkeypatch):
+def test_a_violated_invariant_is_counted_reported_and_a_failure(
+    capsys: pytest.CaptureFixture, monkeypatch
+):
     calls = []
 
     def violated_once(scheduler, plan):
@@ -97,11 +103,20 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(capsys: pytest.C
 
 
 class PretendedDashboard:
-    """Stands where the dashboard would; it is left as soon as it has been told how the run ended."""
+    """Stands where the dashboard would; it is left as soon as it has been told how the run
+    ended.
+    """
 
     shown: ClassVar[list["PretendedDashboard"]] = []
 
-    def __init__(self, source: InProcessSource, *, watch: str, control: EngineThreadControl, **options: object) -> None:
+    def __init__(
+        self,
+        source: InProcessSource,
+        *,
+        watch: str,
+        control: EngineThreadControl,
+        **options: object,
+    ) -> None:
         self.source, self.watch, self.control = source, watch, control
         self.summary: list[str] = []
         self.return_code = 0
@@ -125,9 +140,13 @@ def dashboards(monkeypatch) -> list[PretendedDashboard]:
     return PretendedDashboard.shown
 
 
-def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(dashboards, capsys: pytest.CaptureFixture, tmp_path):
+def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
+    dashboards, capsys: pytest.CaptureFixture, tmp_path
+):
     log = tmp_path / "run.jsonl"
-    assert main(["demo", "--model", "tiny-random", "--slow", "0", "--json", "--record", str(log)]) == 0
+    assert (
+        main(["demo", "--model", "tiny-random", "--slow", "0", "--json", "--record", str(log)]) == 0
+    )
     (dashboard,) = dashboards
     recording = Recording(log)
     assert dashboard.watch == SCENARIOS["shared-prefix"].watch
@@ -164,7 +183,9 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert re.search(r"Recorded up to step \d+ in ", err)
-    assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, "the report comes after Ctrl-C, too"
+    assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, (
+        "the report comes after Ctrl-C, too"
+    )
     recording = Recording(log)
     assert 1 <= recording.last_step < 150
     end = recording.view_at_event(len(recording))
@@ -178,7 +199,9 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
 
 
 def open_terminal(columns: int, rows: int, *arguments: str) -> tuple[int, int]:
-    """Start the command in a terminal of its own; its process id and the other end of the terminal."""
+    """Start the command in a terminal of its own; its process id and the other end of the
+    terminal.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.environ.update(environment(TERM="xterm-256color", COLUMNS="", LINES=""))
@@ -203,7 +226,16 @@ def read_terminal(terminal: int, until: bytes | None) -> bytes:
 def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp_path: Path):
     log = tmp_path / "run.jsonl"
     pid, terminal = open_terminal(
-        120, 36, "demo", "--model", "tiny-random", "--scenario", "burst", "--record", str(log), "--json"
+        120,
+        36,
+        "demo",
+        "--model",
+        "tiny-random",
+        "--scenario",
+        "burst",
+        "--record",
+        str(log),
+        "--json",
     )
     try:
         seen = read_terminal(terminal, b"DECODE")

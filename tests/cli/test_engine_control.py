@@ -1,4 +1,6 @@
-"""`EngineThreadControl`: every key of the dashboard on a real thread, and a sentence for whatever is refused."""
+"""`EngineThreadControl`: every key of the dashboard on a real thread, and a sentence for whatever
+is refused.
+"""
 
 import threading
 import time
@@ -74,7 +76,12 @@ def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state(
             watched.settle()
             watched.until(lambda: not watched.thread._singles)
             seen.append((control.state(), watched.fold.step))
-        assert seen == [((True, "execute"), 1), ((True, "sample"), 1), ((True, "schedule"), 1), ((True, "schedule"), 2)]
+        assert seen == [
+            ((True, "execute"), 1),
+            ((True, "sample"), 1),
+            ((True, "schedule"), 1),
+            ((True, "schedule"), 2),
+        ]
         control.resume()
         watched.until(lambda: watched.of(ev.RequestFinished))
         assert not control.state().paused
@@ -87,7 +94,10 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
             watched.control.add_request(prompt)
         watched.until(lambda: len(watched.of(ev.RequestFinished)) == 2)
         arrived = watched.of(ev.RequestArrived)
-        assert [(one.request_id, one.prompt) for one in arrived] == [("user-1", "Hi"), ("user-2", "You there")]
+        assert [(one.request_id, one.prompt) for one in arrived] == [
+            ("user-1", "Hi"),
+            ("user-2", "You there"),
+        ]
         assert {one.max_tokens for one in arrived} == {MAX_TOKENS}
         first = next(one for one in watched.of(ev.TokenSampled) if one.seq_id == "user-1.0")
         assert first.token_id == next_token(arrived[0].prompt_token_ids)
@@ -103,9 +113,15 @@ def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
         watched.control.add_burst()
         watched.until(lambda: len(watched.of(ev.RequestFinished)) == 4)
         prompts = [one.prompt_token_ids for one in watched.of(ev.RequestArrived)]
-        length = next(i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1)
+        length = next(
+            i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1
+        )
         assert length >= 75
-        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {"burst-2.0", "burst-3.0", "burst-4.0"}
+        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {
+            "burst-2.0",
+            "burst-3.0",
+            "burst-4.0",
+        }
         assert watched.control.messages() == []
 
 
@@ -160,8 +176,18 @@ def test_no_call_waits_for_the_engine():
         assert held.wait(SOON)
         control = watched.control
         control.pause(), control.step(), control.step_phase(), control.resume()
-        control.add_request("Hi"), control.add_burst(), control.abort("user-1"), control.set_option("max_num_seqs", 1)
-        control.record_attention_mass(True), control.trace_kernel("user-1.0"), control.state(), control.messages()
+        (
+            control.add_request("Hi"),
+            control.add_burst(),
+            control.abort("user-1"),
+            control.set_option("max_num_seqs", 1),
+        )
+        (
+            control.record_attention_mass(True),
+            control.trace_kernel("user-1.0"),
+            control.state(),
+            control.messages(),
+        )
         assert watched.events == []
         release.set()  # only now: none of them waited for it
 
@@ -171,7 +197,11 @@ def test_no_call_waits_for_the_engine():
 
 def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_request():
     config = EngineConfig(
-        model="tiny-random", dtype="float32", device="cpu", num_gpu_blocks_override=64, max_model_len=512
+        model="tiny-random",
+        dtype="float32",
+        device="cpu",
+        num_gpu_blocks_override=64,
+        max_model_len=512,
     )
     engine = LLMEngine.from_config(config)
     with controlled(engine) as watched:

@@ -26,7 +26,9 @@ def llm() -> LLM:
 
 
 def texts(llm: LLM, prompts: list[str], max_tokens: int) -> list[str]:
-    outputs = llm.generate(prompts, SamplingParams(temperature=0, max_tokens=max_tokens), use_tqdm=False)
+    outputs = llm.generate(
+        prompts, SamplingParams(temperature=0, max_tokens=max_tokens), use_tqdm=False
+    )
     return [output.outputs[0].text for output in outputs]
 
 
@@ -41,7 +43,9 @@ def test_one_prompt_is_shown_token_by_token(capsys: pytest.CaptureFixture, monke
     assert len(shown) == 21
 
 
-def test_many_prompts_are_answered_together_and_printed_in_their_order(llm: LLM, capsys: pytest.CaptureFixture):
+def test_many_prompts_are_answered_together_and_printed_in_their_order(
+    llm: LLM, capsys: pytest.CaptureFixture
+):
     prompts = ["Hello", "What", "One two three"]
     assert main(["generate", *prompts, *TINY, "--max-tokens", "24"]) == 0
     expected = [
@@ -52,7 +56,10 @@ def test_many_prompts_are_answered_together_and_printed_in_their_order(llm: LLM,
 
 
 def test_json_is_the_last_line_with_every_output(llm: LLM, capsys: pytest.CaptureFixture):
-    assert main(["generate", "Hello", "What", *TINY, "--max-tokens", "6", "--logprobs", "2", "--json"]) == 0
+    assert (
+        main(["generate", "Hello", "What", *TINY, "--max-tokens", "6", "--logprobs", "2", "--json"])
+        == 0
+    )
     result = json.loads(capsys.readouterr().out.splitlines()[-1])
     assert [output["text"] for output in result["outputs"]] == texts(llm, ["Hello", "What"], 6)
     assert result["generated_tokens"] == 12
@@ -67,17 +74,35 @@ def listed(out: str) -> dict[str, str]:
     return dict(re.findall(r"^\[([\d.]+)\] (.*(?:\n    .*)*)$", out, re.M))
 
 
-def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(llm: LLM, capsys: pytest.CaptureFixture):
+def test_beams_give_all_texts_best_first_or_as_many_as_are_asked_for(
+    llm: LLM, capsys: pytest.CaptureFixture
+):
     (expected,) = llm.beam_search("Hello", beam_width=4, max_tokens=12)
     best = [output.text for output in expected.outputs]
     assert main(["generate", "Hello", *TINY, "--beam-width", "4", "--max-tokens", "12"]) == 0
     printed = listed(capsys.readouterr().out)
-    assert printed == {str(i): text.strip("\n").replace("\n", "\n    ") for i, text in enumerate(best, 1)}
-    arguments = ["--beam-width", "4", "-n", "2", "--max-tokens", "12", "--length-penalty", "1.0", "--json"]
+    assert printed == {
+        str(i): text.strip("\n").replace("\n", "\n    ") for i, text in enumerate(best, 1)
+    }
+    arguments = [
+        "--beam-width",
+        "4",
+        "-n",
+        "2",
+        "--max-tokens",
+        "12",
+        "--length-penalty",
+        "1.0",
+        "--json",
+    ]
     assert main(["generate", "Hello", *TINY, *arguments]) == 0
     result = json.loads(capsys.readouterr().out)
-    assert [(output["index"], output["text"]) for output in result["outputs"]] == list(enumerate(best[:2]))
-    assert result["generated_tokens"] == sum(len(output.token_ids) for output in expected.outputs[:2])
+    assert [(output["index"], output["text"]) for output in result["outputs"]] == list(
+        enumerate(best[:2])
+    )
+    assert result["generated_tokens"] == sum(
+        len(output.token_ids) for output in expected.outputs[:2]
+    )
 
 
 def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
@@ -98,7 +123,9 @@ def test_prompts_come_from_a_file_or_from_standard_input_one_a_line(
 def test_chat_applies_the_models_template(llm: LLM, capsys: pytest.CaptureFixture):
     assert main(["generate", "--chat", "Hello", *TINY, "--max-tokens", "8", "--json"]) == 0
     (output,) = json.loads(capsys.readouterr().out)["outputs"]
-    (expected,) = llm.chat([{"role": "user", "content": "Hello"}], SamplingParams(temperature=0, max_tokens=8))
+    (expected,) = llm.chat(
+        [{"role": "user", "content": "Hello"}], SamplingParams(temperature=0, max_tokens=8)
+    )
     assert output["token_ids"] == expected.outputs[0].token_ids
     assert output["prompt"] == "Hello"
 
@@ -109,12 +136,16 @@ def test_a_prompt_that_is_refused_does_not_stop_the_others(llm: LLM, capsys: pyt
     captured = capsys.readouterr()
     first, third = texts(llm, ["Hello", "What"], 6)
     assert captured.out == f"[1] {first}\n[3] {third}\n"
-    assert captured.err.startswith("minivllm: Request '1' has 100 prompt tokens, but max_model_len is 64")
+    assert captured.err.startswith(
+        "minivllm: Request '1' has 100 prompt tokens, but max_model_len is 64"
+    )
     assert captured.err.count("\n") == 1
 
 
 @pytest.mark.parametrize("prompt", ["", "\udc80"], ids=["empty", "no Unicode"])
-def test_an_unusable_prompt_is_status_1_with_one_sentence(prompt: str, capsys: pytest.CaptureFixture):
+def test_an_unusable_prompt_is_status_1_with_one_sentence(
+    prompt: str, capsys: pytest.CaptureFixture
+):
     assert main(["generate", prompt, *TINY]) == 1
     captured = capsys.readouterr()
     assert captured.err.startswith("minivllm: ") and captured.err.count("\n") == 1
@@ -132,21 +163,32 @@ def test_no_prompt_at_all_is_wrong_usage(capsys: pytest.CaptureFixture, monkeypa
 
 def cached_of(err: str) -> list[tuple[int, int]]:
     return [
-        (int(cached), int(total)) for cached, total in re.findall(r"; (\d+) of (\d+) prompt tokens were cached", err)
+        (int(cached), int(total))
+        for cached, total in re.findall(r"; (\d+) of (\d+) prompt tokens were cached", err)
     ]
 
 
-def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(capsys: pytest.CaptureFixture, monkeypatch):
-    stdin(monkeypatch, b"Hello there, how are you?\nAnd what else can you say?\n/reset\nHello there, how are you?\n")
+def test_each_turn_of_a_chat_finds_the_turns_before_in_the_cache(
+    capsys: pytest.CaptureFixture, monkeypatch
+):
+    stdin(
+        monkeypatch,
+        b"Hello there, how are you?\nAnd what else can you say?\n/reset\nHello there, how are"
+        b" you?\n",
+    )
     assert main(["chat", *TINY, "--max-tokens", "20", "--system", "Be brief."]) == 0
-    (first, first_total), (second, second_total), (third, third_total) = cached_of(capsys.readouterr().err)
+    (first, first_total), (second, second_total), (third, third_total) = cached_of(
+        capsys.readouterr().err
+    )
     assert first == 0
     assert second >= first_total // 16 * 16 - 16 > 0
     assert second_total > first_total
     assert (third, third_total) == (first_total // 16 * 16, first_total)
 
 
-def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(capsys: pytest.CaptureFixture, monkeypatch):
+def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(
+    capsys: pytest.CaptureFixture, monkeypatch
+):
     stdin(monkeypatch, b"x" * 200 + b"\nHello\n/nonsense\n/help\n/exit\nnever read\n")
     assert main(["chat", *TINY, "--max-model-len", "96", "--max-tokens", "5"]) == 1
     captured = capsys.readouterr()
@@ -157,7 +199,9 @@ def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(capsys: pyte
 
 
 def read_until(terminal: int, pattern: bytes, key: bytes = b"", seconds: float = 100.0) -> bytes:
-    """What a program writes to its terminal, up to `pattern`; `key` is pressed every second until then."""
+    """What a program writes to its terminal, up to `pattern`; `key` is pressed every second until
+    then.
+    """
     seen, deadline, press_at = b"", time.monotonic() + seconds, time.monotonic()
     while not re.search(pattern, seen):
         if key and time.monotonic() >= press_at:
@@ -177,7 +221,17 @@ def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat():
     if pid == 0:
         os.environ["OMP_NUM_THREADS"] = "1"
         os.execv(
-            sys.executable, [sys.executable, "-m", "minivllm", "chat", *TINY, "--max-tokens", "1900", "--ignore-eos"]
+            sys.executable,
+            [
+                sys.executable,
+                "-m",
+                "minivllm",
+                "chat",
+                *TINY,
+                "--max-tokens",
+                "1900",
+                "--ignore-eos",
+            ],
         )
     try:
         read_until(terminal, b"you> ")

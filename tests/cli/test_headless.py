@@ -20,7 +20,9 @@ def only_json(text: str) -> dict:
 
 
 @pytest.mark.parametrize("step", [0, 90, None])
-def test_once_prints_the_folded_state_as_one_line_of_json(step: int | None, capsys: pytest.CaptureFixture):
+def test_once_prints_the_folded_state_as_one_line_of_json(
+    step: int | None, capsys: pytest.CaptureFixture
+):
     assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
     told = only_json(capsys.readouterr().out)
     recording = Recording(LOG)
@@ -44,10 +46,16 @@ def test_once_says_who_runs_who_waits_and_why(capsys: pytest.CaptureFixture):
     ]
 
 
-def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
     evil = tmp_path / "evil.jsonl"
     data = LOG.read_bytes().replace(b'"model":"smollm2"', b'"model":"\\u001b[2Jsmollm2"', 1)
-    evil.write_bytes(data.replace(b'"text":" a', b'"text":"\\u001b[31m a').replace(b'"cleo.0"', b'"c\\u0007leo.0"'))
+    evil.write_bytes(
+        data.replace(b'"text":" a', b'"text":"\\u001b[31m a').replace(
+            b'"cleo.0"', b'"c\\u0007leo.0"'
+        )
+    )
     assert main(["once", str(evil), "--step", "150"]) == 0
     out = capsys.readouterr().out
     assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
@@ -63,7 +71,9 @@ def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture
     told = only_json(capsys.readouterr().out)
     assert told["lost_events"] == 51 and told["step"] <= gap["step"], "the state before the gap"
     assert main(["once", str(gapped)]) == 0
-    assert capsys.readouterr().out.endswith("51 events were lost: this is the state before the first of them.\n")
+    assert capsys.readouterr().out.endswith(
+        "51 events were lost: this is the state before the first of them.\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,7 +83,10 @@ def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture
         (["once", str(LOG), "--step", "9999"], "ends with step 267; there is no step 9999 (yet)."),
         (["export", "no-such.jsonl", "--perfetto", "x.json"], "no-such.jsonl cannot be read"),
         (["export", __file__, "--perfetto", "x.json"], "is not a minivllm recording"),
-        (["export", str(LOG), "--perfetto", "no/such/folder/x.json"], "no/such/folder/x.json: No such file"),
+        (
+            ["export", str(LOG), "--perfetto", "no/such/folder/x.json"],
+            "no/such/folder/x.json: No such file",
+        ),
     ],
 )
 def test_what_cannot_be_done_is_status_1_with_one_sentence(
@@ -86,7 +99,9 @@ def test_what_cannot_be_done_is_status_1_with_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export_writes_a_trace_and_says_where_to_open_it(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_export_writes_a_trace_and_says_where_to_open_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture
+):
     path = tmp_path / "x.json"
     assert main(["export", str(LOG), "--perfetto", str(path)]) == 0
     captured = capsys.readouterr()

@@ -1,4 +1,6 @@
-"""`minivllm lesson`: the list, a lesson in a pipe, its transcript, and what is asked for in vain."""
+"""`minivllm lesson`: the list, a lesson in a pipe, its transcript, and what is asked for in
+vain.
+"""
 
 import io
 import re
@@ -24,9 +26,16 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert main(["lesson"]) == 0
     printed = capsys.readouterr().out
     assert all(lesson.title in printed for lesson in lessons())
-    assert len({found.start() for line in printed.splitlines() if (found := re.search(r"\d min\b", line))}) == 1, (
-        "a column"
-    )
+    assert (
+        len(
+            {
+                found.start()
+                for line in printed.splitlines()
+                if (found := re.search(r"\d min\b", line))
+            }
+        )
+        == 1
+    ), "a column"
 
 
 def test_the_list_says_what_was_done(capsys, progress, monkeypatch):
@@ -67,7 +76,9 @@ def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, caps
     assert main(["lesson"]) == 0
     assert "To go on: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
-    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2, "what is neither is asked again"
+    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2, (
+        "what is neither is asked again"
+    )
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
 

@@ -43,7 +43,9 @@ def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 
 
 def example(hint: object, default: object) -> tuple[list[str], object]:
-    """An argument for a field of type `hint` that differs from its default, and the value that it must become."""
+    """An argument for a field of type `hint` that differs from its default, and the value that it
+    must become.
+    """
     if get_origin(hint) in (Union, UnionType):
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
         if words:
@@ -71,7 +73,11 @@ IN_COMPANY = {
 def in_company(field: str) -> tuple[list[str], dict[str, object]]:
     """What else must be given, as arguments and as values."""
     values = IN_COMPANY.get(field, {})
-    return [word for name, value in values.items() for word in ("--" + name.replace("_", "-"), str(value))], values
+    return [
+        word
+        for name, value in values.items()
+        for word in ("--" + name.replace("_", "-"), str(value))
+    ], values
 
 
 @pytest.mark.parametrize("field", dataclasses.fields(EngineConfig), ids=lambda field: field.name)
@@ -86,18 +92,24 @@ def test_every_field_of_the_engine_is_an_option_in_vllms_spelling(field: datacla
 
 
 @pytest.mark.parametrize(
-    "field", [f for f in dataclasses.fields(SamplingParams) if f.name not in NOT_OPTIONS], ids=lambda field: field.name
+    "field",
+    [f for f in dataclasses.fields(SamplingParams) if f.name not in NOT_OPTIONS],
+    ids=lambda field: field.name,
 )
 def test_every_field_of_the_sampling_is_an_option_in_vllms_spelling(field: dataclasses.Field):
     arguments, value = example(get_type_hints(SamplingParams)[field.name], field.default)
     more_arguments, more_values = in_company(field.name)
-    args = sampling_parser().parse_args(["--" + field.name.replace("_", "-"), *arguments, *more_arguments])
+    args = sampling_parser().parse_args(
+        ["--" + field.name.replace("_", "-"), *arguments, *more_arguments]
+    )
     assert sampling_params(args) == SamplingParams(**{field.name: value}, **more_values)
 
 
 def test_help_is_written_for_the_fields_that_exist_and_for_no_others():
     assert set(ENGINE_HELP) == {field.name for field in dataclasses.fields(EngineConfig)}
-    assert set(SAMPLING_HELP) | NOT_OPTIONS == {field.name for field in dataclasses.fields(SamplingParams)}
+    assert set(SAMPLING_HELP) | NOT_OPTIONS == {
+        field.name for field in dataclasses.fields(SamplingParams)
+    }
     assert set(SAMPLING_HELP) & NOT_OPTIONS == set()
 
 
@@ -105,7 +117,9 @@ def test_an_option_that_is_not_given_leaves_the_default_of_the_command_or_of_the
     args = engine_parser().parse_args(["--max-num-seqs", "3"])
     config = engine_config(args, {"max_num_seqs": 5, "block_size": 8})
     assert (config.max_num_seqs, config.block_size, config.max_num_batched_tokens) == (3, 8, 512)
-    assert sampling_params(sampling_parser().parse_args([]), {"temperature": 0.0}) == SamplingParams(temperature=0.0)
+    assert sampling_params(
+        sampling_parser().parse_args([]), {"temperature": 0.0}
+    ) == SamplingParams(temperature=0.0)
 
 
 def test_options_that_may_be_repeated_are_collected():

@@ -1,4 +1,6 @@
-"""`--record` and the other files that commands write, where there is no room for them: no command says it wrote what it did not."""
+"""`--record` and the other files that commands write, where there is no room for them: no command
+says it wrote what it did not.
+"""
 
 import re
 from itertools import takewhile
@@ -16,14 +18,25 @@ LOG = Path(__file__).parents[2] / "docs/assets/traces/memory-pressure.jsonl"
 ROOM = 64 << 10
 """Bytes: less than any of these recordings has."""
 RECORDING_COMMANDS = {
-    "demo": ["demo", "--headless", "--model", "tiny-random", "--scenario", "burst", "--record", "FILE"],
+    "demo": [
+        "demo",
+        "--headless",
+        "--model",
+        "tiny-random",
+        "--scenario",
+        "burst",
+        "--record",
+        "FILE",
+    ],
     "simulate": ["simulate", "--requests", "60", "--random-output-len", "16", "--record", "FILE"],
     "compare": ["compare", "--model", "tiny-random", "--scenario", "burst", "--record", "FOLDER"],
 }
 
 
 @pytest.mark.parametrize("name", RECORDING_COMMANDS)
-def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_on(name: str, tmp_path: Path, capsys):
+def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_on(
+    name: str, tmp_path: Path, capsys
+):
     file = tmp_path / ("run.jsonl" if name != "compare" else "a.jsonl")
     places = {"FILE": str(file), "FOLDER": str(tmp_path)}
     with files_no_larger_than(ROOM):
@@ -31,7 +44,9 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
     said = capsys.readouterr()
     assert "Recorded up to" not in said.err + said.out and "minivllm replay" not in said.out
     found = re.search(
-        rf"^minivllm: {file} lacks [\d,]+ events, from step (\d+) on \({REASON}\)", said.err, re.MULTILINE
+        rf"^minivllm: {file} lacks [\d,]+ events, from step (\d+) on \({REASON}\)",
+        said.err,
+        re.MULTILINE,
     )
     assert found is not None, said.err
     recording = Recording(file)
@@ -53,13 +68,17 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
     ],
     ids=["export", "shot", "lesson"],
 )
-def test_a_file_that_finds_no_room_is_a_failure_and_leaves_what_was_there(command, tmp_path: Path, capsys):
+def test_a_file_that_finds_no_room_is_a_failure_and_leaves_what_was_there(
+    command, tmp_path: Path, capsys
+):
     file = tmp_path / "written.svg"
     file.write_text("a good one")
     with files_no_larger_than(2000):
         assert main([*command, str(file)]) == 1
     assert capsys.readouterr().err.endswith(f"minivllm: {file}: {REASON}.\n")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {"written.svg": "a good one"}
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "written.svg": "a good one"
+    }
 
 
 def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path: Path):
@@ -73,7 +92,9 @@ def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", ["x.png", "x.PDF"])
-def test_a_picture_of_another_kind_than_svg_is_refused_by_its_name(name: str, tmp_path: Path, capsys):
+def test_a_picture_of_another_kind_than_svg_is_refused_by_its_name(
+    name: str, tmp_path: Path, capsys
+):
     assert main(["shot", str(LOG), "-o", str(tmp_path / name)]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1 and str(tmp_path / "x.svg") in said

@@ -19,13 +19,25 @@ from support.patience import SOON
 from minivllm.cli import main
 from minivllm.cli.recordings.once import fold_once
 
-SERVE = [sys.executable, "-m", "minivllm", "serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "2000"]
+SERVE = [
+    sys.executable,
+    "-m",
+    "minivllm",
+    "serve",
+    "tiny-random",
+    "--port",
+    "0",
+    "--num-gpu-blocks-override",
+    "2000",
+]
 
 
 @pytest.fixture(autouse=True)
 def logging_ends_with_the_test() -> Iterator[None]:
     """`main` has the loggers write to a standard error that is this test's alone."""
-    loggers = [logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")]
+    loggers = [
+        logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")
+    ]
     before = [(one.handlers, one.level, one.propagate) for one in loggers]
     yield
     for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
@@ -45,7 +57,11 @@ def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
             told.append(json.loads(line))
             if told[-1]["message"] == "serving":
                 break
-        assert [one["message"] for one in told] == ["loading the model", "the model is loaded", "serving"]
+        assert [one["message"] for one in told] == [
+            "loading the model",
+            "the model is loaded",
+            "serving",
+        ]
         assert told[1]["num_blocks"] == 2000
         yield process, told[2]["url"]
     finally:
@@ -70,7 +86,9 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success() -> None
         assert lines[-1]["message"] == "ended"
 
 
-def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_address_in_use_is_told_before_the_model_is_loaded(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert main(["serve", "no-such-model", "--port", str(taken.getsockname()[1])]) == 1
     assert "cannot serve on 127.0.0.1" in capsys.readouterr().err
@@ -83,7 +101,10 @@ def test_an_address_in_use_is_told_before_the_model_is_loaded(capsys: pytest.Cap
         (["tiny-random", "--model", "smollm2"], "once"),
         (["tiny-random", "--max-model-len", "9" * 9], "max_model_len"),
         (["--kv-events-config", '{"endpiont": "tcp://127.0.0.1:1"}'], "endpiont"),
-        (["--kv-events-config", '{"enable_kv_cache_events": true, "endpoint": "tcp://*:5557"}'], "tcp://*:5557"),
+        (
+            ["--kv-events-config", '{"enable_kv_cache_events": true, "endpoint": "tcp://*:5557"}'],
+            "tcp://*:5557",
+        ),
     ],
 )
 def test_a_server_that_cannot_be_is_refused_in_one_sentence(
@@ -95,17 +116,30 @@ def test_a_server_that_cannot_be_is_refused_in_one_sentence(
 
 
 def test_without_its_extra_it_says_what_to_install() -> None:
-    code = "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import main\nsys.exit(main(['serve', 'tiny-random']))"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON, check=False)
+    code = (
+        "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import"
+        " main\nsys.exit(main(['serve', 'tiny-random']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=SOON, check=False
+    )
     assert ended.returncode == 2
-    assert ended.stderr == "minivllm: serve needs the package fastapi: pip install 'minivllm[serve]'.\n"
+    assert (
+        ended.stderr
+        == "minivllm: serve needs the package fastapi: pip install 'minivllm[serve]'.\n"
+    )
 
 
 def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VLLM_API_KEY", "sk-1")
-    config = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": f"ipc://{tmp_path}/kv", "topic": "kv"}
+    config = {
+        "enable_kv_cache_events": True,
+        "publisher": "zmq",
+        "endpoint": f"ipc://{tmp_path}/kv",
+        "topic": "kv",
+    }
     with zmq.Context() as context, context.socket(zmq.SUB) as subscriber:
         subscriber.setsockopt(zmq.SUBSCRIBE, b"kv")
         subscriber.setsockopt(zmq.LINGER, 0)
@@ -116,9 +150,22 @@ def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
             key = {"Authorization": "Bearer sk-1"}
             # Whoever subscribes may miss what was said before the sockets had found each other.
             for i in range(20):
-                body = {"prompt": "more than one block of the cache", "max_tokens": 4, "cache_salt": f"s{i}"}
-                assert httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=SOON).status_code == 200
+                body = {
+                    "prompt": "more than one block of the cache",
+                    "max_tokens": 4,
+                    "cache_salt": f"s{i}",
+                }
+                assert (
+                    httpx2.post(
+                        f"{url}/v1/completions", json=body, headers=key, timeout=SOON
+                    ).status_code
+                    == 200
+                )
                 if subscriber.poll(200):
                     break
             topic, number, payload = subscriber.recv_multipart(zmq.NOBLOCK)
-    assert topic == b"kv" and len(number) == 8 and (b"BlockStored" in payload or b"AllBlocksCleared" in payload)
+    assert (
+        topic == b"kv"
+        and len(number) == 8
+        and (b"BlockStored" in payload or b"AllBlocksCleared" in payload)
+    )

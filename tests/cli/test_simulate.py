@@ -32,14 +32,27 @@ def test_one_configuration_is_answered_with_its_fit_and_two_small_pictures(capsy
     assert 0 <= one["goodput_share"] <= 1 and one["request_goodput"] <= one["request_throughput"]
     assert result["fit"]["num_points"] >= 12 and result["fit"]["r_squared"] > 0.5
     assert "measured steps, each predicted without itself: R²" in shown
-    assert "share of the requests whose first token came within" in shown and "KV cache in use over" in shown
+    assert (
+        "share of the requests whose first token came within" in shown
+        and "KV cache in use over" in shown
+    )
 
 
 def test_every_combination_of_listed_options_has_a_row(capsys):
     result, shown = answer(
-        capsys, *SMALL, "--scheduling-policy", "fcfs,priority", "--max-num-batched-tokens", "64,256", "--rate", "2"
+        capsys,
+        *SMALL,
+        "--scheduling-policy",
+        "fcfs,priority",
+        "--max-num-batched-tokens",
+        "64,256",
+        "--rate",
+        "2",
     )
-    rows = [(one["scheduling_policy"], one["max_num_batched_tokens"]) for one in result["configurations"]]
+    rows = [
+        (one["scheduling_policy"], one["max_num_batched_tokens"])
+        for one in result["configurations"]
+    ]
     assert rows == [("fcfs", 64), ("fcfs", 256), ("priority", 64), ("priority", 256)]
     assert "policy" in shown and "budget" in shown and "…" not in shown
     # The same crowd for all of them.
@@ -73,17 +86,25 @@ def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
     [
         (("--rate", "0"), "must be over 0 requests a second"),
         (("--router", "clever"), "must be one of random, least-loaded, prefix-aware; got 'clever'"),
-        (("--goodput", "tpot:0.001"), "tpot:0.001 can never be met: by the fit the shortest step takes"),
+        (
+            ("--goodput", "tpot:0.001"),
+            "tpot:0.001 can never be met: by the fit the shortest step takes",
+        ),
         (("--arrival", "nowhere.csv", "--random-output-len", "9"), "leave out --random-output-len"),
         (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),
         (("--num-gpu-blocks-override", "4"), "KV cache blocks"),
         (("--step-times", "nowhere.json"), "nowhere.json cannot be read"),
-        (("--arrival", "poisson", "--burstiness", "0.5"), "A Poisson process has a burstiness of 1"),
+        (
+            ("--arrival", "poisson", "--burstiness", "0.5"),
+            "A Poisson process has a burstiness of 1",
+        ),
         (("--record", "x.jsonl", "--replicas", "1,2"), "--record takes one configuration"),
         (("--no-enable-chunked-prefill",), "a step must hold the longest prompt"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_in_one_sentence(capsys, tmp_path, monkeypatch, arguments, message):
+def test_what_cannot_be_simulated_is_refused_in_one_sentence(
+    capsys, tmp_path, monkeypatch, arguments, message
+):
     monkeypatch.chdir(tmp_path)
     assert message in refusal(capsys, *arguments)
     assert list(tmp_path.iterdir()) == []

@@ -1,4 +1,6 @@
-"""`minivllm to-vllm`: sizes that fit the model and the machine, and words that vLLM's own parser takes."""
+"""`minivllm to-vllm`: sizes that fit the model and the machine, and words that vLLM's own parser
+takes.
+"""
 
 import ast
 import shlex
@@ -8,7 +10,14 @@ import pytest
 from minivllm.cli import main
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.vllm_export import SAME, WITHOUT, Deployment, engine_options, vllm_commands, vllm_script
+from minivllm.lab.vllm_export import (
+    SAME,
+    WITHOUT,
+    Deployment,
+    engine_options,
+    vllm_commands,
+    vllm_script,
+)
 from minivllm.lab.vllm_sizes import Hardware, bytes_per_gpu, choose_sizes
 from minivllm.runtime.model.model_config import ModelConfig
 
@@ -44,7 +53,10 @@ def test_the_bytes_are_those_of_the_weights_and_of_one_longest_sequence() -> Non
 
 
 def test_with_more_gpus_than_key_heads_the_cache_of_a_gpu_no_longer_shrinks() -> None:
-    cache = [bytes_per_gpu(LLAMA_8B, t, 1, 2, 8192) - bytes_per_gpu(LLAMA_8B, t, 1, 2, 0) for t in (4, 8, 16)]
+    cache = [
+        bytes_per_gpu(LLAMA_8B, t, 1, 2, 8192) - bytes_per_gpu(LLAMA_8B, t, 1, 2, 0)
+        for t in (4, 8, 16)
+    ]
     assert cache[0] == 2 * cache[1] and cache[1] == cache[2]
 
 
@@ -66,9 +78,15 @@ def test_a_copy_larger_than_a_machine_is_a_pipeline_over_machines() -> None:
     [
         ({"num_gpus": 0, "gib": 80}, "--gpus must be at least 1"),
         ({"num_gpus": 4, "gib": 80, "machines": 3}, "--machines must be at least 1 and divide"),
-        ({"num_gpus": 3, "gib": 80, "tensor": 3}, "3 does not divide the model .* take 1, 2, 4, 8, 16, 32"),
+        (
+            {"num_gpus": 3, "gib": 80, "tensor": 3},
+            "3 does not divide the model .* take 1, 2, 4, 8, 16, 32",
+        ),
         ({"num_gpus": 4, "gib": 80, "tensor": 8}, "product divides the number of GPUs"),
-        ({"num_gpus": 2, "gib": 8}, r"need 8\.0 GiB on each GPU \(tensor 2, pipeline 1\), where 6\.2 are usable"),
+        (
+            {"num_gpus": 2, "gib": 8},
+            r"need 8\.0 GiB on each GPU \(tensor 2, pipeline 1\), where 6\.2 are usable",
+        ),
     ],
 )
 def test_what_cannot_be_is_one_sentence(arguments: dict, words: str) -> None:
@@ -95,26 +113,42 @@ def test_a_value_that_a_shell_would_read_is_quoted() -> None:
 
 def test_each_machine_gets_a_command_of_its_own() -> None:
     first, second = vllm_commands(target(EngineConfig(), num_gpus=4, machines=2, port=8001))
-    assert "--data-parallel-size 4" in first and "--data-parallel-size-local 2" in first and "--headless" not in first
-    assert "--data-parallel-start-rank 2" in second and "--headless" in second and "--port" not in second
+    assert (
+        "--data-parallel-size 4" in first
+        and "--data-parallel-size-local 2" in first
+        and "--headless" not in first
+    )
+    assert (
+        "--data-parallel-start-rank 2" in second
+        and "--headless" in second
+        and "--port" not in second
+    )
 
 
 def test_a_copy_over_two_machines_names_ranks_and_the_first_machine() -> None:
     first, second = vllm_commands(target(EngineConfig(), num_gpus=8, gib=4, machines=2))
     assert "--nnodes 2" in first and "--node-rank 0" in first and "--headless" not in first
-    assert "--node-rank 1" in second and "--master-addr ADDRESS" in second and "--headless" in second
+    assert (
+        "--node-rank 1" in second and "--master-addr ADDRESS" in second and "--headless" in second
+    )
 
 
 def test_the_script_is_python_that_names_every_option() -> None:
     made = target(EngineConfig(max_model_len=4096, enforce_eager=True), num_gpus=2, gib=16)
     tree = ast.parse(vllm_script(made))
-    (call,) = (n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "LLM")
+    (call,) = (
+        n for n in ast.walk(tree) if isinstance(n, ast.Call) and getattr(n.func, "id", "") == "LLM"
+    )
     said = {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords}
     assert said == {"model": "org/model"} | engine_options(made)
 
 
-def test_the_command_prints_what_can_be_pasted_and_comments(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["to-vllm", "tiny-random", "--gpus", "2", "--batching", "static", "--port", "9"]) == 0
+def test_the_command_prints_what_can_be_pasted_and_comments(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert (
+        main(["to-vllm", "tiny-random", "--gpus", "2", "--batching", "static", "--port", "9"]) == 0
+    )
     out = capsys.readouterr().out
     assert "# batching='static' has no counterpart: vLLM always batches continuously." in out
     assert "--data-parallel-size 2" in out and "--port 9" in out

@@ -1,4 +1,6 @@
-"""The ways to form a batch that continuous batching replaced: they change when a token comes and never which."""
+"""The ways to form a batch that continuous batching replaced: they change when a token comes and
+never which.
+"""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -59,14 +61,18 @@ class TestStatic:
         assert admissions(engine)[-1][1] == "late.0"
 
     def test_a_batch_that_cannot_move_lets_others_in(self):
-        engine = WatchedEngine(batching="static", scheduling_policy="priority", enable_prefix_caching=False)
+        engine = WatchedEngine(
+            batching="static", scheduling_policy="priority", enable_prefix_caching=False
+        )
         engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
         engine.step()
         first, second = engine.scheduler.requests["beams"].sequences
         engine.scheduler.requeue(second, first)
         engine.add("urgent", [9] * 4, max_tokens=2, priority=0)
         engine.step()
-        assert deferred(engine, "urgent.0") == ("static_batch", 1, 0), "the first beam had a token to compute"
+        assert deferred(engine, "urgent.0") == ("static_batch", 1, 0), (
+            "the first beam had a token to compute"
+        )
         engine.step()
         assert admissions(engine)[-1] == (3, "urgent.0")
         assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id]
@@ -88,7 +94,9 @@ class TestBatchDelay:
     """The clock of these engines stands at 0.01 s times the steps taken."""
 
     @pytest.mark.parametrize("watched", [False, True])
-    def test_a_request_arrives_when_it_is_queued_whether_or_not_anybody_watches(self, watched: bool):
+    def test_a_request_arrives_when_it_is_queued_whether_or_not_anybody_watches(
+        self, watched: bool
+    ):
         clock = SimulatedClock()
         bus = EventBus(clock)
         if watched:
@@ -117,7 +125,9 @@ class TestBatchDelay:
         assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
 
     def test_who_was_counted_comes_in_even_if_the_token_budget_takes_steps(self):
-        engine = WatchedEngine(batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False)
+        engine = WatchedEngine(
+            batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False
+        )
         for name in "abc":
             engine.add(name, [1] * 4, max_tokens=2)
         engine.run(max_steps=10)
@@ -152,11 +162,16 @@ class TestWholePrompts:
         assert all(engine.token_ids(name) == expected_output([1] * 20, 3) for name in "ab")
 
     def test_what_the_cache_holds_does_not_count(self):
-        engine = WatchedEngine(enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32)
+        engine = WatchedEngine(
+            enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32
+        )
         for name in "ab":
             engine.add(name, [1] * 20, max_tokens=3)
         engine.step()
-        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20), ("b.0", 1)]
+        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [
+            ("a.0", 20),
+            ("b.0", 1),
+        ]
 
     def test_a_step_that_cannot_hold_the_longest_prompt_is_refused(self):
         with pytest.raises(ConfigError, match="raise max_num_batched_tokens"):
@@ -187,9 +202,13 @@ BASELINES = [
 ]
 
 
-@pytest.mark.parametrize("options", BASELINES, ids=lambda options: "+".join(map(str, options.values())))
+@pytest.mark.parametrize(
+    "options", BASELINES, ids=lambda options: "+".join(map(str, options.values()))
+)
 def test_every_baseline_generates_the_tokens_of_the_real_thing(options):
-    engine = WatchedEngine(**{"num_blocks": 24, "max_model_len": 40, "max_num_batched_tokens": 16, **options})
+    engine = WatchedEngine(
+        **{"num_blocks": 24, "max_model_len": 40, "max_num_batched_tokens": 16, **options}
+    )
     prompts = {f"r{i}": ([i % 3] * (3 * i % 23 + 1), 5 * i % 13 + 1) for i in range(12)}
     names = iter(prompts)
     for name in names:

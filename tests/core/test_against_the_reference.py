@@ -25,7 +25,9 @@ def test_every_event_of_a_random_history_is_the_one_that_the_reference_predicts(
     if flavour not in ("baselines", "small budgets"):
         assert min(kinds[ev.RequestPreempted], kinds[ev.RequestResumed]) > 40, kinds
     if "samples" in flavour:
-        assert min(kinds[ev.BlockCopied], kinds[ev.RequestForked], kinds[ev.BeamPruned]) > 150, kinds
+        assert min(kinds[ev.BlockCopied], kinds[ev.RequestForked], kinds[ev.BeamPruned]) > 150, (
+            kinds
+        )
     if flavour not in ("baselines", "no cache"):
         assert min(kinds[ev.BlockHit], kinds[ev.BlockEvicted]) > 100, kinds
 

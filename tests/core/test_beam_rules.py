@@ -1,4 +1,6 @@
-"""The rules of a beam search, written once more as a text would say them, and compared on thousands of random steps."""
+"""The rules of a beam search, written once more as a text would say them, and compared on thousands
+of random steps.
+"""
 
 import random
 
@@ -17,7 +19,9 @@ def told(search: BeamSearch) -> list[tuple]:
 
 
 class PlainSearch:
-    """transformers' rules: all candidates in one ranking; those that end among the best `width` become hypotheses."""
+    """transformers' rules: all candidates in one ranking; those that end among the best `width`
+    become hypotheses.
+    """
 
     def __init__(self, like: BeamSearch) -> None:
         self.like = like
@@ -26,11 +30,15 @@ class PlainSearch:
     def advance(self, candidates: list[Candidate], outputs: dict, scores: dict) -> list[tuple]:
         like, width = self.like, self.like.width
         length = len(next(iter(outputs.values()))) + 1
-        ranking = [(scores.get(c.beam, 0.0) + c.logprob, -number, c) for number, c in enumerate(candidates)]
+        ranking = [
+            (scores.get(c.beam, 0.0) + c.logprob, -number, c) for number, c in enumerate(candidates)
+        ]
         ranking.sort(key=lambda one: one[:2], reverse=True)
         had_enough = like.early_stopping is True and len(self.found) == width
         going_on = []
-        for rank, (total, _, candidate) in enumerate(ranking[: width * max(2, len(like.eos_token_ids) + 1)]):
+        for rank, (total, _, candidate) in enumerate(
+            ranking[: width * max(2, len(like.eos_token_ids) + 1)]
+        ):
             is_end = candidate.token_id in like.eos_token_ids
             if not is_end and length < like.max_tokens:
                 going_on.append((candidate.beam, candidate.token_id, total))
@@ -46,7 +54,9 @@ class PlainSearch:
         if not going_on or len(self.found) < like.width or like.early_stopping is True:
             return not going_on or len(self.found) == like.width
         longest_helps = like.early_stopping == "never" and like.length_penalty > 0
-        reachable = going_on[0][2] / (like.max_tokens if longest_helps else length) ** like.length_penalty
+        reachable = (
+            going_on[0][2] / (like.max_tokens if longest_helps else length) ** like.length_penalty
+        )
         return reachable <= self.found[-1][1]
 
 
@@ -62,7 +72,8 @@ def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stoppi
         plain = PlainSearch(search)
         outputs: dict[str, list[int]] = {"0": []}
         while not search.done:
-            # Few different numbers, so that many are equal: then the order of the candidates decides.
+            # Few different numbers, so that many are equal: then the order of the candidates
+            # decides.
             candidates = [
                 Candidate(beam, token_id, -rng.randint(1, 6) / 4)
                 for beam in outputs
@@ -73,7 +84,9 @@ def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stoppi
             assert [tuple(one) for one in chosen] == expected
             assert plain.found == told(search)
             assert search.done == (expected == [])
-            beams = {f"{one.beam}{i}": [*outputs[one.beam], one.token_id] for i, one in enumerate(chosen)}
+            beams = {
+                f"{one.beam}{i}": [*outputs[one.beam], one.token_id] for i, one in enumerate(chosen)
+            }
             search.scores = {f"{one.beam}{i}": one.score for i, one in enumerate(chosen)}
             outputs = beams
         over["found enough" if len(search.hypotheses) == width else "ran to the end"] += 1
@@ -81,5 +94,7 @@ def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stoppi
 
 
 @pytest.mark.parametrize(("num_ends", "number"), [(0, 6), (1, 6), (2, 9), (4, 15)])
-def test_each_beam_brings_so_many_that_enough_go_on_even_if_all_ends_are_among_the_best(num_ends, number):
+def test_each_beam_brings_so_many_that_enough_go_on_even_if_all_ends_are_among_the_best(
+    num_ends, number
+):
     assert BeamSearch(3, 9, frozenset(range(num_ends))).num_candidates == number

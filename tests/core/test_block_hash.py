@@ -30,7 +30,10 @@ def test_token_ids_over_255_are_not_truncated():
 
 def test_an_extra_key_of_one_kind_is_not_the_same_value_of_another_kind():
     salt = hash_block_tokens(None, [1], [("salt", "foo")])
-    assert len({salt, hash_block_tokens(None, [1], [("lora", "foo")]), hash_block_tokens(None, [1])}) == 3
+    assert (
+        len({salt, hash_block_tokens(None, [1], [("lora", "foo")]), hash_block_tokens(None, [1])})
+        == 3
+    )
 
 
 def test_extra_keys_cannot_run_into_one_another():

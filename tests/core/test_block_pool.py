@@ -115,7 +115,11 @@ class TestPrefixCache:
         pool.cache_block(block, name(1, 2), None)
         pool.release(block)
         pool.take_free_block(block)
-        assert (block.ref_cnt, block.block_hash, pool.get_cached_block(name(1, 2))) == (1, None, None)
+        assert (block.ref_cnt, block.block_hash, pool.get_cached_block(name(1, 2))) == (
+            1,
+            None,
+            None,
+        )
         assert pool.free_queue.ids() == [1, 2]
 
     def test_a_block_without_hash_is_reused_before_any_cached_one(self):

@@ -1,4 +1,6 @@
-"""The contiguous baseline: one run of blocks for the longest sequence there may be, found first fit."""
+"""The contiguous baseline: one run of blocks for the longest sequence there may be, found first
+fit.
+"""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -9,7 +11,9 @@ from minivllm.events import types as ev
 
 def contiguous(**options: object) -> WatchedEngine:
     """Blocks of 4 tokens, 16 tokens to a sequence: each reserves 4 blocks."""
-    return WatchedEngine(**{"kv_cache_allocator": "contiguous", "max_model_len": 16, "num_blocks": 13, **options})
+    return WatchedEngine(
+        **{"kv_cache_allocator": "contiguous", "max_model_len": 16, "num_blocks": 13, **options}
+    )
 
 
 def test_a_sequence_reserves_neighbouring_blocks_for_the_longest_there_may_be():
@@ -56,7 +60,9 @@ def test_prefix_caching_is_off_by_itself_and_refused_when_it_is_asked_for():
     assert WatchedEngine().config.enable_prefix_caching is True
 
 
-@pytest.mark.parametrize("params", [{"n": 2}, {"n": 1, "best_of": 3}, {"n": 2, "use_beam_search": True}])
+@pytest.mark.parametrize(
+    "params", [{"n": 2}, {"n": 1, "best_of": 3}, {"n": 2, "use_beam_search": True}]
+)
 def test_requests_with_several_sequences_are_refused_at_the_door(params):
     engine = contiguous()
     with pytest.raises(InvalidSamplingParamsError, match="contiguous allocator cannot share"):

@@ -1,4 +1,6 @@
-"""Parallel sampling: one prefill, n sequences that share every block, and a copy only where two would write."""
+"""Parallel sampling: one prefill, n sequences that share every block, and a copy only where two
+would write.
+"""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -44,11 +46,16 @@ def test_writing_after_a_fork_copies_one_block_for_every_sample_but_the_last():
     engine.step()
     engine.step()
     copies = engine.events_of(ev.BlockCopied)
-    assert [(copy.src, copy.seq_id, copy.logical) for copy in copies] == [(2, "a.0", 2), (2, "a.1", 2)]
+    assert [(copy.src, copy.seq_id, copy.logical) for copy in copies] == [
+        (2, "a.0", 2),
+        (2, "a.1", 2),
+    ]
     tables = [engine.fold.sequences[seq_id].block_table for seq_id in engine.fold.running]
     assert tables == [[0, 1, 3], [0, 1, 4], [0, 1, 2]]
     engine.run()
-    assert len(engine.events_of(ev.BlockCopied)) == 2, "from then on each writes to a block of its own"
+    assert len(engine.events_of(ev.BlockCopied)) == 2, (
+        "from then on each writes to a block of its own"
+    )
     assert samples(engine, "a") == expected_samples(prompt(10), 8, 3)
 
 
@@ -84,7 +91,9 @@ def test_each_sample_is_preempted_finished_and_freed_by_itself(num_blocks):
 
 
 def test_the_copy_of_a_victim_gives_way_to_that_of_the_blocks_next_owner():
-    """Six blocks, two requests of three samples: the copies of the important one take the blocks of the other's."""
+    """Six blocks, two requests of three samples: the copies of the important one take the blocks of
+    the other's.
+    """
     engine = WatchedEngine(num_blocks=6, scheduling_policy="priority")
     engine.add("victim", prompt(6), max_tokens=2, n=3, priority=5)
     engine.add("important", prompt(6, first=50), max_tokens=2, n=3, priority=0)
@@ -94,7 +103,12 @@ def test_the_copy_of_a_victim_gives_way_to_that_of_the_blocks_next_owner():
     engine.scheduler.running.sort(key=lambda sequence: -sequence.request.priority)
     plan = engine.scheduler.schedule(0.0)
     copied = [(event.seq_id, event.dst) for event in engine.events_of(ev.BlockCopied)]
-    assert [seq_id for seq_id, _ in copied] == ["victim.0", "victim.1", "important.0", "important.1"]
+    assert [seq_id for seq_id, _ in copied] == [
+        "victim.0",
+        "victim.1",
+        "important.0",
+        "important.1",
+    ]
     assert copied[3][1] == copied[1][1], "the block of victim.1 is that of important.1 now"
     assert len(plan.copies) == 3 and len({copy.dst for copy in plan.copies}) == 3
     (last,) = [copy for copy in plan.copies if copy.dst == copied[3][1]]
@@ -142,7 +156,9 @@ def test_a_salt_may_be_any_text():
 
 
 class TestDeltas:
-    """What each step hands out with `RequestOutputKind.DELTA`, where a request has several sequences."""
+    """What each step hands out with `RequestOutputKind.DELTA`, where a request has several
+    sequences.
+    """
 
     def deltas(self, **params: object) -> list[RequestOutput]:
         engine = WatchedEngine()
@@ -173,7 +189,9 @@ class TestDeltas:
 
 
 class TestTheDoor:
-    @pytest.mark.parametrize("params", [{"n": 5}, {"n": 1, "best_of": 5}, {"n": 5, "use_beam_search": True}])
+    @pytest.mark.parametrize(
+        "params", [{"n": 5}, {"n": 1, "best_of": 5}, {"n": 5, "use_beam_search": True}]
+    )
     def test_more_sequences_than_slots_are_refused(self, params):
         with pytest.raises(InvalidSamplingParamsError, match=r"5 sequences.*at most 4"):
             WatchedEngine(max_num_seqs=4).add("a", [1, 2], **params)
@@ -181,5 +199,7 @@ class TestTheDoor:
     def test_samples_whose_blocks_can_never_fit_are_refused(self):
         engine = WatchedEngine(num_blocks=8)
         # Two full blocks shared, and for each of four samples two more.
-        with pytest.raises(RequestTooLargeError, match=r"needs up to 10 KV cache blocks.*in each of 4 sequences"):
+        with pytest.raises(
+            RequestTooLargeError, match=r"needs up to 10 KV cache blocks.*in each of 4 sequences"
+        ):
             engine.add("a", prompt(10), max_tokens=6, n=4)

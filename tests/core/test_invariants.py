@@ -13,7 +13,9 @@ from minivllm.core.scheduler_output import SchedulerOutput
 
 
 class Scene(NamedTuple):
-    """In the middle of a step: `first` and `second` share a block, `samples` is a chunk of a request with two, one waits."""
+    """In the middle of a step: `first` and `second` share a block, `samples` is a chunk of a
+    request with two, one waits.
+    """
 
     scheduler: Scheduler
     plan: SchedulerOutput
@@ -40,7 +42,9 @@ class Scene(NamedTuple):
 
 @pytest.fixture
 def scene() -> Scene:
-    engine = WatchedEngine(num_blocks=30, max_num_seqs=5, max_num_batched_tokens=16, max_model_len=60)
+    engine = WatchedEngine(
+        num_blocks=30, max_num_seqs=5, max_num_batched_tokens=16, max_model_len=60
+    )
     engine.add("first", list(range(6)))
     engine.step()
     engine.add("second", [*range(4), 50, 51])
@@ -48,7 +52,11 @@ def scene() -> Scene:
     engine.add("waiting", list(range(20, 30)), n=3)
     engine.step_phase()
     plan = engine.engine._stepper.last_plan
-    assert [sequence.seq_id for sequence in engine.scheduler.running] == ["first.0", "second.0", "samples.0"]
+    assert [sequence.seq_id for sequence in engine.scheduler.running] == [
+        "first.0",
+        "second.0",
+        "samples.0",
+    ]
     assert check_invariants(engine.scheduler, plan) == []
     return Scene(engine.scheduler, plan)
 
@@ -70,23 +78,50 @@ def by(number: int, find: Callable[[Scene], object], name: str) -> Callable[[Sce
 
 BROKEN: list[tuple[str, Callable[[Scene], object]]] = [
     ("no duplicate on the free queue", set_to(lambda: [29, 29], "pool", "free_queue", "ids")),
-    ("the free queue's count is its length", by(1, lambda scene: scene.pool.free_queue, "num_free_blocks")),
+    (
+        "the free queue's count is its length",
+        by(1, lambda scene: scene.pool.free_queue, "num_free_blocks"),
+    ),
     ("in use + free = total", by(1, lambda scene: scene.pool.blocks[-1], "ref_cnt")),
-    ("ref_cnt = entries in block tables", by(1, lambda scene: scene.first.block_table[0], "ref_cnt")),
-    ("ref_cnt = entries in block tables", by(-1, lambda scene: scene.first.block_table[0], "ref_cnt")),
-    ("a block is free exactly if nobody owns it", by(1, lambda scene: scene.pool.blocks[-1], "ref_cnt")),
+    (
+        "ref_cnt = entries in block tables",
+        by(1, lambda scene: scene.first.block_table[0], "ref_cnt"),
+    ),
+    (
+        "ref_cnt = entries in block tables",
+        by(-1, lambda scene: scene.first.block_table[0], "ref_cnt"),
+    ),
+    (
+        "a block is free exactly if nobody owns it",
+        by(1, lambda scene: scene.pool.blocks[-1], "ref_cnt"),
+    ),
     ("the cache index and the blocks agree", lambda scene: scene.pool._cached.clear()),
-    ("the cache index and the blocks agree", lambda scene: scene.pool._cached.update({b"x": {29: None}})),
-    ("a block's hash is that of its tokens", lambda scene: scene.second.token_ids.__setitem__(0, 7)),
+    (
+        "the cache index and the blocks agree",
+        lambda scene: scene.pool._cached.update({b"x": {29: None}}),
+    ),
+    (
+        "a block's hash is that of its tokens",
+        lambda scene: scene.second.token_ids.__setitem__(0, 7),
+    ),
     ("every running sequence has a slot of its own", by(-1, lambda scene: scene.second, "slot")),
     ("every running sequence has a slot of its own", set_to(None, "second", "slot")),
     ("a slot is taken, kept or free, once", lambda scene: scene.scheduler.slots._free.pop()),
     ("a slot is taken, kept or free, once", lambda scene: scene.samples.request.kept_slots.clear()),
-    ("a running request keeps a slot for every fork to come", lambda scene: scene.samples.request.kept_slots.clear()),
-    ("a running request keeps a slot for every fork to come", lambda scene: scene.first.request.kept_slots.append(4)),
+    (
+        "a running request keeps a slot for every fork to come",
+        lambda scene: scene.samples.request.kept_slots.clear(),
+    ),
+    (
+        "a running request keeps a slot for every fork to come",
+        lambda scene: scene.first.request.kept_slots.append(4),
+    ),
     ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.waiting.pop()),
     ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.running.pop()),
-    ("every unfinished sequence waits or runs, once", lambda scene: scene.scheduler.running.append(scene.first)),
+    (
+        "every unfinished sequence waits or runs, once",
+        lambda scene: scene.scheduler.running.append(scene.first),
+    ),
     (
         "a waiting sequence holds no block",
         lambda scene: scene.scheduler.waiting.peek().block_table.append(scene.pool.blocks[-1]),
@@ -114,9 +149,18 @@ BROKEN: list[tuple[str, Callable[[Scene], object]]] = [
     ("scheduled tokens <= budget", set_to(12, "plan", "budget")),
     ("scheduled tokens <= budget", by(-1, lambda scene: scene.plan, "total_num_scheduled_tokens")),
     ("nobody is admitted over max_num_seqs", set_to(3, "scheduler", "slots", "limit")),
-    ("a scheduled sequence advances by its tokens", by(1, lambda scene: scene.first, "num_computed_tokens")),
-    ("a scheduled sequence advances by its tokens", by(-1, lambda scene: scene.plan.scheduled[0], "num_tokens")),
-    ("the slots written in a step are distinct", lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0])),
+    (
+        "a scheduled sequence advances by its tokens",
+        by(1, lambda scene: scene.first, "num_computed_tokens"),
+    ),
+    (
+        "a scheduled sequence advances by its tokens",
+        by(-1, lambda scene: scene.plan.scheduled[0], "num_tokens"),
+    ),
+    (
+        "the slots written in a step are distinct",
+        lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0]),
+    ),
     (
         "nothing is admitted in a step that preempted",
         lambda scene: scene.plan.preempted.append(scene.scheduler.waiting.peek()),
@@ -141,7 +185,9 @@ def test_an_invariant_that_is_broken_is_reported_by_its_name(
     ],
     ids=["a preemption", "a wait for company"],
 )
-def test_a_step_may_schedule_nothing_where_that_is_progress_or_meant(change: Callable[[Scene], object], scene: Scene):
+def test_a_step_may_schedule_nothing_where_that_is_progress_or_meant(
+    change: Callable[[Scene], object], scene: Scene
+):
     scene.plan.scheduled.clear()
     scene.plan.total_num_scheduled_tokens = 0
     assert scene.violated() == {"a step with work schedules something"}

@@ -25,7 +25,11 @@ class QuickRunner(FakeRunner):
 def test_thousands_of_random_requests_with_aborts_leak_no_block(policy, number):
     rng = random.Random(f"leaks-{policy}")
     config = EngineConfig(
-        model="fake", block_size=4, max_num_seqs=16, max_num_batched_tokens=64, scheduling_policy=policy
+        model="fake",
+        block_size=4,
+        max_num_seqs=16,
+        max_num_batched_tokens=64,
+        scheduling_policy=policy,
     )
     engine = LLMEngine(config, QuickRunner(40, 4), FakeTokenizer(), clock=VirtualClock())
     stems = [[rng.randrange(99) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
@@ -34,7 +38,9 @@ def test_thousands_of_random_requests_with_aborts_leak_no_block(policy, number):
     while num_added < number or engine.has_unfinished_requests():
         while num_added < number and len(live) < 30:
             prompt = [*rng.choice(stems), rng.randrange(99)]
-            params = SamplingParams(max_tokens=rng.randrange(1, 30), output_kind=RequestOutputKind.FINAL_ONLY)
+            params = SamplingParams(
+                max_tokens=rng.randrange(1, 30), output_kind=RequestOutputKind.FINAL_ONLY
+            )
             priority = rng.randrange(3) if policy == "priority" else 0
             engine.add_request(str(num_added), {"prompt_token_ids": prompt}, params, priority)
             live.append(str(num_added))

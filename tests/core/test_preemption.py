@@ -67,7 +67,9 @@ def test_under_the_priority_policy_the_least_important_is_the_victim():
 
 
 def test_a_victim_that_was_already_in_the_plan_leaves_it_and_gives_its_budget_back():
-    """The unimportant one runs first in the list, so it is planned before the important one finds no block."""
+    """The unimportant one runs first in the list, so it is planned before the important one finds
+    no block.
+    """
     engine = WatchedEngine(num_blocks=5, scheduling_policy="priority")
     engine.add("unimportant", prompt(7), max_tokens=12, priority=5)
     engine.step()
@@ -81,7 +83,9 @@ def test_a_victim_that_was_already_in_the_plan_leaves_it_and_gives_its_budget_ba
 
 
 def test_a_withdrawn_victim_leaves_no_hash_for_keys_and_values_that_nobody_wrote():
-    """The victim's step would have filled block [4 5 6 7]: had it been named, the next prompt would read junk."""
+    """The victim's step would have filled block [4 5 6 7]: had it been named, the next prompt would
+    read junk.
+    """
     engine = WatchedEngine(num_blocks=5, scheduling_policy="priority")
     engine.add("unimportant", prompt(7), max_tokens=12, priority=5)
     engine.step()
@@ -94,9 +98,15 @@ def test_a_withdrawn_victim_leaves_no_hash_for_keys_and_values_that_nobody_wrote
 
 
 def test_who_waits_after_a_preempting_step_is_told_of_the_last_shortage_and_not_of_the_first():
-    """Blocks of one token. `b` lacks one and takes those of `c`; then `long` lacks more of its chunk, and takes those of `b`."""
+    """Blocks of one token. `b` lacks one and takes those of `c`; then `long` lacks more of its
+    chunk, and takes those of `b`.
+    """
     engine = WatchedEngine(
-        num_blocks=18, block_size=1, max_num_batched_tokens=7, scheduling_policy="priority", enable_prefix_caching=False
+        num_blocks=18,
+        block_size=1,
+        max_num_batched_tokens=7,
+        scheduling_policy="priority",
+        enable_prefix_caching=False,
     )
     for rank, name in enumerate("abc", 1):
         engine.add(name, [rank], max_tokens=12, priority=rank)
@@ -105,7 +115,8 @@ def test_who_waits_after_a_preempting_step_is_told_of_the_last_shortage_and_not_
     for _ in range(3):
         engine.step()
     preempted = [
-        (event.seq_id, event.victim_of, event.need, event.free) for event in engine.events_of(ev.RequestPreempted)
+        (event.seq_id, event.victim_of, event.need, event.free)
+        for event in engine.events_of(ev.RequestPreempted)
     ]
     assert preempted == [("c.0", "b.0", 1, 0), ("b.0", "long.0", 4, 2)]
     assert engine.fold.sequences["b.0"].deferred == ("preempted_this_step", 4, 2)
@@ -116,7 +127,9 @@ def test_who_waits_after_a_preempting_step_is_told_of_the_last_shortage_and_not_
 @pytest.mark.parametrize("num_blocks", [5, 7, 9])
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_any_crowd_ends_and_every_token_is_right(num_blocks, policy):
-    engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=16)
+    engine = WatchedEngine(
+        num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=16
+    )
     prompts = {f"r{i}": prompt(3 + 2 * i, first=11 * i) for i in range(6)}
     for number, (request_id, token_ids) in enumerate(prompts.items()):
         priority = -number if policy == "priority" else 0

@@ -15,8 +15,8 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     """vLLM's `docs/design/prefix_caching.md`: ten blocks of four, three requests.
 
     The page was written when all freed blocks went to the tail of the free queue: it shows
-    7-8-9-4-3-2-6-5-1-0 and then evicts block 3. Since 2026-05 vLLM puts blocks without a hash at the
-    head, as we do: the order is 6-4-7-8-9-3-2-5-1-0, and nothing that is cached has to go.
+    7-8-9-4-3-2-6-5-1-0 and then evicts block 3. Since 2026-05 vLLM puts blocks without a hash at
+    the head, as we do: the order is 6-4-7-8-9-3-2-5-1-0, and nothing that is cached has to go.
     """
     engine = WatchedEngine(num_blocks=10, block_size=4)
     prompt_0 = list(range(15))
@@ -24,7 +24,13 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     engine.step()
     # Time 1: four blocks, the last with three tokens; full ones are cached.
     assert engine.table("0") == [0, 1, 2, 3]
-    assert [block.hash is not None for block in engine.fold.blocks[:5]] == [True, True, True, False, False]
+    assert [block.hash is not None for block in engine.fold.blocks[:5]] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
     engine.step()
     engine.step()
     # Times 2 and 3: block 3 filled up (and is cached now), then block 4.
@@ -35,7 +41,9 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     engine.add("1", [*prompt_0[:10], 50, 51, 52, 53], max_tokens=2)
     engine.step()
     assert engine.fold.sequences["1.0"].block_table == [0, 1, 5, 6]
-    assert [engine.fold.blocks[i].ref_cnt for i in (0, 1)] == [1, 1], "request 0 has ended, request 1 still holds them"
+    assert [engine.fold.blocks[i].ref_cnt for i in (0, 1)] == [1, 1], (
+        "request 0 has ended, request 1 still holds them"
+    )
     # Time 5: request 0 has ended. Block 4 was partial: head of the queue. 3 and 2 are cached: tail.
     assert list(engine.fold.free_queue) == [4, 7, 8, 9, 3, 2]
     engine.step()
@@ -191,7 +199,9 @@ def test_a_lookup_that_missed_because_of_eviction_says_so():
     assert (missed.why, missed.logical) == ("evicted", 0)
 
 
-def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(monkeypatch):
+def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(
+    monkeypatch,
+):
     hashed = []
 
     def hash_and_note(parent, token_ids, extra_keys):

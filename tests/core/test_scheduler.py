@@ -40,7 +40,11 @@ class TestTokenBudget:
         engine.step()
         engine.add("long", prompt(20, first=20))
         engine.step()
-        assert plan_of(engine) == [("a.0", 1, "decode"), ("b.0", 1, "decode"), ("long.0", 6, "prefill")]
+        assert plan_of(engine) == [
+            ("a.0", 1, "decode"),
+            ("b.0", 1, "decode"),
+            ("long.0", 6, "prefill"),
+        ]
 
     def test_running_sequences_come_before_a_prompt_however_long_it_waited(self):
         # nano-vllm #73: prefill first starves decodes while any prompt can be admitted.
@@ -112,7 +116,9 @@ class TestPriority:
     def test_lower_numbers_go_first_and_equal_ones_by_arrival(self):
         engine = WatchedEngine(scheduling_policy="priority", max_num_seqs=1)
         for request_id, priority in (("a", 2), ("b", 0), ("c", 1), ("d", 0)):
-            engine.add(request_id, prompt(3, first=ord(request_id) % 50), max_tokens=1, priority=priority)
+            engine.add(
+                request_id, prompt(3, first=ord(request_id) % 50), max_tokens=1, priority=priority
+            )
         assert engine.fold.waiting == ["b.0", "d.0", "c.0", "a.0"]
         engine.run()
         assert list(engine.outputs) == ["b", "d", "c", "a"]
@@ -129,14 +135,17 @@ class TestTheDoor:
         # vLLM #39734: it waits for ever, and everyone behind it too.
         engine = WatchedEngine(num_blocks=4)
         engine.add("fits", prompt(8), max_tokens=4)
-        with pytest.raises(RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"):
+        with pytest.raises(
+            RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"
+        ):
             engine.add("never", prompt(8), max_tokens=10)
         engine.run()
         assert engine.token_ids("fits") == expected_output(prompt(8), 4)
 
     def test_a_request_that_just_fits_the_whole_pool_runs_to_its_end(self):
         engine = WatchedEngine(num_blocks=4)
-        engine.add("exact", prompt(8), max_tokens=9)  # 16 tokens are computed, the 17th is only sampled
+        # 16 tokens are computed, the 17th is only sampled
+        engine.add("exact", prompt(8), max_tokens=9)
         engine.run()
         assert engine.token_ids("exact") == expected_output(prompt(8), 9)
 

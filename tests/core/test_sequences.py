@@ -15,7 +15,9 @@ from minivllm.sampling_params import SamplingParams
 
 
 def request(num_tokens: int = 10, **params: object) -> Request:
-    return Request("r", list(range(num_tokens)), SamplingParams(**params), cache_salt=params.pop("salt", None))
+    return Request(
+        "r", list(range(num_tokens)), SamplingParams(**params), cache_salt=params.pop("salt", None)
+    )
 
 
 class TestSlotMapping:
@@ -26,7 +28,18 @@ class TestSlotMapping:
         return sequence
 
     def test_a_token_is_written_to_its_place_in_its_block(self):
-        assert slot_mapping(self.sequence(7, 2, 5), 0, 10, 4) == [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]
+        assert slot_mapping(self.sequence(7, 2, 5), 0, 10, 4) == [
+            28,
+            29,
+            30,
+            31,
+            8,
+            9,
+            10,
+            11,
+            20,
+            21,
+        ]
 
     def test_a_chunk_begins_in_the_middle_of_a_block(self):
         assert slot_mapping(self.sequence(7, 2, 5), 3, 4, 4) == [31, 8, 9, 10]
@@ -40,10 +53,14 @@ class TestSlotMapping:
 class TestStatus:
     def test_a_preempted_sequence_is_not_finished_and_whatever_comes_after_is(self):
         finished = [status for status in RequestStatus if status.is_finished]
-        assert finished == [status for status in RequestStatus if status.name.startswith("FINISHED")]
+        assert finished == [
+            status for status in RequestStatus if status.name.startswith("FINISHED")
+        ]
 
     def test_the_reasons_are_those_of_openai_and_a_pruned_beam_has_none(self):
-        reasons = {status.name: status.finish_reason for status in RequestStatus if status.finish_reason}
+        reasons = {
+            status.name: status.finish_reason for status in RequestStatus if status.finish_reason
+        }
         assert reasons == {
             "FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "abort",
         }  # fmt: skip
@@ -83,14 +100,19 @@ class TestForks:
         assert not request().sequences[0].judges_prompt
 
     def test_the_names_of_its_blocks_are_a_list_of_its_own(self):
-        manager = KVCacheManager(BlockPool(10, EventBus(VirtualClock())), 4, True, EventBus(VirtualClock()))
+        manager = KVCacheManager(
+            BlockPool(10, EventBus(VirtualClock())), 4, True, EventBus(VirtualClock())
+        )
         parent = request(n=2).sequences[0]
         manager.allocate_slots(parent, 10)
         manager.cache_full_blocks(parent, 10)
         child = parent.fork()
         manager.fork(parent, child)
         assert (child.block_hashes, child.num_hashed_blocks) == (parent.block_hashes, 2)
-        assert child.block_hashes is not parent.block_hashes and child.block_table is not parent.block_table
+        assert (
+            child.block_hashes is not parent.block_hashes
+            and child.block_table is not parent.block_table
+        )
 
 
 class TestRequests:
@@ -105,7 +127,9 @@ class TestRequests:
         assert Request("r", [1], params).extra_keys == ()
 
     def test_one_sequence_is_there_and_all_others_are_to_be_forked(self):
-        assert [request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})] == [0, 2, 3]
+        assert [
+            request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})
+        ] == [0, 2, 3]
 
 
 def test_withdrawing_takes_one_sequence_out_of_the_plan_and_says_what_it_had():
@@ -119,7 +143,12 @@ def test_slots_are_kept_once_for_a_request_however_many_of_its_sequences_come_in
     slots, one = BatchSlots(4), request(n=3)
     assert slots.num_needed(one) == 3
     slots.take(one.sequences[0])
-    assert (one.sequences[0].slot, one.kept_slots, slots.free, slots.num_needed(one)) == (0, [1, 2], [3], 1)
+    assert (one.sequences[0].slot, one.kept_slots, slots.free, slots.num_needed(one)) == (
+        0,
+        [1, 2],
+        [3],
+        1,
+    )
     child = one.sequences[0].fork()
     slots.take_for_fork(child)
     assert (child.slot, one.kept_slots, one.num_unforked, slots.num_needed(one)) == (1, [2], 1, 1)
@@ -133,7 +162,9 @@ class TestMemoryAsked:
     """The manager's answers where a whole engine seldom asks."""
 
     def hit(self, num_blocks: int = 60) -> tuple[KVCacheManager, Sequence]:
-        """A sequence that has just been given a wholly cached prompt of two blocks, and computes its last token anew."""
+        """A sequence that has just been given a wholly cached prompt of two blocks, and computes
+        its last token anew.
+        """
         bus = EventBus(VirtualClock())
         manager = KVCacheManager(BlockPool(num_blocks, bus), 4, True, bus)
         first, sequence = request(8).sequences[0], request(8).sequences[0]
@@ -171,7 +202,11 @@ class TestMemoryAsked:
         manager.free(first)
         manager.evict_unused([table[1]])
         computed = manager.get_computed_blocks(request(16).sequences[0])
-        assert (computed.blocks, computed.num_cached_tokens, computed.num_computed_tokens) == ([table[0]], 4, 4)
+        assert (computed.blocks, computed.num_cached_tokens, computed.num_computed_tokens) == (
+            [table[0]],
+            4,
+            4,
+        )
 
     def test_copies_are_handed_out_once(self):
         engine = WatchedEngine()

@@ -1,4 +1,6 @@
-"""Beams wait for a preempted sibling; whoever stands before that sibling in the queue must not wait for the beams."""
+"""Beams wait for a preempted sibling; whoever stands before that sibling in the queue must not wait
+for the beams.
+"""
 
 from support.engine.engine_fakes import WatchedEngine, expected_beams, expected_output
 
@@ -42,7 +44,9 @@ def test_they_give_way_also_where_a_lowered_number_of_sequences_is_what_leaves_n
 
 
 def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_beams_nothing():
-    """Four blocks of four. One of two beams has to be computed anew; `other` lacks a block then, and gives way itself."""
+    """Four blocks of four. One of two beams has to be computed anew; `other` lacks a block then,
+    and gives way itself.
+    """
     engine = WatchedEngine(num_blocks=4, scheduling_policy="priority", enable_prefix_caching=False)
     engine.add("beams", [2, 3, 4, 5, 6, 7, 8], max_tokens=2, n=2, use_beam_search=True, priority=0)
     engine.add("other", [9] * 7, max_tokens=4, priority=5)
@@ -51,16 +55,23 @@ def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_be
     engine.scheduler.requeue(second, first)
     engine.step()
     engine.step()
-    assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id, "other.0"]
+    assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [
+        second.seq_id,
+        "other.0",
+    ]
     assert (engine.fold.scheduled, engine.fold.running) == ([], [first.seq_id])
     outputs = engine.run(max_steps=50)
     search = BeamSearch(width=2, max_tokens=2, eos_token_ids=frozenset({99}))
-    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams([2, 3, 4, 5, 6, 7, 8], search)
+    assert [one.token_ids for one in outputs["beams"].outputs] == expected_beams(
+        [2, 3, 4, 5, 6, 7, 8], search
+    )
     assert outputs["other"].outputs[0].token_ids == expected_output([9] * 7, 4)
 
 
 def test_beams_that_wait_behind_somebody_who_waits_for_company_are_left_in_peace():
-    engine = WatchedEngine(scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False)
+    engine = WatchedEngine(
+        scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False
+    )
     engine.add("beams", [2, 3, 4, 5, 6], max_tokens=4, n=2, use_beam_search=True, priority=5)
     for name in ("company", "more company"):
         engine.add(name, [7], max_tokens=1, priority=5)
@@ -75,6 +86,11 @@ def test_beams_that_wait_behind_somebody_who_waits_for_company_are_left_in_peace
     assert (engine.fold.scheduled, engine.fold.running) == ([], [first.seq_id])
     assert engine.fold.sequences["urgent.0"].deferred == ("batch_delay", 3, 2)
     (anew,) = engine.events_of(ev.RequestPreempted)
-    assert (anew.seq_id, anew.victim_of, anew.need, anew.free) == (second.seq_id, first.seq_id, 0, num_free)
+    assert (anew.seq_id, anew.victim_of, anew.need, anew.free) == (
+        second.seq_id,
+        first.seq_id,
+        0,
+        num_free,
+    )
     assert num_free > 0
     engine.run(max_steps=50)

@@ -31,7 +31,11 @@ def after(output: list[int], max_model_len: int = 100, **params: object) -> Stop
         ([END], {"stop_token_ids": [4, END]}, BY_TOKEN),
         ([END], {"stop_token_ids": [4]}, None),
         ([END], {"stop_token_ids": [END], "ignore_eos": True}, BY_TOKEN),
-        ([EOS], {"stop_token_ids": [EOS], "ignore_eos": True}, Stop(RequestStatus.FINISHED_STOPPED, EOS)),
+        (
+            [EOS],
+            {"stop_token_ids": [EOS], "ignore_eos": True},
+            Stop(RequestStatus.FINISHED_STOPPED, EOS),
+        ),
         ([EOS], {"stop_token_ids": [EOS]}, BY_EOS),
     ],
 )

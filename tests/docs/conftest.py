@@ -13,7 +13,9 @@ def our_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
     before = pages()
     built = build(ROOT / "mkdocs.yml", tmp_path_factory.mktemp("site"))
-    assert pages() == before, "the hook makes a page for each file that is linked: for the site, and not in docs/"
+    assert pages() == before, (
+        "the hook makes a page for each file that is linked: for the site, and not in docs/"
+    )
     return built
 
 

@@ -1,4 +1,6 @@
-"""Each public name of the package says what it is, what it takes and what it raises, and stands in the reference."""
+"""Each public name of the package says what it is, what it takes and what it raises, and stands in
+the reference.
+"""
 
 import ast
 import dataclasses
@@ -41,7 +43,9 @@ def attributes_of(cls: type) -> dict[str, str]:
 def raised_in(function: object) -> set[str]:
     """Names of the errors that a function raises in its own body."""
     tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-    raised = (node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None)
+    raised = (
+        node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc is not None
+    )
     return {one.func.id for one in raised if isinstance(one, ast.Call)}
 
 
@@ -69,13 +73,18 @@ def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> N
     page = (site / "reference/api.html").read_text(encoding="utf-8")
     for cls in public_classes():
         members = [name for name, _ in functions_of(cls)] + list(attributes_of(cls))
-        paths = [f"{cls.__module__}.{cls.__name__}{name}" for name in ("", *(f".{one}" for one in members))]
+        paths = [
+            f"{cls.__module__}.{cls.__name__}{name}"
+            for name in ("", *(f".{one}" for one in members))
+        ]
         assert [path for path in paths if path not in inventory] == []
         assert [path for path in paths if f'id="{path}"' not in page] == []
 
 
 @pytest.mark.parametrize("name", ["internals", "cli", "events", "metrics", "configuration", "keys"])
-def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site: Path, name: str) -> None:
+def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(
+    site: Path, name: str
+) -> None:
     html = (site / f"reference/{name}.html").read_text(encoding="utf-8")
     text = re.sub(r"<(pre|code|script|style)\b.*?</\1>", "", html, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", text)
@@ -84,7 +93,9 @@ def test_a_page_of_the_reference_shows_no_markup_that_was_not_understood(site: P
 
 
 @pytest.mark.parametrize("cls", public_classes())
-def test_a_public_class_says_what_it_and_each_of_its_fields_are_and_what_it_refuses(cls: type) -> None:
+def test_a_public_class_says_what_it_and_each_of_its_fields_are_and_what_it_refuses(
+    cls: type,
+) -> None:
     doc = inspect.getdoc(cls)
     assert doc and not doc.startswith(f"{cls.__name__}("), "dataclass's own"
     assert [name for name, text in attributes_of(cls).items() if len(text.split()) < 2] == []

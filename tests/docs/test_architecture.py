@@ -23,7 +23,9 @@ def functions_called(work: Callable[[], object]) -> list[str]:
     called = []
 
     def note(frame, kind, _):
-        if kind == "call" and (module := frame.f_globals.get("__name__", "")).startswith("minivllm"):
+        if kind == "call" and (module := frame.f_globals.get("__name__", "")).startswith(
+            "minivllm"
+        ):
             called.append(f"{module}:{frame.f_code.co_qualname}")
 
     sys.setprofile(note)
@@ -37,12 +39,16 @@ def functions_called(work: Callable[[], object]) -> list[str]:
 def first_missing(stops: Sequence, called: list[str]) -> str | None:
     """The first stop that comes in `called` no more after the one before it."""
     calls = iter(called)
-    return next((stop.target for stop in stops if not any(call == stop.target for call in calls)), None)
+    return next(
+        (stop.target for stop in stops if not any(call == stop.target for call in calls)), None
+    )
 
 
 def test_a_request_takes_the_drawn_way() -> None:
     llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
-    called = functions_called(lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False))
+    called = functions_called(
+        lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
+    )
     assert first_missing(WAYS.REQUEST.stops, called) is None
 
 
@@ -63,8 +69,16 @@ def test_an_event_takes_the_drawn_way() -> None:
 
 
 def test_the_engine_in_one_sitting_has_less_than_9000_lines() -> None:
-    section = WAYS.PAGE.read_text(encoding="utf-8").partition("## The engine in one sitting\n")[2].partition("\n## ")[0]
+    section = (
+        WAYS.PAGE.read_text(encoding="utf-8")
+        .partition("## The engine in one sitting\n")[2]
+        .partition("\n## ")[0]
+    )
     files = re.findall(r"^\| \[`[^`]+`\]\(\.\./([^)]+)\)", section, re.MULTILINE)
     assert len(files) > 40
-    lines = [line.strip() for file in files for line in (WAYS.ROOT / file).read_text(encoding="utf-8").splitlines()]
+    lines = [
+        line.strip()
+        for file in files
+        for line in (WAYS.ROOT / file).read_text(encoding="utf-8").splitlines()
+    ]
     assert sum(line != "" and not line.startswith("#") for line in lines) < 9_000

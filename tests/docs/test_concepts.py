@@ -1,4 +1,6 @@
-"""Each page on a concept has what the others have: a picture, the events, the source, three questions, and where to go on."""
+"""Each page on a concept has what the others have: a picture, the events, the source, three
+questions, and where to go on.
+"""
 
 import re
 

@@ -1,4 +1,6 @@
-"""The moving picture of the home page is what the dashboard draws today, and needs nothing from elsewhere."""
+"""The moving picture of the home page is what the dashboard draws today, and needs nothing from
+elsewhere.
+"""
 
 import asyncio
 import re
@@ -26,31 +28,44 @@ def frames(picture: Path) -> list[str]:
         return asyncio.run(TOOL.draw_frames(TOOL.PICTURES[picture.name]))
 
 
-def test_the_moving_picture_is_what_the_dashboard_draws_today(picture: Path, frames: list[str]) -> None:
+def test_the_moving_picture_is_what_the_dashboard_draws_today(
+    picture: Path, frames: list[str]
+) -> None:
     new = picture.with_suffix(".new.svg")
     new.unlink(missing_ok=True)
     drawn = TOOL.animate(frames)
     is_same = drawn == picture.read_text("utf-8")
     if not is_same:
         new.write_text(drawn, encoding="utf-8")
-    assert is_same, f"{picture.name} has changed: look at {new}, and if that is meant, run `make pictures`."
+    assert is_same, (
+        f"{picture.name} has changed: look at {new}, and if that is meant, run `make pictures`."
+    )
 
 
-def test_at_each_moment_the_parts_that_are_seen_are_those_of_one_frame(picture: Path, frames: list[str]) -> None:
+def test_at_each_moment_the_parts_that_are_seen_are_those_of_one_frame(
+    picture: Path, frames: list[str]
+) -> None:
     styles: dict[str, str] = {}
     wanted = [TOOL.parts_of(frame, styles) for frame in frames]
     assert all(len(parts) == len(set(parts)) > 100 for parts in wanted)
     svg = picture.read_text("utf-8")
     groups = re.findall(r'<g class="frame f(\d+)-(\d+)">\n(.*?)\n</g>', svg, re.DOTALL)
     for number, parts in enumerate(wanted):
-        seen = [line for first, end, text in groups if int(first) <= number < int(end) for line in text.split("\n")]
+        seen = [
+            line
+            for first, end, text in groups
+            if int(first) <= number < int(end)
+            for line in text.split("\n")
+        ]
         assert sorted(seen) == sorted(part.svg for part in parts)
         assert list(ElementTree.fromstring(frames[number]).iter(f"{TOOL.SVG}title")) == []
 
 
 def test_who_asked_for_no_motion_sees_one_whole_frame(picture: Path, frames: list[str]) -> None:
     svg = picture.read_text("utf-8")
-    assert "@media (prefers-reduced-motion: reduce) { .frame { animation: none !important } }" in svg
+    assert (
+        "@media (prefers-reduced-motion: reduce) { .frame { animation: none !important } }" in svg
+    )
     still = TOOL.STEPS.index(TOOL.STILL)
     at_rest = re.findall(r"\.f(\d+)-(\d+) \{ visibility: (\w+);", svg)
     assert len(at_rest) > 50

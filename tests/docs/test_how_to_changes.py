@@ -1,4 +1,6 @@
-"""The changes that the how-to pages propose, made to a copy of the source: they apply, and do what the page says."""
+"""The changes that the how-to pages propose, made to a copy of the source: they apply, and do what
+the page says.
+"""
 
 import json
 import os
@@ -26,8 +28,13 @@ def files_of_page(page: str, folder: Path) -> None:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
-    environment = os.environ | {"PYTHONPATH": str(folder), "GIT_CEILING_DIRECTORIES": str(folder.parent)}
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SOON)
+    environment = os.environ | {
+        "PYTHONPATH": str(folder),
+        "GIT_CEILING_DIRECTORIES": str(folder.parent),
+    }
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=SOON
+    )
 
 
 @pytest.fixture
@@ -56,13 +63,15 @@ def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     assert played.returncode == 0, played.stderr
     chosen_among = _prompts_at_each_admission(copy / "run.jsonl")
     assert all(chosen == min(waiting) for chosen, waiting in chosen_among)
-    assert any(len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among), (
-        "fcfs would do the same"
-    )
+    assert any(
+        len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among
+    ), "fcfs would do the same"
 
 
 def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
-    """For each admission: the length of the prompt that came in, and of those that waited, in order of arrival."""
+    """For each admission: the length of the prompt that came in, and of those that waited, in order
+    of arrival.
+    """
     waiting: dict[str, int] = {}
     found = []
     for event in map(json.loads, recording.read_text().splitlines()):
@@ -78,8 +87,13 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy: Path):
     files_of_page("docs/how-to/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_phi3.py")
-    assert "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported" in before.stderr
+    assert (
+        "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"
+        in before.stderr
+    )
     applied = run(copy, "git", "apply", "phi3.diff")
     assert applied.returncode == 0, applied.stderr
     after = run(copy, sys.executable, "check_phi3.py")
-    assert after.stdout.splitlines()[-1:] == ["4 prompts, the same tokens as transformers"], after.stderr
+    assert after.stdout.splitlines()[-1:] == ["4 prompts, the same tokens as transformers"], (
+        after.stderr
+    )

@@ -13,7 +13,8 @@ from support.docs.site_in_chromium import DESKTOP, PHONE, Reader, chromium, find
 pytestmark = [
     pytest.mark.browser,
     pytest.mark.skipif(
-        find_chromium() is None, reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM"
+        find_chromium() is None,
+        reason="no chromium or google-chrome on PATH, and none in MINIVLLM_CHROMIUM",
     ),
 ]
 
@@ -26,22 +27,32 @@ def readers(site: Path) -> Iterator[tuple[Reader, Reader]]:
 
 
 @pytest.mark.parametrize("page", pages_of_docs())
-def test_a_page_is_whole_and_readable_for_everyone(page: str, readers: tuple[Reader, Reader]) -> None:
+def test_a_page_is_whole_and_readable_for_everyone(
+    page: str, readers: tuple[Reader, Reader]
+) -> None:
     assert [fault for reader in readers for fault in reader.visit(page)] == []
 
 
-def test_the_pages_of_source_code_are_whole_and_readable(site: Path, readers: tuple[Reader, Reader]) -> None:
-    """One width and one scheme each; axe, which takes seconds on a long page, looks at the shortest in both schemes."""
+def test_the_pages_of_source_code_are_whole_and_readable(
+    site: Path, readers: tuple[Reader, Reader]
+) -> None:
+    """One width and one scheme each; axe, which takes seconds on a long page, looks at the shortest
+    in both schemes.
+    """
     light, dark = readers
     pages = sorted((site / "source").rglob("*.html"), key=lambda page: page.stat().st_size)
     assert len(pages) > 20
     addresses = [page.relative_to(site).as_posix() for page in pages]
-    assert [fault for page in addresses for fault in light.visit(page, widths=(PHONE,), with_axe=False)] == []
+    assert [
+        fault for page in addresses for fault in light.visit(page, widths=(PHONE,), with_axe=False)
+    ] == []
     assert [fault for reader in (light, dark) for fault in reader.visit(addresses[0])] == []
 
 
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
-def test_search_finds_copy_on_write_without_a_server(size: dict, readers: tuple[Reader, Reader]) -> None:
+def test_search_finds_copy_on_write_without_a_server(
+    size: dict, readers: tuple[Reader, Reader]
+) -> None:
     reader = readers[0]
     assert reader.visit("index.html", widths=(size,), with_axe=False) == []
     if size is PHONE:
@@ -54,7 +65,9 @@ def test_search_finds_copy_on_write_without_a_server(size: dict, readers: tuple[
     assert any(address.endswith("concepts/copy-on-write.html") for address in first), first
 
 
-def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(readers: tuple[Reader, Reader]) -> None:
+def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(
+    readers: tuple[Reader, Reader],
+) -> None:
     page = readers[0].page
     page.set_viewport_size(PHONE)
     readers[0].open("performance.html")
@@ -73,5 +86,7 @@ def test_a_picture_for_each_scheme_shows_in_its_own(readers: tuple[Reader, Reade
     for reader in readers:
         reader.open("index.html")
         pictures = reader.page.locator("article img").all()
-        shown[reader.scheme] = [one.get_attribute("src").partition("#")[0] for one in pictures if one.is_visible()]
+        shown[reader.scheme] = [
+            one.get_attribute("src").partition("#")[0] for one in pictures if one.is_visible()
+        ]
     assert shown == {"light": ["assets/hero-light.svg"], "dark": ["assets/hero.svg"]}

@@ -1,4 +1,6 @@
-"""The pages that are made from the code say what the code says today, on every machine, and leave nothing out."""
+"""The pages that are made from the code say what the code says today, on every machine, and leave
+nothing out.
+"""
 
 import argparse
 import os
@@ -29,13 +31,17 @@ def committed(page: str) -> str:
 
 def tables(page: str, heading: str) -> list[str]:
     """First cells of the tables under a heading."""
-    section = re.search(rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", committed(page), re.MULTILINE | re.DOTALL)
+    section = re.search(
+        rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", committed(page), re.MULTILINE | re.DOTALL
+    )
     return re.findall(r"^\| ([^|]+?) \|", section[1], re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", TOOL.PAGES)
 def test_a_page_is_what_the_code_says_today(page: str) -> None:
-    assert TOOL.PAGES[page]() == committed(page), f"docs/{page} has fallen behind: `make docs-pages` writes it again."
+    assert TOOL.PAGES[page]() == committed(page), (
+        f"docs/{page} has fallen behind: `make docs-pages` writes it again."
+    )
 
 
 def test_no_page_depends_on_the_terminal_the_home_folder_or_what_is_set(tmp_path: Path) -> None:
@@ -45,10 +51,13 @@ def test_no_page_depends_on_the_terminal_the_home_folder_or_what_is_set(tmp_path
         "MINIVLLM_GRADE_SECRET": "hush",
         "MINIVLLM_EXERCISES": "/else",
     }
-    only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]  # it loads a model
+    # it loads a model
+    only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]
     command = [sys.executable, str(MAKE_PAGES), "--out", str(tmp_path), *only]
     subprocess.run(command, env={**os.environ, **strange}, check=True, cwd=tmp_path)
-    written = {str(path.relative_to(tmp_path)): path.read_text("utf-8") for path in tmp_path.rglob("*.md")}
+    written = {
+        str(path.relative_to(tmp_path)): path.read_text("utf-8") for path in tmp_path.rglob("*.md")
+    }
     assert written == {page: committed(page) for page in only[1::2]}
 
 
@@ -63,12 +72,18 @@ def test_every_command_and_subcommand_has_a_section_with_all_its_options() -> No
     assert len(parsers) > 30
     for parser in parsers:
         told = " ".join(tables("reference/cli.md", parser.prog))
-        for title, shared in (("Engine options", "#engine-options"), ("Sampling options", "#sampling-options")):
+        for title, shared in (
+            ("Engine options", "#engine-options"),
+            ("Sampling options", "#sampling-options"),
+        ):
             section = committed("reference/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
             told += " ".join(tables("reference/cli.md", title)) if shared in section else ""
-        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]  # --junit only refuses
+        # --junit only refuses
+        shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
         options = {name for action in shown for name in action.option_strings} - {"-h", "--help"}
-        assert {name for name in options if not re.search(rf"`{name}[ `]", told)} == set(), parser.prog
+        assert {name for name in options if not re.search(rf"`{name}[ `]", told)} == set(), (
+            parser.prog
+        )
 
 
 def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes() -> None:
@@ -81,7 +96,9 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
         assert type(event) is kind
         fields = {field.name for field in msgspec.structs.fields(kind)} - {"seq", "step", "t"}
         assert {name.strip("`") for name in tables("reference/events.md", f"`{tag}`")} >= fields
-    assert decode_header("the page", re.search(r'\{"ev":"meta".*', text)[0].encode()).num_blocks == 24
+    assert (
+        decode_header("the page", re.search(r'\{"ev":"meta".*', text)[0].encode()).num_blocks == 24
+    )
 
 
 def test_what_the_page_says_is_refused_together_is_refused() -> None:

@@ -1,4 +1,6 @@
-"""Every code block of README, CONTRIBUTING and docs does what the page says, or says why it is not run."""
+"""Every code block of README, CONTRIBUTING and docs does what the page says, or says why it is not
+run.
+"""
 
 from pathlib import Path
 
@@ -11,7 +13,8 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What stands in cli.md is how commands are written, `[OPTIONS]` and all, and it is made from the parser itself.
+# What stands in cli.md is how commands are written, `[OPTIONS]` and all, and it is made from the
+# parser itself.
 PAGES = [page for page in pages() if name(page) != "docs/reference/cli.md"]
 
 

@@ -29,7 +29,16 @@ def take(): ...
 
 
 def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is() -> None:
-    lines = {"LIMIT": 3, "A": 4, "B": 4, "Pool": 8, "Pool.size": 9, "Pool.take": 11, "Pool.Inner.wait": 14, "take": 17}
+    lines = {
+        "LIMIT": 3,
+        "A": 4,
+        "B": 4,
+        "Pool": 8,
+        "Pool.size": 9,
+        "Pool.take": 11,
+        "Pool.Inner.wait": 14,
+        "take": 17,
+    }
     for name, line in lines.items():
         assert HOOK.line_of(SOURCE, name) == line
         assert name.rpartition(".")[2] in SOURCE.splitlines()[line - 1]
@@ -38,21 +47,34 @@ def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is() -> None:
 
 
 def test_links_lead_to_the_line_of_a_name_to_a_folder_and_to_a_whole_file(tmp_path: Path) -> None:
-    text = "[pool](../../minivllm/core/block_pool.py#BlockPool) [core](../../minivllm/core) [readme](../../README.md)"
+    text = (
+        "[pool](../../minivllm/core/block_pool.py#BlockPool) [core](../../minivllm/core)"
+        " [readme](../../README.md)"
+    )
     pages = {"index.md": "# Home\n", "concepts/pool.md": f"# Page\n\n{text}\n"}
     built = build(small_configuration(tmp_path, pages), tmp_path / "site")
     assert built.status == 0, built.said
     html = (tmp_path / "site/concepts/pool.html").read_text(encoding="utf-8")
-    line = HOOK.line_of((ROOT / "minivllm/core/block_pool.py").read_text(encoding="utf-8"), "BlockPool")
+    line = HOOK.line_of(
+        (ROOT / "minivllm/core/block_pool.py").read_text(encoding="utf-8"), "BlockPool"
+    )
     assert f'href="../source/minivllm/core/block_pool.py.html#__codelineno-0-{line}"' in html
     assert 'href="../source/minivllm/core/__init__.py.html"' in html
-    carried = {str(file.relative_to(tmp_path / "site/source")) for file in (tmp_path / "site/source").rglob("*.html")}
-    assert carried == {"minivllm/core/block_pool.py.html", "minivllm/core/__init__.py.html", "README.md.html"}
-    assert f'id="__codelineno-0-{line}"' in (tmp_path / "site/source/minivllm/core/block_pool.py.html").read_text(
-        "utf-8"
-    )
+    carried = {
+        str(file.relative_to(tmp_path / "site/source"))
+        for file in (tmp_path / "site/source").rglob("*.html")
+    }
+    assert carried == {
+        "minivllm/core/block_pool.py.html",
+        "minivllm/core/__init__.py.html",
+        "README.md.html",
+    }
+    assert f'id="__codelineno-0-{line}"' in (
+        tmp_path / "site/source/minivllm/core/block_pool.py.html"
+    ).read_text("utf-8")
     page = (tmp_path / "site/source/README.md.html").read_text(encoding="utf-8")
-    assert "](docs/dashboard.md)" in re.sub("<.*?>", "", page)  # as it stands: its links mean something else here
+    # as it stands: its links mean something else here
+    assert "](docs/dashboard.md)" in re.sub("<.*?>", "", page)
     num_lines = len((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
     assert f'id="__codelineno-0-{num_lines}"' in page, "to its end, though there are fences in it"
 
@@ -65,7 +87,9 @@ def test_links_lead_to_the_line_of_a_name_to_a_folder_and_to_a_whole_file(tmp_pa
         ("../minivllm/clock.py#Gone.name", "there is no such name"),
     ],
 )
-def test_a_link_to_a_source_that_is_not_there_fails_the_build(link: str, words: str, tmp_path: Path) -> None:
+def test_a_link_to_a_source_that_is_not_there_fails_the_build(
+    link: str, words: str, tmp_path: Path
+) -> None:
     configuration = small_configuration(tmp_path, {"index.md": f"# Home\n\n[code]({link})\n"})
     built = build(configuration, tmp_path / "site")
     assert built.status != 0 and words in built.said

@@ -1,7 +1,8 @@
-"""The pages on lessons and exercises are what the lessons and exercises say today, and nobody else's answers.
+"""The pages on lessons and exercises are what the lessons and exercises say today, and nobody
+else's answers.
 
-The words of all of them are compared, and the pictures of two lessons; those of the others, drawn by the same code from the
-same kind of recording, are compared by the slow tests.
+The words of all of them are compared, and the pictures of two lessons; those of the others, drawn
+by the same code from the same kind of recording, are compared by the slow tests.
 """
 
 import re
@@ -27,7 +28,9 @@ from minivllm.lessons.teacher.script import Lesson
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"
 DRAWN = ("naive-serving", "copy-on-write")
-"""Lessons whose pictures are drawn again: blocks, waiting, slots, timelines; inspector, decisions, a fork."""
+"""Lessons whose pictures are drawn again: blocks, waiting, slots, timelines; inspector, decisions,
+a fork.
+"""
 
 
 def comparable(svg: str) -> list[tuple]:
@@ -47,12 +50,15 @@ def stale_pictures(pictures: dict[str, str]) -> list[str]:
     return [
         file
         for file, svg in pictures.items()
-        if not (folder / file).is_file() or comparable((folder / file).read_text(encoding="utf-8")) != comparable(svg)
+        if not (folder / file).is_file()
+        or comparable((folder / file).read_text(encoding="utf-8")) != comparable(svg)
     ]
 
 
 @pytest.mark.parametrize("lesson", lessons(), ids=lambda lesson: lesson.name)
-def test_the_page_of_a_lesson_says_what_the_lesson_says_today(lesson: Lesson, smollm2_path: Path) -> None:
+def test_the_page_of_a_lesson_says_what_the_lesson_says_today(
+    lesson: Lesson, smollm2_path: Path
+) -> None:
     drawn_again = lesson.name in DRAWN
     page = lesson_page(lesson, draw=draw if drawn_again else undrawn)
     assert (DOCS / "tutorial" / page.name).read_text(encoding="utf-8") == page.text, MADE_BY
@@ -61,8 +67,12 @@ def test_the_page_of_a_lesson_says_what_the_lesson_says_today(lesson: Lesson, sm
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lesson", [one for one in lessons() if one.name not in DRAWN], ids=lambda lesson: lesson.name)
-def test_the_pictures_of_every_other_lesson_are_those_of_today(lesson: Lesson, smollm2_path: Path) -> None:
+@pytest.mark.parametrize(
+    "lesson", [one for one in lessons() if one.name not in DRAWN], ids=lambda lesson: lesson.name
+)
+def test_the_pictures_of_every_other_lesson_are_those_of_today(
+    lesson: Lesson, smollm2_path: Path
+) -> None:
     assert stale_pictures(lesson_page(lesson).pictures) == [], MADE_BY
 
 
@@ -77,7 +87,11 @@ def test_no_page_and_no_picture_is_left_of_something_that_is_no_more() -> None:
     assert {path.name for path in (DOCS / "exercises").iterdir()} - {"index.md"} == {
         f"{one.name}.md" for one in exercises()
     }
-    picked = {f"{one.number:02}-{one.name}-{page:02}.svg" for one in lessons() for page in PICKS[one.name].drawn}
+    picked = {
+        f"{one.number:02}-{one.name}-{page:02}.svg"
+        for one in lessons()
+        for page in PICKS[one.name].drawn
+    }
     assert {path.name for path in (DOCS / "assets/lessons").iterdir()} == picked
 
 
@@ -85,7 +99,10 @@ def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
     pictures = [path.read_text(encoding="utf-8") for path in (DOCS / "assets/lessons").iterdir()]
     assert sum(map(len, pictures)) < 4_000_000
     for svg in pictures:
-        assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
+        assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {
+            "http://www.w3.org/2000/svg",
+            "https://www.textualize.io",
+        }
 
 
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)

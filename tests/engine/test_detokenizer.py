@@ -1,4 +1,6 @@
-"""Incremental detokenization: the pieces, joined, are the text of all tokens at once, and none is taken back."""
+"""Incremental detokenization: the pieces, joined, are the text of all tokens at once, and none is
+taken back.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -11,13 +13,35 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 def sentencepiece_like() -> Tokenizer:
-    """As Llama 2's: spaces are written \u2581, unknown characters as raw bytes, the text's first space is dropped."""
+    """As Llama 2's: spaces are written \u2581, unknown characters as raw bytes, the text's first
+    space is dropped.
+    """
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
-    pieces += ["\u2581", "\u2581\u2581", "\u2581the", "\u2581a", "cat", "s", "é", "\u2581你", "\ufffd", "\n"]
-    backend = Backend(models.BPE(vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], byte_fallback=True))
+    pieces += [
+        "\u2581",
+        "\u2581\u2581",
+        "\u2581the",
+        "\u2581a",
+        "cat",
+        "s",
+        "é",
+        "\u2581你",
+        "\ufffd",
+        "\n",
+    ]
+    backend = Backend(
+        models.BPE(
+            vocab={piece: i for i, piece in enumerate(pieces)}, merges=[], byte_fallback=True
+        )
+    )
     backend.add_special_tokens([AddedToken(token, special=True) for token in pieces[:3]])
     backend.decoder = decoders.Sequence(
-        [decoders.Replace("\u2581", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+        [
+            decoders.Replace("\u2581", " "),
+            decoders.ByteFallback(),
+            decoders.Fuse(),
+            decoders.Strip(" ", 1, 0),
+        ]
     )
     return Tokenizer(backend, named_tokens={}, eos_token_ids=frozenset({2}), chat_template=None)
 
@@ -31,7 +55,9 @@ def tokenizers(tiny_random_path, smollm2_path) -> dict[str, Tokenizer]:
     }
 
 
-def pieces_of(tokenizer: Tokenizer, token_ids: list[int], skip_special_tokens: bool = True) -> list[str]:
+def pieces_of(
+    tokenizer: Tokenizer, token_ids: list[int], skip_special_tokens: bool = True
+) -> list[str]:
     detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=skip_special_tokens)
     return [*(detokenizer.append(token_id) for token_id in token_ids), detokenizer.finish()]
 
@@ -44,8 +70,8 @@ KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
 @settings(max_examples=150)
 def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data, skip):
     tokenizer = tokenizers[kind]
-    # Small ids are special tokens and single bytes, most of them no UTF-8 on their own: the hard part. A few ids are
-    # beyond the vocabulary, as from a model whose embedding table is padded.
+    # Small ids are special tokens and single bytes, most of them no UTF-8 on their own: the hard
+    # part. A few ids are beyond the vocabulary, as from a model whose embedding table is padded.
     token = st.one_of(st.integers(0, 275), st.integers(0, tokenizer.vocab_size + 2))
     token_ids = data.draw(st.lists(token, max_size=40))
     assert "".join(pieces_of(tokenizer, token_ids, skip)) == tokenizer.decode(token_ids, skip)
@@ -92,7 +118,9 @@ def test_a_character_that_is_never_finished_ends_as_one_replacement_character(to
 
 @pytest.mark.parametrize("kind, byte", [("bytes", "\u0122"), ("byte-level BPE", "\u0122")])
 def test_broken_bytes_are_shown_as_they_come_and_do_not_dam_up(tokenizers, kind, byte):
-    """A lone continuation byte (0x80, spelled \u0122) over and over: no character can ever come of it."""
+    """A lone continuation byte (0x80, spelled \u0122) over and over: no character can ever come of
+    it.
+    """
     tokenizer = tokenizers[kind]
     broken = tokenizer._backend.token_to_id(byte)
     detokenizer = IncrementalDetokenizer(tokenizer)
@@ -110,21 +138,27 @@ def test_a_skipped_special_token_does_not_tear_a_character_apart(tokenizers):
 def test_special_tokens_are_shown_when_asked_for(tokenizers):
     tokenizer = tokenizers["byte-level BPE"]
     token_ids = tokenizer.encode("<|im_start|>user\nHi<|im_end|>")
-    assert "".join(pieces_of(tokenizer, token_ids, skip_special_tokens=False)) == "<|im_start|>user\nHi<|im_end|>"
+    assert (
+        "".join(pieces_of(tokenizer, token_ids, skip_special_tokens=False))
+        == "<|im_start|>user\nHi<|im_end|>"
+    )
     assert "".join(pieces_of(tokenizer, token_ids, skip_special_tokens=True)) == "user\nHi"
 
 
 def test_the_first_space_of_a_sentencepiece_text_is_dropped_and_later_ones_are_not(tokenizers):
     tokenizer = tokenizers["sentencepiece"]
     token_ids = [
-        tokenizer._backend.token_to_id(piece) for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]
+        tokenizer._backend.token_to_id(piece)
+        for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]
     ]
     assert pieces_of(tokenizer, token_ids) == ["the", " ", " a", "cat", " a", ""]
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
-    """O(1) work a token: whatever comes, silent, broken or fine, the decoder sees a short window each time."""
+    """O(1) work a token: whatever comes, silent, broken or fine, the decoder sees a short window
+    each time.
+    """
     tokenizer = tokenizers[kind]
 
     class Counting:

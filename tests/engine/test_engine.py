@@ -1,7 +1,13 @@
 """The engine's door, its stops and what it hands back; a fake model stands in."""
 
 import pytest
-from support.engine.engine_fakes import EOS, FakeRunner, FakeTokenizer, WatchedEngine, expected_output
+from support.engine.engine_fakes import (
+    EOS,
+    FakeRunner,
+    FakeTokenizer,
+    WatchedEngine,
+    expected_output,
+)
 
 from minivllm import errors
 from minivllm.config import EngineConfig
@@ -15,7 +21,9 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 def script(engine: WatchedEngine, tokens: list[int]) -> None:
     """Make the model say `tokens`, one a step (for engines with a single sequence)."""
     said = iter(tokens)
-    engine.runner.sample_tokens = lambda sequences, logits: [SampledToken(next(said)) for _ in sequences]
+    engine.runner.sample_tokens = lambda sequences, logits: [
+        SampledToken(next(said)) for _ in sequences
+    ]
 
 
 def ids(text: str) -> list[int]:
@@ -36,9 +44,27 @@ class TestTheDoor:
                 errors.PromptTooLongError,
                 "shorten the prompt to 49 tokens, or use an engine with a larger max_model_len",
             ),
-            ("x", [1, 100], {}, errors.TokenOutOfVocabularyError, "prompt_token_ids holds 100.*use 0 to 99"),
-            ("x", [1], {"logit_bias": {100: 1.0}}, errors.TokenOutOfVocabularyError, "logit_bias holds 100"),
-            ("x", [1], {"stop_token_ids": [5000]}, errors.TokenOutOfVocabularyError, "stop_token_ids holds 5000"),
+            (
+                "x",
+                [1, 100],
+                {},
+                errors.TokenOutOfVocabularyError,
+                "prompt_token_ids holds 100.*use 0 to 99",
+            ),
+            (
+                "x",
+                [1],
+                {"logit_bias": {100: 1.0}},
+                errors.TokenOutOfVocabularyError,
+                "logit_bias holds 100",
+            ),
+            (
+                "x",
+                [1],
+                {"stop_token_ids": [5000]},
+                errors.TokenOutOfVocabularyError,
+                "stop_token_ids holds 5000",
+            ),
             (
                 "x",
                 [1],
@@ -50,7 +76,13 @@ class TestTheDoor:
             ("", [1], {}, errors.InvalidRequestError, "non-empty string"),
             ("x", {"prompt": None}, {}, errors.InvalidRequestError, "A prompt is text"),
             ("x", {"text": "hi"}, {}, errors.InvalidRequestError, "A prompt has no field 'text'"),
-            ("x", {"prompt_token_ids": 7}, {}, errors.InvalidRequestError, "must be a list of whole numbers"),
+            (
+                "x",
+                {"prompt_token_ids": 7},
+                {},
+                errors.InvalidRequestError,
+                "must be a list of whole numbers",
+            ),
             ("x", [True], {}, errors.InvalidRequestError, "must be a list of whole numbers"),
             ("x", [1] * 30, {"max_tokens": 19}, errors.RequestTooLargeError, "the cache has 8"),
         ],
@@ -112,11 +144,15 @@ class TestTheDoor:
 
 
 def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
-    engine = LLMEngine(EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer())
+    engine = LLMEngine(
+        EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer()
+    )
     fold = Fold(engine.log_header())
     engine.subscribe(fold.apply)
     for name in "ab":
-        engine.add_request(name, {"prompt_token_ids": [1, 2, 3]}, SamplingParams(temperature=0, max_tokens=3))
+        engine.add_request(
+            name, {"prompt_token_ids": [1, 2, 3]}, SamplingParams(temperature=0, max_tokens=3)
+        )
         assert fold.state == engine.inspect()
     while engine.has_unfinished_requests():
         engine.step()
@@ -137,7 +173,11 @@ class TestStops:
         script(engine, ids("abc"))
         engine.add("a", [1], stop_token_ids=ids("zb"))
         output = engine.run()["a"].outputs[0]
-        assert (output.token_ids, output.stop_reason, output.finish_reason) == (ids("ab"), ids("b")[0], "stop")
+        assert (output.token_ids, output.stop_reason, output.finish_reason) == (
+            ids("ab"),
+            ids("b")[0],
+            "stop",
+        )
 
     def test_a_stop_string_over_two_tokens_is_cut_from_the_text_and_kept_in_the_tokens(self):
         engine = WatchedEngine()
@@ -156,8 +196,11 @@ class TestStops:
         assert [event.text for event in engine.events_of(ev.TextFlushed)] == ["EN"]
 
     @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
-    def test_a_stop_string_in_text_that_only_the_end_decides_counts_as_well(self, monkeypatch, max_tokens, text):
-        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)  # such a run is text only as a whole
+    def test_a_stop_string_in_text_that_only_the_end_decides_counts_as_well(
+        self, monkeypatch, max_tokens, text
+    ):
+        # such a run is text only as a whole
+        monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
         engine = WatchedEngine()
         script(engine, ids("one END"))
         engine.add("a", [1], max_tokens=max_tokens, stop=["END"])
@@ -191,7 +234,10 @@ class TestOutputs:
         return seen
 
     def test_cumulative_outputs_grow_token_by_token(self):
-        lengths = [len(output.outputs[0].token_ids) for output in self.run_with(RequestOutputKind.CUMULATIVE)]
+        lengths = [
+            len(output.outputs[0].token_ids)
+            for output in self.run_with(RequestOutputKind.CUMULATIVE)
+        ]
         assert lengths == [1, 2, 3, 4]
 
     def test_deltas_add_up_to_the_whole(self):
@@ -199,9 +245,9 @@ class TestOutputs:
         whole = self.run_with(RequestOutputKind.FINAL_ONLY)
         assert len(deltas) == 4 and len(whole) == 1
         assert "".join(output.outputs[0].text for output in deltas) == whole[0].outputs[0].text
-        assert [token_id for output in deltas for token_id in output.outputs[0].token_ids] == whole[0].outputs[
+        assert [token_id for output in deltas for token_id in output.outputs[0].token_ids] == whole[
             0
-        ].token_ids
+        ].outputs[0].token_ids
         assert [output.finished for output in deltas] == [False, False, False, True]
 
     def test_the_prompt_comes_back_as_text_when_it_came_as_text(self):
@@ -252,10 +298,17 @@ class TestFailure:
         engine.runner.execute_model, engine.runner.device_lost = explode, True
         with pytest.raises(ValueError, match="no more memory"):
             engine.engine.step()
-        for call in (engine.engine.step, lambda: engine.engine.add_request("b", "x", SamplingParams())):
-            with pytest.raises(errors.EngineDeadError, match=r"no more memory.*build a new LLMEngine"):
+        for call in (
+            engine.engine.step,
+            lambda: engine.engine.add_request("b", "x", SamplingParams()),
+        ):
+            with pytest.raises(
+                errors.EngineDeadError, match=r"no more memory.*build a new LLMEngine"
+            ):
                 call()
-        assert engine.engine.abort_request("a") is None, "whoever cleans up must not be told of it a second time"
+        assert engine.engine.abort_request("a") is None, (
+            "whoever cleans up must not be told of it a second time"
+        )
 
     def test_a_broken_invariant_is_told_counted_and_raised(self):
         engine = WatchedEngine()

@@ -45,7 +45,9 @@ class BreakableRunner(FakeRunner):
 
 
 def make_engine(runner_class: type[FakeRunner] = FakeRunner, num_blocks: int = 200) -> LLMEngine:
-    config = EngineConfig(model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True)
+    config = EngineConfig(
+        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
+    )
     return LLMEngine(config, runner_class(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
 
 
@@ -63,7 +65,9 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
         delta = params(output_kind=RequestOutputKind.DELTA)
         last = thread.add_request("a", PROMPT, delta, on_output=seen.append).result(SOON)
     assert [len(output.outputs[0].token_ids) for output in seen] == [1] * 8
-    assert [token for output in seen for token in output.outputs[0].token_ids] == expected_output(list(range(10)), 8)
+    assert [token for output in seen for token in output.outputs[0].token_ids] == expected_output(
+        list(range(10)), 8
+    )
     assert [output.finished for output in seen] == [False] * 7 + [True]
     assert seen[-1] is last
 
@@ -84,7 +88,10 @@ def test_an_aborted_request_ends_with_what_it_has_so_far():
     with EngineThread(make_engine(), seconds_per_step=0.002) as thread:
         three = threading.Event()
         future = thread.add_request(
-            "a", PROMPT, params(700), on_output=lambda output: len(output.outputs[0].token_ids) >= 3 and three.set()
+            "a",
+            PROMPT,
+            params(700),
+            on_output=lambda output: len(output.outputs[0].token_ids) >= 3 and three.set(),
         )
         assert three.wait(SOON)
         output = thread.abort_request("a").result(SOON)
@@ -101,7 +108,9 @@ def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
         assert name == "minivllm-engine" != threading.current_thread().name
         with pytest.raises(ZeroDivisionError):
             thread.call(lambda engine: 1 / 0).result(SOON)
-        assert token_ids(thread.add_request("a", PROMPT, params(3))) == expected_output(list(range(10)), 3)
+        assert token_ids(thread.add_request("a", PROMPT, params(3))) == expected_output(
+            list(range(10)), 3
+        )
 
 
 def test_a_paused_engine_stands_still_until_it_is_stepped_or_resumed():
@@ -130,7 +139,8 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
     engine._stepper.runner.broken = True
     waiting += [thread.step(), thread.step()]
     assert engine._stepper.runner.in_step.wait(SOON)
-    waiting += [thread.add_request("c", PROMPT, params()), thread.call(lambda engine: None)]  # behind the failing step
+    # behind the failing step
+    waiting += [thread.add_request("c", PROMPT, params()), thread.call(lambda engine: None)]
     engine._stepper.runner.go_on.set()
     wait((thread.ended,), SOON)
     for future in waiting:
@@ -139,7 +149,11 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
         assert isinstance(caught.value.__cause__, ModelBrokeError)
     with pytest.raises(ModelBrokeError):
         thread.join(SOON)
-    for late in (thread.add_request("d", PROMPT, params()), thread.step(), thread.call(lambda engine: None)):
+    for late in (
+        thread.add_request("d", PROMPT, params()),
+        thread.step(),
+        thread.call(lambda engine: None),
+    ):
         with pytest.raises(EngineDeadError, match="has ended"):
             late.result(SOON)
 
@@ -153,7 +167,9 @@ def test_leaving_the_context_raises_what_ended_the_engine():
 def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
     engine = make_engine()
     aborted = []
-    engine.subscribe(lambda event: isinstance(event, ev.RequestAborted) and aborted.append(event.seq_id))
+    engine.subscribe(
+        lambda event: isinstance(event, ev.RequestAborted) and aborted.append(event.seq_id)
+    )
     thread = EngineThread(engine, seconds_per_step=0.002)
     thread.start()
     future = thread.add_request("a", PROMPT, params(700))

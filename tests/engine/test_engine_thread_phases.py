@@ -17,12 +17,16 @@ PROMPT = list(range(10))
 
 
 def make_engine() -> LLMEngine:
-    config = EngineConfig(model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True)
+    config = EngineConfig(
+        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
+    )
     return LLMEngine(config, FakeRunner(200, 4), FakeTokenizer(), clock=VirtualClock())
 
 
 def add(thread: EngineThread, name: str, max_tokens: int = 8) -> Future:
-    return thread.add_request(name, {"prompt_token_ids": PROMPT}, SamplingParams(temperature=0, max_tokens=max_tokens))
+    return thread.add_request(
+        name, {"prompt_token_ids": PROMPT}, SamplingParams(temperature=0, max_tokens=max_tokens)
+    )
 
 
 def token_ids(future: Future) -> list[int]:
@@ -33,7 +37,9 @@ def phases(thread: EngineThread, number: int) -> list[str]:
     return [thread.step_phase().result(SOON) for _ in range(number)]
 
 
-def paused_after(thread: EngineThread, num_phases: int, name: str = "a", max_tokens: int = 8) -> Future:
+def paused_after(
+    thread: EngineThread, num_phases: int, name: str = "a", max_tokens: int = 8
+) -> Future:
     """One request, and the engine standing after so many phases."""
     thread.pause().result(SOON)
     future = add(thread, name, max_tokens)
@@ -71,7 +77,9 @@ def test_a_step_finishes_the_one_that_is_under_way(num_phases):
 def test_resuming_in_the_middle_of_a_step_goes_on_from_there(num_phases):
     before_steps = []
     engine = make_engine()
-    with EngineThread(engine, before_step=lambda engine: before_steps.append(engine.next_phase)) as thread:
+    with EngineThread(
+        engine, before_step=lambda engine: before_steps.append(engine.next_phase)
+    ) as thread:
         future = paused_after(thread, num_phases)
         thread.pause().result(SOON)  # once more, in the middle of a phase, changes nothing
         assert thread.next_phase != "schedule"
@@ -113,7 +121,9 @@ def test_stopping_in_the_middle_of_a_step_finishes_it_and_answers_everybody(num_
     abort_of_another = thread.abort_request("nobody")
     thread.stop()
     thread.join(SOON)
-    assert token_ids(future) == expected_output(PROMPT, 1), "the token of the step that was under way"
+    assert token_ids(future) == expected_output(PROMPT, 1), (
+        "the token of the step that was under way"
+    )
     assert future.result().outputs[0].finish_reason == "abort"
     assert abort_of_another.result(SOON) is None
     assert not engine.has_unfinished_requests()

@@ -1,4 +1,6 @@
-"""What goes wrong for one request ends that request with an error; the others get the tokens that they would have got."""
+"""What goes wrong for one request ends that request with an error; the others get the tokens that
+they would have got.
+"""
 
 import pytest
 import torch
@@ -24,9 +26,11 @@ class FailingRunner(FakeRunner):
 
     def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
         return [
-            SamplingError(f"{one.seq_id} has NaN.", one.seq_id)
-            if one.seq_id in self.fails and one.num_output_tokens >= self.after
-            else self._sample(one)
+            (
+                SamplingError(f"{one.seq_id} has NaN.", one.seq_id)
+                if one.seq_id in self.fails and one.num_output_tokens >= self.after
+                else self._sample(one)
+            )
             for one in sequences
         ]
 
@@ -105,7 +109,10 @@ def test_a_token_that_has_no_text_costs_one_request(monkeypatch: pytest.MonkeyPa
     engine.add("good", [5, *PROMPT], max_tokens=10)
     assert sick not in expected_output([5, *PROMPT], 10)
     outputs = engine.run()
-    assert "could not be turned into text" in outputs["bad"].error and "/secret" not in outputs["bad"].error
+    assert (
+        "could not be turned into text" in outputs["bad"].error
+        and "/secret" not in outputs["bad"].error
+    )
     assert engine.token_ids("good") == expected_output([5, *PROMPT], 10)
     assert engine.pool.num_free_blocks == 100
 
@@ -124,7 +131,9 @@ def ids(first: int) -> dict:
 
 def run(engine: LLMEngine, names: dict[str, int], **params: object) -> dict[str, RequestOutput]:
     for name, first in names.items():
-        engine.add_request(name, ids(first), SamplingParams(seed=5, max_tokens=8, ignore_eos=True, **params))
+        engine.add_request(
+            name, ids(first), SamplingParams(seed=5, max_tokens=8, ignore_eos=True, **params)
+        )
     finished = {}
     while engine.has_unfinished_requests():
         finished |= {output.request_id: output for output in engine.step() if output.finished}

@@ -1,4 +1,6 @@
-"""Faults at one call in twenty, in the model, the sampler and the tokenizer, under requests of every kind: only those concerned fail."""
+"""Faults at one call in twenty, in the model, the sampler and the tokenizer, under requests of
+every kind: only those concerned fail.
+"""
 
 import random
 
@@ -51,11 +53,17 @@ class StormyRunner(FakeRunner):
         self.dice.throw("model")
         return result
 
-    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken | SamplingError]:
+    def sample_tokens(
+        self, sequences: list[Sequence], logits: None
+    ) -> list[SampledToken | SamplingError]:
         return [
-            SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
-            if self.dice.throws()
-            else self._sample(one)
+            (
+                SamplingError(
+                    f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id
+                )
+                if self.dice.throws()
+                else self._sample(one)
+            )
             for one in sequences
         ]
 
@@ -104,7 +112,9 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
 
 def all_tokens(engine: WatchedEngine, name: str) -> list:
     """Of a request that ended well, by its events: outputs may be pieces."""
-    found = [event for event in engine.events_of(ev.BeamsFound) if event.seq_id.startswith(f"{name}.")]
+    found = [
+        event for event in engine.events_of(ev.BeamsFound) if event.seq_id.startswith(f"{name}.")
+    ]
     if found:
         return [one.texts for one in found]
     tokens: dict[str, list] = {}
@@ -115,7 +125,9 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
-def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(seed: int, num_blocks: int) -> None:
+def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(
+    seed: int, num_blocks: int
+) -> None:
     calm, left = storm(seed, 0.0, num_blocks)
     engine, aborted = storm(seed, RATE, num_blocks)
     assert aborted == left

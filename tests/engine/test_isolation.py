@@ -1,4 +1,6 @@
-"""A model that raises for one sequence costs that request; the others get their very tokens, and everything adds up."""
+"""A model that raises for one sequence costs that request; the others get their very tokens, and
+everything adds up.
+"""
 
 import pytest
 import torch
@@ -19,14 +21,19 @@ PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class BrokenRunner(FakeRunner):
-    """Raises for the request "bad" with `after` tokens, before anything is written or, if `late`, when all is written."""
+    """Raises for the request "bad" with `after` tokens, before anything is written or, if `late`,
+    when all is written.
+    """
 
     after = 0
     late = False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         sequences = [item.sequence for item in plan.scheduled]
-        raises = any(one.request.request_id == "bad" and one.num_output_tokens >= self.after for one in sequences)
+        raises = any(
+            one.request.request_id == "bad" and one.num_output_tokens >= self.after
+            for one in sequences
+        )
         if raises and not self.late:
             raise RuntimeError("a bug in /home/somebody/model.py")
         result = super().execute_model(plan, watch)
@@ -67,14 +74,18 @@ def test_the_request_that_the_model_raises_for_fails_and_the_others_get_their_to
     for name, prompt in (("a", [1, *PROMPT]), ("b", [2, *PROMPT])):
         assert outputs[name].error is None
         assert engine.token_ids(name) == expected_output(prompt, 12)
-    assert [event.error for event in engine.events_of(ev.RequestAborted)] == ["The model failed on bad.0."]
+    assert [event.error for event in engine.events_of(ev.RequestAborted)] == [
+        "The model failed on bad.0."
+    ]
     assert engine.pool.num_free_blocks == num_blocks
     assert engine.engine._stepper.output_processor._outputs == {}
 
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("n", [1, 3])
-def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(late: bool, n: int) -> None:
+def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
+    late: bool, n: int
+) -> None:
     engine = broken_engine(late)
     engine.add("running", [3, *PROMPT], max_tokens=20)
     engine.step()
@@ -91,7 +102,10 @@ def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(la
         for i, one in enumerate(outputs[name].outputs):
             assert one.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
     assert engine.token_ids("other") == expected_output([5, *PROMPT], 8)
-    preempted = {event.seq_id: (event.victim_of, event.need) for event in engine.events_of(ev.RequestPreempted)}
+    preempted = {
+        event.seq_id: (event.victim_of, event.need)
+        for event in engine.events_of(ev.RequestPreempted)
+    }
     assert preempted == {f"good.{i}": ("bad.0", 0) for i in range(n)} | {"after.0": ("bad.0", 0)}
     assert engine.pool.num_free_blocks == 100
 
@@ -153,7 +167,9 @@ def test_in_a_step_that_is_run_in_pieces_mass_is_measured_and_traces_wait_for_th
             if len(plan.scheduled) > 1:
                 raise torch.OutOfMemoryError("CUDA out of memory")
             super().execute_model(plan, watch)
-            return StepResult(None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass])
+            return StepResult(
+                None, attention_mass=[[1.0] for _ in plan.scheduled if watch.attention_mass]
+            )
 
     engine = WatchedEngine()
     for name in ("a", "b"):
@@ -174,7 +190,9 @@ def test_in_a_step_that_is_run_in_pieces_mass_is_measured_and_traces_wait_for_th
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("when", [0, 3])
-def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(late: bool, when: int) -> None:
+def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(
+    late: bool, when: int
+) -> None:
     engine = broken_engine(late)
     engine.runner.after = when
     engine.add("bad", PROMPT, max_tokens=12)
@@ -271,7 +289,8 @@ def test_a_broken_rule_of_the_engine_is_nobodys_failure() -> None:
     engine.add("a", PROMPT, max_tokens=20)
     engine.step()
     engine.add("b", [1, *PROMPT])
-    engine.runner.kv[engine.table("a")[0] * 4] = (0,)  # a stale block: the fake's own check raises AssertionError
+    # a stale block: the fake's own check raises AssertionError
+    engine.runner.kv[engine.table("a")[0] * 4] = (0,)
     with pytest.raises(AssertionError, match="reads position 0"):
         engine.engine.step()
 
@@ -306,7 +325,11 @@ def test_a_real_model_that_raises_for_one_sequence_gives_the_others_the_same_tok
     def run(engine: LLMEngine, names: dict[str, int]) -> dict[str, RequestOutput]:
         for name, first in names.items():
             params = SamplingParams(
-                seed=5, max_tokens=8, ignore_eos=True, temperature=temperature, logit_bias={255: -100}
+                seed=5,
+                max_tokens=8,
+                ignore_eos=True,
+                temperature=temperature,
+                logit_bias={255: -100},
             )
             engine.add_request(name, {"prompt_token_ids": [first, *range(10, 30)]}, params)
         finished = {}

@@ -1,4 +1,6 @@
-"""`LLMEngine.set_option`: what may change while the engine runs, what is refused, and that nobody stands still by it."""
+"""`LLMEngine.set_option`: what may change while the engine runs, what is refused, and that nobody
+stands still by it.
+"""
 
 import pytest
 from hypothesis import given, settings
@@ -46,7 +48,9 @@ def test_a_lower_and_a_higher_budget_count_from_the_next_step_on():
     engine.step()
     engine.engine.set_option("max_num_batched_tokens", 40)
     engine.compare()
-    assert (engine.fold.budget, engine.fold.max_num_batched_tokens) == (10, 40), "the budget is that of the last step"
+    assert (engine.fold.budget, engine.fold.max_num_batched_tokens) == (10, 40), (
+        "the budget is that of the last step"
+    )
     engine.run()
     assert [event.num_tokens for event in engine.events_of(ev.StepScheduled)] == [10, 40, 10, 1]
     changes = engine.events_of(ev.OptionChanged)
@@ -80,7 +84,9 @@ def test_a_bad_change_is_refused_in_one_sentence_and_leaves_no_trace(name, value
 
 def test_without_chunks_the_budget_must_still_hold_the_longest_prompt():
     engine = WatchedEngine(enable_chunked_prefill=False, max_model_len=40)
-    with pytest.raises(ConfigError, match=r"raise max_num_batched_tokens \(39\) to max_model_len \(40\)"):
+    with pytest.raises(
+        ConfigError, match=r"raise max_num_batched_tokens \(39\) to max_model_len \(40\)"
+    ):
         engine.engine.set_option("max_num_batched_tokens", 39)
     engine.engine.set_option("max_num_batched_tokens", 40)
     engine.add("a", [1] * 39, max_tokens=1)
@@ -92,7 +98,9 @@ def test_without_chunks_the_budget_must_still_hold_the_longest_prompt():
 def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
     engine = WatchedEngine()
     engine.add("wide", [1, 2, 3], **how)  # still waiting
-    with pytest.raises(ConfigError, match="'wide' runs 4 sequences at once; wait for its end, or abort it"):
+    with pytest.raises(
+        ConfigError, match="'wide' runs 4 sequences at once; wait for its end, or abort it"
+    ):
         engine.engine.set_option("max_num_seqs", 3)
     engine.engine.set_option("max_num_seqs", 4)
     engine.compare()
@@ -127,8 +135,8 @@ def test_the_door_measures_new_requests_by_the_number_of_sequences_as_it_is_now(
     ),
 )  # fmt: skip
 def test_beams_under_pressure_end_however_the_options_move(policy, num_blocks, turns):
-    """Beams wait for a preempted sibling, and whoever runs over the limit keeps newcomers and resumed ones out: together
-    they must not stand still."""
+    """Beams wait for a preempted sibling, and whoever runs over the limit keeps newcomers and
+    resumed ones out: together they must not stand still."""
     engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, vocab_size=2)
     for i, (length, width, priority, num_steps, max_num_seqs, budget) in enumerate(turns):
         beams = {"beam_width": width, "n": width} if width > 1 else {}
@@ -143,5 +151,9 @@ def test_beams_under_pressure_end_however_the_options_move(policy, num_blocks, t
     for i, (length, width, *_) in enumerate(turns):
         prompt, found = [1, 0] * length, [one.token_ids for one in outputs[f"r{i}"].outputs]
         search = BeamSearch(width, 6, frozenset({99}))
-        expected = expected_beams(prompt, search) if width > 1 else [expected_output(prompt, 6, vocab_size=2)]
+        expected = (
+            expected_beams(prompt, search)
+            if width > 1
+            else [expected_output(prompt, 6, vocab_size=2)]
+        )
         assert found == expected

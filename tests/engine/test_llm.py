@@ -3,19 +3,28 @@
 import pytest
 
 from minivllm import LLM, SamplingParams
-from minivllm.errors import ConfigError, InvalidRequestError, InvalidSamplingParamsError, PromptTooLongError
+from minivllm.errors import (
+    ConfigError,
+    InvalidRequestError,
+    InvalidSamplingParamsError,
+    PromptTooLongError,
+)
 
 
 @pytest.fixture(scope="module")
 def llm(tiny_random_path):
-    return LLM(model="tiny-random", num_gpu_blocks_override=64, max_model_len=256, check_invariants=True)
+    return LLM(
+        model="tiny-random", num_gpu_blocks_override=64, max_model_len=256, check_invariants=True
+    )
 
 
 GREEDY = SamplingParams(temperature=0, max_tokens=5)
 
 
 def test_outputs_come_in_the_order_of_the_prompts_whoever_ends_first(llm):
-    params = [SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (9, 1, 5)]
+    params = [
+        SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (9, 1, 5)
+    ]
     outputs = llm.generate(["one", "two", "three"], params, use_tqdm=False)
     assert [output.prompt for output in outputs] == ["one", "two", "three"]
     assert [len(output.outputs[0].token_ids) for output in outputs] == [9, 1, 5]
@@ -39,7 +48,9 @@ def test_a_refused_prompt_takes_back_those_that_were_queued(llm):
 def test_one_conversation_or_several_can_be_answered(llm):
     ask = [{"role": "user", "content": "Hi"}]
     (alone,) = llm.chat(ask, GREEDY, use_tqdm=False)
-    both = llm.chat([ask, [*ask, {"role": "assistant", "content": "Yo"}, *ask]], GREEDY, use_tqdm=False)
+    both = llm.chat(
+        [ask, [*ask, {"role": "assistant", "content": "Yo"}, *ask]], GREEDY, use_tqdm=False
+    )
     assert both[0].outputs[0].token_ids == alone.outputs[0].token_ids
     assert len(both[1].prompt_token_ids) > len(alone.prompt_token_ids)
 
@@ -56,7 +67,9 @@ def test_an_unknown_option_is_refused_with_those_there_are():
 
 
 def test_beam_search_gives_the_best_texts_first(llm):
-    short, long = llm.beam_search(["Hello", {"prompt_token_ids": [65, 66, 67]}], beam_width=3, max_tokens=8)
+    short, long = llm.beam_search(
+        ["Hello", {"prompt_token_ids": [65, 66, 67]}], beam_width=3, max_tokens=8
+    )
     for output in (short, long):
         assert [one.index for one in output.outputs] == [0, 1, 2]
         scores = [one.cumulative_logprob / len(one.token_ids) for one in output.outputs]

@@ -1,4 +1,6 @@
-"""`prompt_logprobs` in the engine: complete and right whatever chunks, preemptions and cached blocks there are."""
+"""`prompt_logprobs` in the engine: complete and right whatever chunks, preemptions and cached
+blocks there are.
+"""
 
 import math
 
@@ -27,11 +29,19 @@ def expected(tiny_random_path) -> list[torch.Tensor]:
 
     peer = AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
     with torch.inference_mode():
-        return [peer(torch.tensor([prompt])).logits[0].double().log_softmax(-1) for prompt in PROMPTS]
+        return [
+            peer(torch.tensor([prompt])).logits[0].double().log_softmax(-1) for prompt in PROMPTS
+        ]
 
 
 def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput], list[ev.Event]]:
-    options = {"block_size": 4, "num_gpu_blocks_override": 100, "check_invariants": True, "dtype": "float32", **options}
+    options = {
+        "block_size": 4,
+        "num_gpu_blocks_override": 100,
+        "check_invariants": True,
+        "dtype": "float32",
+        **options,
+    }
     engine = LLMEngine.from_model(EngineConfig(model="tiny-random", **options), model)
     events: list[ev.Event] = []
     engine.subscribe(events.append)
@@ -46,10 +56,16 @@ def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput]
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"max_num_batched_tokens": 16}, {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40}],
+    [
+        {},
+        {"max_num_batched_tokens": 16},
+        {"max_num_batched_tokens": 33, "num_gpu_blocks_override": 40},
+    ],
     ids=["whole", "chunks", "chunks and preemptions"],
 )
-def test_they_are_those_of_transformers(model: LoadedModel, expected: list[torch.Tensor], options: dict) -> None:
+def test_they_are_those_of_transformers(
+    model: LoadedModel, expected: list[torch.Tensor], options: dict
+) -> None:
     outputs, events = run(model, **options)
     preempted = any(type(event) is ev.RequestPreempted for event in events)
     assert preempted is ("num_gpu_blocks_override" in options)
@@ -66,11 +82,15 @@ def test_they_are_those_of_transformers(model: LoadedModel, expected: list[torch
             assert min(entry.rank for entry in entries.values()) == 1
 
 
-def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(model: LoadedModel) -> None:
+def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(
+    model: LoadedModel,
+) -> None:
     _, events = run(model)
     assert not [event for event in events if type(event) is ev.BlockHit]
     assert {event.why for event in events if type(event) is ev.BlockMissed} == {"prompt_logprobs"}
-    engine = LLMEngine.from_model(EngineConfig(model="tiny-random", dtype="float32", block_size=4), model)
+    engine = LLMEngine.from_model(
+        EngineConfig(model="tiny-random", dtype="float32", block_size=4), model
+    )
     for request_id, wanted in (("asks", 0), ("does not", None)):
         params = SamplingParams(max_tokens=1, prompt_logprobs=wanted)
         engine.add_request(request_id, {"prompt_token_ids": PROMPTS[0]}, params)
@@ -81,7 +101,8 @@ def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(m
 
 
 @pytest.mark.parametrize(
-    "fields", [{"prompt_logprobs": 21}, {"prompt_logprobs": True}, {"prompt_logprobs": 1, "beam_width": 2}]
+    "fields",
+    [{"prompt_logprobs": 21}, {"prompt_logprobs": True}, {"prompt_logprobs": 1, "beam_width": 2}],
 )
 def test_what_they_cannot_be_is_refused(fields: dict) -> None:
     with pytest.raises(InvalidSamplingParamsError, match="prompt_logprobs"):

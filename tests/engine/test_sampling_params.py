@@ -1,4 +1,6 @@
-"""Every range of `SamplingParams`: what is inside is taken as it is, what is outside is refused by name."""
+"""Every range of `SamplingParams`: what is inside is taken as it is, what is outside is refused by
+name.
+"""
 
 import dataclasses
 import math
@@ -20,7 +22,14 @@ WHOLE_NUMBERS = [
     "logprobs",
     "prompt_logprobs",
 ]
-NUMBERS = ["temperature", "top_p", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty"]
+NUMBERS = [
+    "temperature",
+    "top_p",
+    "min_p",
+    "repetition_penalty",
+    "presence_penalty",
+    "frequency_penalty",
+]
 FLAGS = ["include_stop_str_in_output", "ignore_eos", "skip_special_tokens"]
 
 IN_RANGE = [
@@ -68,7 +77,19 @@ OUT_OF_RANGE = [
     ("seed", [-(2**63) - 1, 2**63]),
     ("logprobs", [-1, MAX_LOGPROBS + 1]),
     ("prompt_logprobs", [-1, MAX_LOGPROBS + 1]),
-    ("logit_bias", [{-1: 0.0}, {1.5: 0.0}, {"1": 0.0}, {True: 0.0}, {1: 100.1}, {1: -100.1}, {1: "2"}, {1: True}]),
+    (
+        "logit_bias",
+        [
+            {-1: 0.0},
+            {1.5: 0.0},
+            {"1": 0.0},
+            {True: 0.0},
+            {1: 100.1},
+            {1: -100.1},
+            {1: "2"},
+            {1: True},
+        ],
+    ),
     ("logit_bias", [{1: math.nan}, {1: math.inf}, [1, 2], 5]),
     ("stop", ["", [""], ["a", ""], [1], [None], 5, None, {"a": 1}, [b"a"]]),
     ("stop_token_ids", [[-1], [1.0], ["1"], [True], [None], 5, None, "12"]),
@@ -78,23 +99,38 @@ OUT_OF_RANGE = [
 
 
 def cases(table: list[tuple[str, list]]) -> list:
-    return [pytest.param(name, value, id=f"{name}={value!r:.40}") for name, values in table for value in values]
+    return [
+        pytest.param(name, value, id=f"{name}={value!r:.40}")
+        for name, values in table
+        for value in values
+    ]
 
 
 def test_both_spellings_of_no_top_k_are_one_for_samples_and_for_beams() -> None:
     assert SamplingParams(top_k=-1) == SamplingParams(top_k=0)
     # The first vLLM servers had -1 as the default, and asked for it with beams.
-    assert SamplingParams(n=1, best_of=3, use_beam_search=True, temperature=0, top_k=-1).num_sequences == 3
+    assert (
+        SamplingParams(n=1, best_of=3, use_beam_search=True, temperature=0, top_k=-1).num_sequences
+        == 3
+    )
 
 
 def test_the_defaults_are_those_of_vllm():
     params = SamplingParams()
     assert (params.max_tokens, params.min_tokens, params.temperature) == (16, 0, 1.0)
     assert (params.top_p, params.top_k, params.min_p) == (1.0, 0, 0.0)
-    assert (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) == (1.0, 0.0, 0.0)
+    assert (params.repetition_penalty, params.presence_penalty, params.frequency_penalty) == (
+        1.0,
+        0.0,
+        0.0,
+    )
     assert (params.seed, params.logprobs, params.logit_bias) == (None, None, None)
     assert (params.stop, params.stop_token_ids) == ([], [])
-    assert (params.ignore_eos, params.include_stop_str_in_output, params.skip_special_tokens) == (False, False, True)
+    assert (params.ignore_eos, params.include_stop_str_in_output, params.skip_special_tokens) == (
+        False,
+        False,
+        True,
+    )
     assert params.output_kind is RequestOutputKind.CUMULATIVE
 
 
@@ -121,7 +157,9 @@ def test_a_value_outside_the_range_is_refused_in_one_sentence_with_its_name(name
     assert "\n" not in sentence
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, True, False, "1", [1], 1j], ids=repr)
+@pytest.mark.parametrize(
+    "value", [math.nan, math.inf, -math.inf, True, False, "1", [1], 1j], ids=repr
+)
 @pytest.mark.parametrize("name", NUMBERS)
 def test_what_is_not_a_finite_number_is_refused(name, value):
     with pytest.raises(InvalidSamplingParamsError, match=f"^{name} must be a finite number"):
@@ -143,7 +181,10 @@ def test_a_number_of_numpys_is_a_number_too():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"logit_bias": {1: 0.0, 7: 101}}, "logit_bias value must be a finite number, from -100 to 100; got 101."),
+        (
+            {"logit_bias": {1: 0.0, 7: 101}},
+            "logit_bias value must be a finite number, from -100 to 100; got 101.",
+        ),
         ({"logit_bias": {"7": 0.0}}, "logit_bias key must be a whole number, at least 0; got '7'."),
         ({"logit_bias": np.int64(3)}, "logit_bias must be a dict; got np.int64(3)."),
         ({"stop_token_ids": [3, -1]}, "stop_token_ids must be a whole number, at least 0; got -1."),
@@ -162,14 +203,18 @@ def test_none_is_refused_where_it_has_no_meaning():
 
 
 def test_more_min_tokens_than_max_tokens_are_refused_with_both_numbers():
-    with pytest.raises(InvalidSamplingParamsError, match=r"min_tokens is 5 but max_tokens is 4: lower .* or raise"):
+    with pytest.raises(
+        InvalidSamplingParamsError, match=r"min_tokens is 5 but max_tokens is 4: lower .* or raise"
+    ):
         SamplingParams(min_tokens=5, max_tokens=4)
 
 
 @pytest.mark.parametrize("params", [{"beam_width": 4}, {"use_beam_search": True, "best_of": 4}])
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_beams_may_be_asked_for_by_their_width_or_as_vllm_once_did(params, temperature):
-    asked = SamplingParams(n=2, temperature=temperature, length_penalty=0.5, early_stopping="never", **params)
+    asked = SamplingParams(
+        n=2, temperature=temperature, length_penalty=0.5, early_stopping="never", **params
+    )
     assert asked.use_beam_search
     assert (asked.n, asked.num_sequences) == (2, 4)
 

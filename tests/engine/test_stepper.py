@@ -1,4 +1,6 @@
-"""A step in phases: the same step, true after each phase, and safe against what happens in between."""
+"""A step in phases: the same step, true after each phase, and safe against what happens in
+between.
+"""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -73,7 +75,10 @@ def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_en
     for _ in range(num_phases):
         engine.step_phase()
     state = engine.engine.inspect()
-    for wish in (lambda: engine.engine.abort_request("a"), lambda: engine.engine.set_option("max_num_seqs", 2)):
+    for wish in (
+        lambda: engine.engine.abort_request("a"),
+        lambda: engine.engine.set_option("max_num_seqs", 2),
+    ):
         with pytest.raises(StepInProgressError, match="finish it, then"):
             wish()
         assert engine.engine.inspect() == state

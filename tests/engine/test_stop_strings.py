@@ -1,4 +1,6 @@
-"""Stop strings: whatever way the text is cut into pieces, the same text comes out and the same string stops."""
+"""Stop strings: whatever way the text is cut into pieces, the same text comes out and the same
+string stops.
+"""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,8 +12,12 @@ STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)
 PIECES = st.lists(st.text("abc", max_size=6), max_size=12)
 
 
-def one_shot(text: str, stops: list[str], include: bool, armed_from: int = 0) -> tuple[str, str | None]:
-    """The obviously right answer: try every end from left to right, at each the stop strings in their order."""
+def one_shot(
+    text: str, stops: list[str], include: bool, armed_from: int = 0
+) -> tuple[str, str | None]:
+    """The obviously right answer: try every end from left to right, at each the stop strings in
+    their order.
+    """
     for end in range(max(armed_from + 1, 1), len(text) + 1):
         for stop in stops:
             if text[:end].endswith(stop):
@@ -19,7 +25,9 @@ def one_shot(text: str, stops: list[str], include: bool, armed_from: int = 0) ->
     return text, None
 
 
-def stream(pieces: list[str], stops: list[str], include: bool, num_unarmed: int = 0) -> tuple[list[str], str | None]:
+def stream(
+    pieces: list[str], stops: list[str], include: bool, num_unarmed: int = 0
+) -> tuple[list[str], str | None]:
     """The texts handed out, and what stopped; the first `num_unarmed` pieces may not stop."""
     checker = StopStringChecker(stops, include)
     shown = []

@@ -34,12 +34,16 @@ def tokenizer() -> CountingTokenizer:
 
 @pytest.fixture
 def engine(tokenizer: CountingTokenizer) -> LLMEngine:
-    config = EngineConfig(model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True)
+    config = EngineConfig(
+        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
+    )
     return LLMEngine(config, FakeRunner(100, 4), tokenizer, clock=VirtualClock())
 
 
 def add(engine: LLMEngine, name: str = "r", kind: str = "final_only", **params: object) -> None:
-    sampling = SamplingParams(temperature=0, max_tokens=LENGTH, output_kind=RequestOutputKind(kind), **params)
+    sampling = SamplingParams(
+        temperature=0, max_tokens=LENGTH, output_kind=RequestOutputKind(kind), **params
+    )
     engine.add_request(name, {"prompt_token_ids": PROMPT}, sampling)
 
 
@@ -73,7 +77,14 @@ def test_nothing_is_decoded_before_the_end_and_then_everything_at_once(engine, t
 
 @pytest.mark.parametrize(
     "params",
-    [{}, {"n": 3}, {"stop": EXPECTED[5:7]}, {"logprobs": 1}, {"n": 2, "best_of": 3}, {"use_beam_search": True, "n": 2}],
+    [
+        {},
+        {"n": 3},
+        {"stop": EXPECTED[5:7]},
+        {"logprobs": 1},
+        {"n": 2, "best_of": 3},
+        {"use_beam_search": True, "n": 2},
+    ],
     ids=str,
 )
 def test_an_output_at_the_end_is_the_last_of_the_outputs_of_each_step(engine, params) -> None:
@@ -81,12 +92,16 @@ def test_an_output_at_the_end_is_the_last_of_the_outputs_of_each_step(engine, pa
     add(engine, "steps", "cumulative", **params)
     add(engine, "end", **params)
     outputs = run(engine)
-    assert [one.text for one in outputs["steps"].outputs] == [one.text for one in outputs["end"].outputs]
+    assert [one.text for one in outputs["steps"].outputs] == [
+        one.text for one in outputs["end"].outputs
+    ]
     assert outputs["end"].outputs == outputs["steps"].outputs
 
 
 @pytest.mark.parametrize("joins", [1, 5, LENGTH - 1])
-def test_a_watcher_that_joins_late_sees_the_text_so_far_and_then_that_of_each_token(engine, joins: int) -> None:
+def test_a_watcher_that_joins_late_sees_the_text_so_far_and_then_that_of_each_token(
+    engine, joins: int
+) -> None:
     add(engine)
     run(engine, joins)
     so_far = engine.inspect().sequences["r.0"].text
@@ -112,7 +127,9 @@ def test_a_token_that_has_no_text_fails_its_request_alone_and_inspecting_it_is_s
 ) -> None:
     tokenizer.sick = expected_output(PROMPT, LENGTH)[4]
     add(engine)
-    engine.add_request("good", {"prompt_token_ids": [5]}, SamplingParams(temperature=0, max_tokens=LENGTH))
+    engine.add_request(
+        "good", {"prompt_token_ids": [5]}, SamplingParams(temperature=0, max_tokens=LENGTH)
+    )
     assert tokenizer.sick not in expected_output([5], LENGTH)
     run(engine, 7)
     if inspected:

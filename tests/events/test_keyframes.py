@@ -1,4 +1,6 @@
-"""Keyframes: what they take is bounded and truly counted, and the nearest one before a target is found."""
+"""Keyframes: what they take is bounded and truly counted, and the nearest one before a target is
+found.
+"""
 
 import random
 from itertools import pairwise

@@ -1,4 +1,6 @@
-"""What memory was used for, worked out from events: against numbers by hand, and against a naive twin."""
+"""What memory was used for, worked out from events: against numbers by hand, and against a naive
+twin.
+"""
 
 from random import Random
 
@@ -35,19 +37,25 @@ def test_a_contiguous_sequence_holds_what_it_will_never_use():
     engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=8)
     engine.add("a", [1, 2], max_tokens=2)
     engine.run()
-    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [(2, 1, 13), (3, 0, 13)]
+    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [
+        (2, 1, 13),
+        (3, 0, 13),
+    ]
     assert {one.total for one in meter.samples} == {32}
 
 
 def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
-    # Reservations of 4 blocks: a, b, then three blocks too few for c; when a ends, c takes its place.
+    # Reservations of 4 blocks: a, b, then three blocks too few for c; when a ends, c takes its
+    # place.
     engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=11)
     engine.add("a", [1], max_tokens=2)
     engine.add("b", [2], max_tokens=5)
     engine.add("c", [3], max_tokens=1)
     engine.run()
     assert [one.num_running for one in meter.samples] == [2, 2, 2, 1, 1]
-    assert [one.external for one in meter.samples] == [12] * 5, "also where it has 4 free neighbours elsewhere"
+    assert [one.external for one in meter.samples] == [12] * 5, (
+        "also where it has 4 free neighbours elsewhere"
+    )
 
 
 def test_shared_slots_count_once_and_copies_count():
@@ -56,7 +64,11 @@ def test_shared_slots_count_once_and_copies_count():
     engine.run()
     forked = meter.samples[1]
     # Two full blocks for all, and for each its own last block with three tokens.
-    assert (forked.used, forked.num_table_entries, forked.num_blocks_in_use) == (4 + 4 + 3 * 3, 9, 5)
+    assert (forked.used, forked.num_table_entries, forked.num_blocks_in_use) == (
+        4 + 4 + 3 * 3,
+        9,
+        5,
+    )
     assert forked.saved_by_sharing == pytest.approx(4 / 9)
     assert forked.num_running == 1, "three samples are one request"
 
@@ -73,7 +85,9 @@ def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
             for position in range(max(sequence.num_computed_tokens, sequence.num_cached_tokens)):
                 slots.add((sequence.block_table[position // 4].block_id, position % 4))
             blocks |= {block.block_id for block in sequence.block_table}
-        found.append((len(slots), len(blocks), len({s.request.request_id for s in engine.scheduler.running})))
+        found.append(
+            (len(slots), len(blocks), len({s.request.request_id for s in engine.scheduler.running}))
+        )
         return execute(plan, watch)
 
     engine.runner.execute_model = look_and_execute
@@ -81,7 +95,13 @@ def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
     for i in range(12):
         beams = rng.random() < 0.3
         n = rng.randint(2, 3) if beams or rng.random() < 0.3 else 1
-        engine.add(f"r{i}", [1] * rng.randint(1, 20), max_tokens=rng.randint(1, 12), n=n, use_beam_search=beams)
+        engine.add(
+            f"r{i}",
+            [1] * rng.randint(1, 20),
+            max_tokens=rng.randint(1, 12),
+            n=n,
+            use_beam_search=beams,
+        )
         for _ in range(rng.randint(0, 4)):
             engine.step()
     engine.run()

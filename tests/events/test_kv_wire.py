@@ -4,9 +4,16 @@ import msgspec
 import pytest
 
 from minivllm.errors import EventLogError
-from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, decode_batch, encode_batch
+from minivllm.events.vllm_kv_wire import (
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    decode_batch,
+    encode_batch,
+)
 
-# One batch, written by vLLM 0.32.0's own types; then by the same with events as arrays, as they were before June 2026.
+# One batch, written by vLLM 0.32.0's own types; then by the same with events as arrays, as they
+# were before June 2026.
 RECORDED_MAPS = bytes.fromhex(
     "93cb41dabf61b01000009481a474797065b0416c6c426c6f636b73436c65617265648aa474797065ab426c6f636b53746f726564ac626c6f636b5f"
     "68617368657392cf80000000000000054db1706172656e745f626c6f636b5f68617368c0a9746f6b656e5f6964739801020304050607ce00013880"
@@ -41,7 +48,9 @@ def test_what_we_write_is_read_again(encoding: str) -> None:
 
 
 def test_an_old_publisher_that_sent_fewer_fields_is_read() -> None:
-    old = msgspec.msgpack.encode([1.0, [["BlockStored", [7], None, [1, 2], 2, None], ["BlockRemoved", [7]]]])
+    old = msgspec.msgpack.encode(
+        [1.0, [["BlockStored", [7], None, [1, 2], 2, None], ["BlockRemoved", [7]]]]
+    )
     assert decode_batch(old).events == [BlockStored([7], None, [1, 2], 2), BlockRemoved([7])]
 
 

@@ -1,4 +1,6 @@
-"""`LogWriter` where the file does not take what it is given: it says what is missing, and never that all is well."""
+"""`LogWriter` where the file does not take what it is given: it says what is missing, and never
+that all is well.
+"""
 
 import errno
 import os
@@ -38,13 +40,17 @@ class Run:
         return sum(first <= event.step <= last for event in self.watched.events)
 
 
-def test_closing_a_recording_that_ran_out_of_room_says_how_much_is_missing_and_from_which_step(run: Run):
+def test_closing_a_recording_that_ran_out_of_room_says_how_much_is_missing_and_from_which_step(
+    run: Run,
+):
     run.steps(3)
     with files_no_larger_than(run.path.stat().st_size + 20):
         run.steps(4)
         loss = run.log.loss
         assert loss == (run.num_events(4), 4, REASON) and run.log.last_step == 3
-        with pytest.raises(EventLogError, match=rf"lacks {loss.num_events} events, from step 4 on \({REASON}\)"):
+        with pytest.raises(
+            EventLogError, match=rf"lacks {loss.num_events} events, from step 4 on \({REASON}\)"
+        ):
             run.log.close()
     assert not run.log.is_whole
     recording = Recording(run.path)
@@ -67,7 +73,10 @@ def test_a_loss_is_told_at_the_end_although_there_was_room_again(run: Run):
 
 def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
     header = WatchedEngine().engine.log_header()
-    with files_no_larger_than(40), pytest.raises(EventLogError, match=f"cannot be written: {REASON}"):
+    with (
+        files_no_larger_than(40),
+        pytest.raises(EventLogError, match=f"cannot be written: {REASON}"),
+    ):
         LogWriter(tmp_path / "run.jsonl", header)
 
 
@@ -84,7 +93,9 @@ def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
 def test_a_file_that_is_no_longer_what_was_written_is_no_recording(run: Run, accident):
     run.steps(3)
     accident(run.path)
-    with pytest.raises(EventLogError, match="was removed or changed while it was written: this recording is lost"):
+    with pytest.raises(
+        EventLogError, match="was removed or changed while it was written: this recording is lost"
+    ):
         run.log.close()
     assert not run.log.is_whole
 

@@ -1,4 +1,6 @@
-"""Recordings as Chrome traces: whatever happened, the file is one that a viewer draws right, and it says what happened."""
+"""Recordings as Chrome traces: whatever happened, the file is one that a viewer draws right, and it
+says what happened.
+"""
 
 import io
 import random
@@ -32,7 +34,10 @@ def exported(log: Path) -> CheckedTrace:
     result = export_perfetto(log, out)
     trace = CheckedTrace(out.getvalue())
     assert (trace.about["steps"], trace.about["events"]) == (result.steps, result.events)
-    assert (trace.about["lost_events"], trace.about["damage"]) == (result.lost_events, result.damage)
+    assert (trace.about["lost_events"], trace.about["damage"]) == (
+        result.lost_events,
+        result.damage,
+    )
     return trace
 
 
@@ -44,15 +49,21 @@ def write_log(path: Path, header: ev.LogHeader, events: Iterable[ev.Event]) -> P
 
 
 def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list[ev.Event]) -> None:
-    """A whole trace holds everything that the events tell, once, and its counters are the fold's."""
+    """A whole trace holds everything that the events tell, once, and its counters are the
+    fold's.
+    """
     kinds = Counter(type(event) for event in events)
     assert trace.about["state_known_to_the_end"] is True
     steps = [s for s in trace.track("steps") if s.depth == 0]
-    assert [s.args["step"] for s in steps] == [e.step for e in events if isinstance(e, ev.StepBegin)]
+    assert [s.args["step"] for s in steps] == [
+        e.step for e in events if isinstance(e, ev.StepBegin)
+    ]
     assert [s.args["used"] for s in steps] == [e.used for e in events if isinstance(e, ev.StepEnd)]
     assert all(s.args["used"] == s.args["prefill"] + s.args["decode"] for s in steps)
 
-    turns = [s for name in trace.tracks.values() if name.startswith("slot ") for s in trace.track(name)]
+    turns = [
+        s for name in trace.tracks.values() if name.startswith("slot ") for s in trace.track(name)
+    ]
     told = [e for e in events if isinstance(e, ev.StepScheduled)]
     assert Counter(
         (s.args["sequence"], s.args["computed"], s.args["tokens"], s.args["kind"]) for s in turns
@@ -69,13 +80,17 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     assert all((s.depth == 1) == (s.name in PHASES_OF_A_LIFE) for s in lives)
     for lane in trace.lives.values():
         for whole in (s for s in lane if s.depth == 0):
-            inside = [s for s in lane if s.depth == 1 and whole.start <= s.start and s.end <= whole.end]
+            inside = [
+                s for s in lane if s.depth == 1 and whole.start <= s.start and s.end <= whole.end
+            ]
             assert inside[0].start == whole.start, "a life begins with its first phase"
 
     requests = [s for s in outer if "prompt" in s.args]
     for fork in (s for s in outer if "parent" in s.args):
         name = fork.args["parent"].rpartition(".")[0]
-        assert any(r.name == name and r.start <= fork.start and fork.end <= r.end for r in requests), fork
+        assert any(
+            r.name == name and r.start <= fork.start and fork.end <= r.end for r in requests
+        ), fork
     reasons = Counter(s.args["reason"] for s in lives if "reason" in s.args)
     told = Counter(e.reason for e in events if isinstance(e, ev.RequestFinished))
     told += Counter(pruned=kinds[ev.BeamPruned], abort=kinds[ev.RequestAborted])
@@ -96,15 +111,24 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
         if isinstance(event, ev.StepEnd):
             end = next(ends).end
             assert trace.counter("blocks", end) == pool_use(fold)._asdict()
-            assert trace.counter("sequences", end) == {"running": len(fold.running), "waiting": len(fold.waiting)}
+            assert trace.counter("sequences", end) == {
+                "running": len(fold.running),
+                "waiting": len(fold.waiting),
+            }
             assert trace.counter("token budget", end) == {"used": event.used}
 
 
 def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
-    """They lead from who had the blocks to who hit them, and no hit of another's block is without one."""
+    """They lead from who had the blocks to who hit them, and no hit of another's block is without
+    one.
+    """
     resumed = [e.seq_id for e in events if isinstance(e, ev.RequestResumed)]
-    arrows = [(start["name"], start["args"], source, target) for start, source, target in trace.arrows]
-    assert Counter(args["sequence"] for name, args, _, _ in arrows if name == "resume") == Counter(resumed)
+    arrows = [
+        (start["name"], start["args"], source, target) for start, source, target in trace.arrows
+    ]
+    assert Counter(args["sequence"] for name, args, _, _ in arrows if name == "resume") == Counter(
+        resumed
+    )
     shared = Counter()
     for name, args, source, target in arrows:
         if name == "resume":
@@ -120,12 +144,16 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(flavour: str, tmp_path: Path):
+def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(
+    flavour: str, tmp_path: Path
+):
     for seed in range(3):
         history = History(flavour, seed)
         history.run()
         header, events = header_of(history.engine), history.engine.events
-        check_against_events(exported(write_log(tmp_path / "run.jsonl", header, events)), header, events)
+        check_against_events(
+            exported(write_log(tmp_path / "run.jsonl", header, events)), header, events
+        )
 
 
 @pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)
@@ -145,7 +173,14 @@ def busy() -> WatchedEngine:
     engine.engine.abort_request("r11")
     engine.run()
     kinds = Counter(type(event) for event in engine.events)
-    for kind in (ev.RequestPreempted, ev.BlockEvicted, ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit):
+    for kind in (
+        ev.RequestPreempted,
+        ev.BlockEvicted,
+        ev.RequestForked,
+        ev.BlockCopied,
+        ev.BeamPruned,
+        ev.BlockHit,
+    ):
         assert kinds[kind], kind
     return engine
 
@@ -154,10 +189,14 @@ def header_of(engine: WatchedEngine, **changes: object) -> ev.LogHeader:
     return msgspec.structs.replace(engine.engine.log_header(), first_seq=0, mono=0.0, **changes)
 
 
-def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(busy: WatchedEngine, tmp_path: Path):
+def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(
+    busy: WatchedEngine, tmp_path: Path
+):
     trace = exported(write_log(tmp_path / "run.jsonl", header_of(busy), busy.events))
     steps = [s for s in trace.track("steps") if s.depth == 0]
-    assert [(s.start, s.end) for s in steps] == [(i * STEP_US, (i + 1) * STEP_US) for i in range(len(steps))]
+    assert [(s.start, s.end) for s in steps] == [
+        (i * STEP_US, (i + 1) * STEP_US) for i in range(len(steps))
+    ]
     phases = [s.name for s in trace.track("steps") if s.depth == 1]
     assert phases == ["schedule", "prepare", "model", "sample"] * len(steps)
     assert "1 ms" in trace.about["time"] and trace.about["clock"] == "virtual"
@@ -177,8 +216,15 @@ def test_steps_and_phases_nest_whatever_a_real_clock_says(busy: WatchedEngine, d
     now, events = 5_000.0, []
     for event in busy.events[: data.draw(st.integers(1, 600))]:
         now += rng.random() * scale
-        times = {f"t_{part}": rng.random() * scale * 9 for part in ("schedule", "prepare", "model", "sample")}
-        events.append(msgspec.structs.replace(event, t=now, **(times if isinstance(event, ev.StepEnd) else {})))
+        times = {
+            f"t_{part}": rng.random() * scale * 9
+            for part in ("schedule", "prepare", "model", "sample")
+        }
+        events.append(
+            msgspec.structs.replace(
+                event, t=now, **(times if isinstance(event, ev.StepEnd) else {})
+            )
+        )
     header = header_of(busy, clock="monotonic", wall=1.0)
     header.mono = 5_000.0
     with tempfile.TemporaryDirectory() as folder:
@@ -191,13 +237,17 @@ def test_steps_and_phases_nest_whatever_a_real_clock_says(busy: WatchedEngine, d
     # Where the clock is coarse enough for it, everything stands where the clock saw it.
     if scale == 0.3:
         begins = [event.t for event in events if isinstance(event, ev.StepBegin)]
-        assert [s.start for s in steps] == pytest.approx([(t - 5_000.0) * 1e6 for t in begins], abs=2)
+        assert [s.start for s in steps] == pytest.approx(
+            [(t - 5_000.0) * 1e6 for t in begins], abs=2
+        )
 
 
 def test_the_phases_of_a_real_step_are_as_long_as_it_says(tmp_path: Path):
     events = [
         ev.StepBegin(0, 1, 10.0, 8),
-        ev.StepEnd(1, 1, 10.010, 0, t_schedule=0.001, t_prepare=0.002, t_model=0.004, t_sample=0.0015),
+        ev.StepEnd(
+            1, 1, 10.010, 0, t_schedule=0.001, t_prepare=0.002, t_model=0.004, t_sample=0.0015
+        ),
     ]
     header = header_of(WatchedEngine(), clock="monotonic")
     header.mono = 9.0
@@ -211,14 +261,18 @@ def test_the_phases_of_a_real_step_are_as_long_as_it_says(tmp_path: Path):
     ]
 
 
-def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(busy: WatchedEngine, tmp_path: Path):
+def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(
+    busy: WatchedEngine, tmp_path: Path
+):
     data = write_log(tmp_path / "run.jsonl", header_of(busy), busy.events).read_bytes()
     first_line = data.index(b"\n") + 1
     for size in [first_line, *random.Random(1).sample(range(first_line, len(data)), 15)]:
         cut = tmp_path / "cut.jsonl"
         cut.write_bytes(data[:size])
         trace = exported(cut)
-        assert trace.about["damage"] is None and trace.about["events"] == data[:size].count(b"\n") - 1
+        assert (
+            trace.about["damage"] is None and trace.about["events"] == data[:size].count(b"\n") - 1
+        )
         cut_off = [s for lane in trace.lives.values() for s in lane if s.args.get("cut_off")]
         fold = Fold(header_of(busy))
         for event in busy.events[: trace.about["events"]]:
@@ -234,12 +288,20 @@ def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_p
         gap = ev.Gap(last, busy.events[last].step, busy.events[last].t, last - first + 1)
         events = [*busy.events[:first], gap, *busy.events[last + 1 :]]
         trace = exported(write_log(tmp_path / "gapped.jsonl", header_of(busy), events))
-        assert trace.about["lost_events"] == gap.lost and trace.about["state_known_to_the_end"] is False
+        assert (
+            trace.about["lost_events"] == gap.lost
+            and trace.about["state_known_to_the_end"] is False
+        )
         (drawn,) = (record for record in trace.instants if record["name"] == "gap")
         assert drawn["s"] == "g" and drawn["args"] == {"lost_events": gap.lost}
         after = drawn["ts"]
         assert all(s.end <= after for lane in trace.lives.values() for s in lane)
-        assert all(s.end <= after for name in trace.tracks.values() if "slot" in name for s in trace.track(name))
+        assert all(
+            s.end <= after
+            for name in trace.tracks.values()
+            if "slot" in name
+            for s in trace.track(name)
+        )
         still_told = sum(isinstance(event, ev.StepBegin) for event in busy.events[last + 1 :])
         steps = [s for s in trace.track("steps") if s.depth == 0 and s.start >= after]
         assert len(steps) == still_told > 0

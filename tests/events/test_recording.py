@@ -70,9 +70,16 @@ def test_a_request_is_found_without_reading_an_event(recorded):
     engine, path, _ = recorded
     recording = Recording(path)
     recording.close()
-    arrived = {one.request_id: index for index, one in enumerate(engine.events) if isinstance(one, RequestArrived)}
+    arrived = {
+        one.request_id: index
+        for index, one in enumerate(engine.events)
+        if isinstance(one, RequestArrived)
+    }
     assert len(arrived) > 3
-    assert {name: recording.arrival(name) for name in [*arrived, "nobody"]} == {**arrived, "nobody": None}
+    assert {name: recording.arrival(name) for name in [*arrived, "nobody"]} == {
+        **arrived,
+        "nobody": None,
+    }
 
 
 def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
@@ -83,7 +90,8 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
         lines[0]
         + lines[1].replace(b'"seq"', b'"mood":"good","seq"', 1)
         + b"".join(lines[2:])
-        + b'{"ev":"block.teleported","seq":%d,"step":9999,"t":0.0,"where":"elsewhere"}\n' % len(engine.events)
+        + b'{"ev":"block.teleported","seq":%d,"step":9999,"t":0.0,"where":"elsewhere"}\n'
+        % len(engine.events)
     )
     recording = Recording(newer)
     assert len(recording) == len(engine.events)
@@ -92,13 +100,21 @@ def test_unknown_kinds_and_fields_are_skipped(recorded, tmp_path):
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("num_blocks", -3), ("num_blocks", 10**9), ("block_size", 0), ("max_num_seqs", 0), ("max_num_batched_tokens", 0)],
+    [
+        ("num_blocks", -3),
+        ("num_blocks", 10**9),
+        ("block_size", 0),
+        ("max_num_seqs", 0),
+        ("max_num_batched_tokens", 0),
+    ],
 )
 def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, value):
     _, path, _ = recorded
     header, *lines = path.read_bytes().splitlines(keepends=True)
     changed = msgspec.json.encode({**msgspec.json.decode(header), field: value}) + b"\n"
-    with pytest.raises(EventLogError, match=f"its header says {field} {value:,}, where only 1 to [0-9,]+ can be"):
+    with pytest.raises(
+        EventLogError, match=f"its header says {field} {value:,}, where only 1 to [0-9,]+ can be"
+    ):
         Recording(written(tmp_path, [changed, *lines]))
 
 
@@ -134,7 +150,10 @@ def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
     engine, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
     last_lost = engine.events[59]
-    gap = b'{"ev":"log.gap","seq":%d,"step":%d,"t":0.0,"lost":10}\n' % (last_lost.seq, last_lost.step)
+    gap = b'{"ev":"log.gap","seq":%d,"step":%d,"t":0.0,"lost":10}\n' % (
+        last_lost.seq,
+        last_lost.step,
+    )
     gapped = tmp_path / "gapped.jsonl"
     gapped.write_bytes(b"".join([*lines[:51], gap, *lines[61:]]))
     recording = many_keyframes(gapped)

@@ -1,4 +1,6 @@
-"""A file that grows in pieces, torn anywhere, is read as if it had been whole; damage ends it and takes nothing back."""
+"""A file that grows in pieces, torn anywhere, is read as if it had been whole; damage ends it and
+takes nothing back.
+"""
 
 from functools import cache
 from itertools import pairwise
@@ -28,7 +30,12 @@ def trace(seed: int) -> tuple[LogHeader, list[Event]]:
     engine = WatchedEngine(num_blocks=12 + seed % 3, max_num_batched_tokens=24)
     header = engine.engine.log_header()
     for i in range(5):
-        engine.add(f"r{i}", [*range(4 + seed % 5), 30 + i], max_tokens=6 + seed % 4, n=1 + (i + seed) % 3 // 2)
+        engine.add(
+            f"r{i}",
+            [*range(4 + seed % 5), 30 + i],
+            max_tokens=6 + seed % 4,
+            n=1 + (i + seed) % 3 // 2,
+        )
         if (i + seed) % 2:
             engine.step()
     if seed % 2:
@@ -38,7 +45,11 @@ def trace(seed: int) -> tuple[LogHeader, list[Event]]:
 
 
 def file_of(header: LogHeader, events: list[Event], state: EngineState | None = None) -> bytes:
-    return encode_header(header) + (encode_state(state) if state else b"") + b"".join(map(encode_event, events))
+    return (
+        encode_header(header)
+        + (encode_state(state) if state else b"")
+        + b"".join(map(encode_event, events))
+    )
 
 
 def opened(path: Path, spacing: int = 3000) -> Recording[Fold]:
@@ -57,7 +68,11 @@ def index_all(recording: Recording) -> int:
     st.sampled_from([500, 3000, 1 << 20]),
 )
 def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_grows(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, cuts: list[float], seeks: list[float], spacing: int
+    tmp_path_factory: pytest.TempPathFactory,
+    seed: int,
+    cuts: list[float],
+    seeks: list[float],
+    spacing: int,
 ) -> None:
     header, events = trace(seed)
     data, first = file_of(header, events), len(encode_header(header))
@@ -70,7 +85,9 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
             file.write(data[begin:end])
         before = len(recording)
         assert index_all(recording) == len(recording) - before
-        assert len(recording) == data[:end].count(b"\n") - 1, "whole lines count, a torn one is waited for"
+        assert len(recording) == data[:end].count(b"\n") - 1, (
+            "whole lines count, a torn one is waited for"
+        )
         assert recording.damage is None
         for seek in seeks:
             count = int(seek * len(recording))
@@ -82,12 +99,20 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
 
 
 def slow_notable(events: list[Event]) -> list[int]:
-    notable = [(event.step, type(event), i) for i, event in enumerate(events) if type(event) in NOTABLE_KINDS]
-    return [now[2] for before, now in pairwise([(None, None, -1), *notable]) if before[:2] != now[:2]]
+    notable = [
+        (event.step, type(event), i)
+        for i, event in enumerate(events)
+        if type(event) in NOTABLE_KINDS
+    ]
+    return [
+        now[2] for before, now in pairwise([(None, None, -1), *notable]) if before[:2] != now[:2]
+    ]
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(tmp_path: Path, seed: int) -> None:
+def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(
+    tmp_path: Path, seed: int
+) -> None:
     header, events = trace(seed)
     (tmp_path / "log.jsonl").write_bytes(file_of(header, events))
     recording = Recording(tmp_path / "log.jsonl")
@@ -99,8 +124,12 @@ def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(tmp
     for index in range(len(events)):
         assert recording.step_of(index) == steps[index]
     for index in range(len(events) + 1):
-        assert recording.next_notable(index) == min((i for i in notable if i >= index), default=None)
-        assert recording.previous_notable(index) == max((i for i in notable if i < index), default=None)
+        assert recording.next_notable(index) == min(
+            (i for i in notable if i >= index), default=None
+        )
+        assert recording.previous_notable(index) == max(
+            (i for i in notable if i < index), default=None
+        )
         assert list(recording.events(index, index + 7)) == events[index : index + 7]
     assert 0 < len(notable) < sum(type(event) in NOTABLE_KINDS for event in events)
 
@@ -150,7 +179,11 @@ def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spa
     recording = opened(tmp_path / "log.jsonl", spacing)
     assert index_all(recording) == len(recording) == 60
     assert "is damaged at line 62: " in recording.damage and recording.damage.endswith(".")
-    assert recording.head.state == recording.view_at_event(60).state == fold_all(header, events[:60]).state
+    assert (
+        recording.head.state
+        == recording.view_at_event(60).state
+        == fold_all(header, events[:60]).state
+    )
     assert recording.index_more(1) == 0
 
 
@@ -158,17 +191,25 @@ def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_p
     header, events = trace(3)
     lines = file_of(header, events).splitlines(keepends=True)
     number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
-    lines[number] = msgspec.json.encode(msgspec.json.decode(lines[number]) | {"seq_id": "nobody"}) + b"\n"
+    lines[number] = (
+        msgspec.json.encode(msgspec.json.decode(lines[number]) | {"seq_id": "nobody"}) + b"\n"
+    )
     (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
     recording = opened(tmp_path / "log.jsonl")
     index_all(recording)
-    assert f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before" in recording.damage
+    assert (
+        f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before"
+        in recording.damage
+    )
     assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
 def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     header, events = trace(6)
-    many = [*events, *(msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000))]
+    many = [
+        *events,
+        *(msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000)),
+    ]
     (tmp_path / "log.jsonl").write_bytes(file_of(header, many))
     recording = opened(tmp_path / "log.jsonl")
     parts = []

@@ -1,4 +1,6 @@
-"""A stream that breaks off and goes on becomes one recording without a hole that nobody tells of."""
+"""A stream that breaks off and goes on becomes one recording without a hole that nobody tells
+of.
+"""
 
 import msgspec
 import pytest

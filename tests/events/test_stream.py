@@ -1,4 +1,6 @@
-"""A log read once, line by line: the same events as a recording gives, and the same manners in accidents."""
+"""A log read once, line by line: the same events as a recording gives, and the same manners in
+accidents.
+"""
 
 from pathlib import Path
 

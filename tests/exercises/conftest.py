@@ -1,4 +1,6 @@
-"""Fixtures for the tests of exercises: a home of their own, and submissions made from the engine's source."""
+"""Fixtures for the tests of exercises: a home of their own, and submissions made from the engine's
+source.
+"""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,6 @@
-"""Whatever a student's code does, it gets a clear result for the behaviour that it does it in, and the rest is graded."""
+"""Whatever a student's code does, it gets a clear result for the behaviour that it does it in, and
+the rest is graded.
+"""
 
 import os
 import subprocess
@@ -20,14 +22,18 @@ Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")
 
 DOUBLE_FREES = "a block without an owner cannot be released"
-"""The one behaviour in which a block is released that nobody owns: the bad code below does its worst there alone."""
+"""The one behaviour in which a block is released that nobody owns: the bad code below does its
+worst there alone.
+"""
 
 
 @pytest.fixture(autouse=True)
 def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tested here is what becomes of bad code, and not how many cases find it."""
     monkeypatch.setattr(
-        check_module, "behaviours_of", lambda module: [one._replace(examples=12) for one in behaviours_of(module)]
+        check_module,
+        "behaviours_of",
+        lambda module: [one._replace(examples=12) for one in behaviours_of(module)],
     )
 
 
@@ -50,13 +56,18 @@ BlockPool.release = release
 def failed(result: Result) -> dict[str, str]:
     """Name of each behaviour that failed -> how."""
     return {
-        one.behaviour.name: one.counterexample.failure.kind if one.counterexample.failure else "differs"
+        one.behaviour.name: (
+            one.counterexample.failure.kind if one.counterexample.failure else "differs"
+        )
         for one in result.behaviours
         if not one.passed
     }
 
 
-SWALLOWS = "while True:\n            try:\n                while True: pass\n            except BaseException: pass"
+SWALLOWS = (
+    "while True:\n            try:\n                while True: pass\n            except"
+    " BaseException: pass"
+)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +84,9 @@ SWALLOWS = "while True:\n            try:\n                while True: pass\n   
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
     ],
 )
-def test_what_one_behaviour_suffers_from_costs_no_other(submit: Submit, statement: str, kind: str, words: str):
+def test_what_one_behaviour_suffers_from_costs_no_other(
+    submit: Submit, statement: str, kind: str, words: str
+):
     result = check(EXERCISE, submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
@@ -89,7 +102,8 @@ def test_what_one_behaviour_suffers_from_costs_no_other(submit: Submit, statemen
     [
         "import time; time.sleep(60)",
         pytest.param(
-            "import signal; signal.setitimer(signal.ITIMER_PROF, 0)\n        while True: pass", marks=pytest.mark.slow
+            "import signal; signal.setitimer(signal.ITIMER_PROF, 0)\n        while True: pass",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -124,7 +138,9 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
 
 
 def test_patching_while_it_runs_is_found_too(submit: Submit):
-    patch = "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
+    patch = (
+        "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
+    )
     result = check(EXERCISE, submit(only_in_double_frees(patch)))
     assert failed(result) == {DOUBLE_FREES: "patched"}
 
@@ -141,7 +157,10 @@ def test_a_process_that_the_students_code_starts_ends_with_it(submit: Submit):
     seconds = f"60.{os.getpid()}"  # its name in the list of processes
 
     def runs() -> bool:
-        return seconds in subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True).stdout
+        return (
+            seconds
+            in subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True).stdout
+        )
 
     lines = f"import subprocess; subprocess.Popen(['sleep', '{seconds}'])"
     with Session(EXERCISE, submit(lines)) as session:
@@ -152,7 +171,9 @@ def test_a_process_that_the_students_code_starts_ends_with_it(submit: Submit):
         assert time.monotonic() - begin < 10
 
 
-def test_the_students_code_sees_nothing_of_our_environment(submit: Submit, monkeypatch: pytest.MonkeyPatch):
+def test_the_students_code_sees_nothing_of_our_environment(
+    submit: Submit, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setenv("MINIVLLM_GRADE_SECRET", "hush")
     lines = "import os\nif 'MINIVLLM_GRADE_SECRET' in os.environ: raise ValueError('leaked')"
     assert check(EXERCISE, submit(lines)).passed
@@ -161,13 +182,20 @@ def test_the_students_code_sees_nothing_of_our_environment(submit: Submit, monke
 def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
     result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"))
     failure = result.first_failure.counterexample.failure
-    assert failure.kind == "raised" and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
-    result = check_and_diagnose(EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False)
+    assert (
+        failure.kind == "raised"
+        and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
+    )
+    result = check_and_diagnose(
+        EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False
+    )
     assert "says 'yes'" in result.first_failure.counterexample.told[-1]
 
 
 @pytest.mark.slow
-def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(tmp_path: Path):
+def test_code_that_changes_its_inputs_is_found_and_cannot_change_the_cases_of_the_reference(
+    tmp_path: Path,
+):
     exercise = find_exercise("hash-chain")
     file = tmp_path / "kv_cache_manager.py"
     lines = """
@@ -188,8 +216,14 @@ KVCacheManager._extend_hashes = extend
     ("source", "words"),
     [
         (b"", "the engine needs "),
-        (b"from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass", "cannot get BlockPool"),
-        (b"from minivllm.core.block_pool import BlockPool", "cannot get BlockPool from there in line 1"),
+        (
+            b"from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass",
+            "cannot get BlockPool",
+        ),
+        (
+            b"from minivllm.core.block_pool import BlockPool",
+            "cannot get BlockPool from there in line 1",
+        ),
         (b"\xff\xfe\x00 not python", ""),
     ],
 )

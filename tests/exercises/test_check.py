@@ -61,19 +61,30 @@ BlockPool.release = release
 """
 
 
-def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_error(submit: Submit, tmp_path: Path):
+def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_error(
+    submit: Submit, tmp_path: Path
+):
     result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
     found = write_difference(result, tmp_path / "diff")
-    line = next(n for n, text in enumerate(result.file.read_text().splitlines(), 1) if "raise ValueError('the" in text)
-    assert found.sentence.startswith(f"In step {found.step} yours ends: ValueError in line {line}, in release: the ")
+    line = next(
+        n
+        for n, text in enumerate(result.file.read_text().splitlines(), 1)
+        if "raise ValueError('the" in text
+    )
+    assert found.sentence.startswith(
+        f"In step {found.step} yours ends: ValueError in line {line}, in release: the "
+    )
     assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
     assert "\x1b" not in found.sentence
     last = json.loads(found.yours.read_text().splitlines()[-1])
     assert last["step"] == found.step and last["ev"] != "step.end"
 
 
-def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(submit: Submit, tmp_path: Path):
-    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)  # a busy machine needs it
+def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recordings(
+    submit: Submit, tmp_path: Path
+):
+    # a busy machine needs it
+    result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)
     found = result.first_failure.counterexample
     # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
@@ -83,8 +94,13 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
         "release",
     ]
     found = write_difference(result, tmp_path / "diff")
-    a, b = ([json.loads(line) for line in path.read_text().splitlines()] for path in (found.engine, found.yours))
-    first = next(index for index, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
+    a, b = (
+        [json.loads(line) for line in path.read_text().splitlines()]
+        for path in (found.engine, found.yours)
+    )
+    first = next(
+        index for index, (one, other) in enumerate(zip(a, b, strict=False)) if one != other
+    )
     assert first > 1 and a[first]["step"] == found.step and f"step {found.step}" in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step

@@ -24,10 +24,14 @@ def file(home: Path) -> Path:
     return home / "workspace" / "block-pool" / "block_pool.py"
 
 
-def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_is_green(file: Path, capsys):
+def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_is_green(
+    file: Path, capsys
+):
     assert main(["exercise", "check", "block-pool"]) == 1
     told = capsys.readouterr().out
-    number = next(i for i, line in enumerate(file.read_text().splitlines(), 1) if "# TODO block-pool" in line)
+    number = next(
+        i for i, line in enumerate(file.read_text().splitlines(), 1) if "# TODO block-pool" in line
+    )
     assert f"Expected: this starts red. Nothing is broken: open {file}, line {number}" in told
     assert "The smallest case that shows it:" in told
     file.write_text(SOURCE)
@@ -35,7 +39,9 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     told = capsys.readouterr().out
     assert "11 of 11 points" in told and "Expected" not in told
     assert main(["exercise", "report", "--json"]) == 0
-    assert {"exercise": "block-pool", "passed": True, "checks": 2, "hints": 0} in json.loads(capsys.readouterr().out)
+    assert {"exercise": "block-pool", "passed": True, "checks": 2, "hints": 0} in json.loads(
+        capsys.readouterr().out
+    )
     assert main(["exercise", "next"]) == 0
     first = next(exercise for exercise in exercises() if exercise != EXERCISE)
     assert (file.parents[1] / first.name / first.student_file).is_file()
@@ -53,7 +59,12 @@ def test_the_visible_tests_run_with_pytest_in_the_workspace(file: Path):
 
 
 def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
-    assert {one.name for one in file.parent.iterdir()} == {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
+    assert {one.name for one in file.parent.iterdir()} == {
+        "block_pool.py",
+        "README.md",
+        "visible_test.py",
+        "AGENTS.md",
+    }
     assert main(["exercise", "list"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
     assert [(line.split()[0], "begun" in line) for line in lines] == [
@@ -83,16 +94,25 @@ def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
     ("lines", "words"),
     [
         pytest.param(
-            "BlockPool._hand_out = lambda self, block: 1 // 0", "ZeroDivisionError in line", marks=pytest.mark.slow
+            "BlockPool._hand_out = lambda self, block: 1 // 0",
+            "ZeroDivisionError in line",
+            marks=pytest.mark.slow,
         ),
-        ("BlockPool.pop_free_block = lambda self: None", "AttributeError: 'NoneType' object has no attribute"),
+        (
+            "BlockPool.pop_free_block = lambda self: None",
+            "AttributeError: 'NoneType' object has no attribute",
+        ),
     ],
 )
-def test_a_demo_that_the_students_code_does_not_carry_is_two_sentences(file: Path, capfd, lines: str, words: str):
+def test_a_demo_that_the_students_code_does_not_carry_is_two_sentences(
+    file: Path, capfd, lines: str, words: str
+):
     file.write_text(f"{SOURCE}\n\n{lines}\n")
     assert main(["exercise", "demo", "block-pool"]) == 1
     told = capfd.readouterr().err
-    assert words in told and "minivllm exercise check block-pool" in told and "Traceback" not in told
+    assert (
+        words in told and "minivllm exercise check block-pool" in told and "Traceback" not in told
+    )
 
 
 def test_the_demo_runs_on_the_students_code(file: Path, capfd):
@@ -124,11 +144,18 @@ def test_what_cannot_be_done_ends_with_status_two_and_says_what_to_type(home: Pa
     assert not (root / "block-pool").exists()
 
 
-def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(file: Path, monkeypatch, capsys):
+def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(
+    file: Path, monkeypatch, capsys
+):
     file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
     assert main(["exercise", "diff", "block-pool"]) == 0
     told = capsys.readouterr().out
-    assert "A (the engine)" in told and "B (yours)" in told and "minivllm replay" in told and "--step" in told
+    assert (
+        "A (the engine)" in told
+        and "B (yours)" in told
+        and "minivllm replay" in told
+        and "--step" in told
+    )
     opened = []
     monkeypatch.setattr(command, "terminal_attached", lambda: True)
     monkeypatch.setattr(command, "run_app", opened.append)
@@ -137,12 +164,16 @@ def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(file: Pa
 
     async def script(pilot: Pilot) -> None:
         await until(pilot, lambda: app.model.fold.step > 0)
-        assert app.current_mode == "compare" and f"in step {app.model.fold.step}" in app.context.watch
+        assert (
+            app.current_mode == "compare" and f"in step {app.model.fold.step}" in app.context.watch
+        )
 
     drive(app, script)
 
 
-def test_a_file_that_cannot_be_loaded_ends_with_status_two_and_one_that_passes_has_no_difference(file: Path, capsys):
+def test_a_file_that_cannot_be_loaded_ends_with_status_two_and_one_that_passes_has_no_difference(
+    file: Path, capsys
+):
     file.write_text("def broken(")
     assert main(["exercise", "check", "block-pool"]) == 2
     assert "SyntaxError" in capsys.readouterr().out

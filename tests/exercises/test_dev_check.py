@@ -17,7 +17,9 @@ from minivllm.lessons.checker.search import find_counterexample
 
 @pytest.mark.slow
 @pytest.mark.parametrize("exercise", exercises(), ids=lambda exercise: exercise.name)
-def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(exercise: Exercise):
+def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_hint(
+    exercise: Exercise,
+):
     assert list(dev_check(exercise)) == []
 
 
@@ -27,7 +29,10 @@ WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p")
 
 @pytest.mark.parametrize(
     "exercise",
-    [pytest.param(one, id=one.name, marks=[pytest.mark.slow] * (one.name in WITH_TORCH)) for one in exercises()],
+    [
+        pytest.param(one, id=one.name, marks=[pytest.mark.slow] * (one.name in WITH_TORCH))
+        for one in exercises()
+    ],
 )
 def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
     assert list(module._files(exercise)) == []
@@ -53,7 +58,9 @@ class _Changed(Exercise):
 
 @pytest.mark.slow
 def test_nothing_that_an_exercises_module_imports_imports_that_module():
-    """The process of the wrong solutions imports these first, and then each fork plugs its own solution in."""
+    """The process of the wrong solutions imports these first, and then each fork plugs its own
+    solution in.
+    """
     lines = """
 import os, sys, torch
 from importlib import import_module
@@ -70,7 +77,9 @@ for exercise in exercises():
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
 
-def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(tmp_path: Path):
+def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(
+    tmp_path: Path,
+):
     right = tmp_path / "right.py"
     right.write_text('"""Everything is as it should be."""\n\nHINT = "There is nothing wrong."\n')
     exercise = _Changed(*find_exercise("block-pool")._replace(hints=("one",)))

@@ -1,4 +1,6 @@
-"""A student's file is made from the engine's source: the bodies of its holes are missing, and nothing else."""
+"""A student's file is made from the engine's source: the bodies of its holes are missing, and
+nothing else.
+"""
 
 import ast
 
@@ -55,7 +57,13 @@ def small(*holes: str) -> Exercise:
 def test_a_stub_keeps_everything_but_the_bodies_of_its_holes():
     made = stub(small("Pool.take", "Pool.size"))
     for line in SOURCE.splitlines():
-        gone = line.strip() in ("# All of them.", "return 7", "if number < 7:", "return number", "return 6")
+        gone = line.strip() in (
+            "# All of them.",
+            "return 7",
+            "if number < 7:",
+            "return number",
+            "return 6",
+        )
         assert (line in made.splitlines()) is not gone, line
 
 

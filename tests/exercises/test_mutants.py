@@ -1,4 +1,6 @@
-"""Small mistakes that nobody wrote down: each solution is changed in one place, and the check must notice every time."""
+"""Small mistakes that nobody wrote down: each solution is changed in one place, and the check must
+notice every time.
+"""
 
 import ast
 from collections.abc import Iterator
@@ -30,7 +32,9 @@ EQUIVALENT = {
 
 
 def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
-    """(what was changed, the whole source with it), each different from the engine's own in one line of the solution."""
+    """(what was changed, the whole source with it), each different from the engine's own in one
+    line of the solution.
+    """
     lines = exercise.source.splitlines()
     for hole in find_holes(exercise):
         for number in range(hole.begin - 1, hole.end):

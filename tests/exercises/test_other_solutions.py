@@ -1,4 +1,6 @@
-"""Solutions written in another way: the right ones pass with all points, and a fault that nobody described is given no other's name."""
+"""Solutions written in another way: the right ones pass with all points, and a fault that nobody
+described is given no other's name.
+"""
 
 from pathlib import Path
 
@@ -33,7 +35,9 @@ NAMELESS = [
     ("preemption", VICTIM, "self.running[-1]\n            plan"),
     ("preemption", VICTIM, "next((s for s in self.running[::-1] if s.request is sequence.request and s is not sequence), self.waiting.choose_victim(self.running))\n            plan"),
 ]  # fmt: skip
-"""Faults that none of `wrong/` has, though each fails on a smallest case on which one of those does the same."""
+"""Faults that none of `wrong/` has, though each fails on a smallest case on which one of those does
+the same.
+"""
 
 
 def _with_changes(exercise_name: str, ours: str, theirs: str, folder: Path) -> Result:
@@ -46,19 +50,25 @@ def _with_changes(exercise_name: str, ours: str, theirs: str, folder: Path) -> R
 
 def _cases(changes: list[tuple[str, str, str]], num_fast: int) -> list:
     return [
-        pytest.param(*one, id=f"{one[0]}-{number}", marks=[pytest.mark.slow] if number >= num_fast else [])
+        pytest.param(
+            *one, id=f"{one[0]}-{number}", marks=[pytest.mark.slow] if number >= num_fast else []
+        )
         for number, one in enumerate(changes)
     ]
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), _cases(RIGHT, 1))
-def test_a_right_solution_in_other_words_passes_with_all_points(name: str, ours: str, theirs: str, tmp_path: Path):
+def test_a_right_solution_in_other_words_passes_with_all_points(
+    name: str, ours: str, theirs: str, tmp_path: Path
+):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert result.passed and result.score == result.max_score, "\n".join(report(result))
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), _cases(NAMELESS, 1))
-def test_a_fault_that_nobody_described_is_given_no_name(name: str, ours: str, theirs: str, tmp_path: Path):
+def test_a_fault_that_nobody_described_is_given_no_name(
+    name: str, ours: str, theirs: str, tmp_path: Path
+):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert not result.passed and result.misconception is None
 
@@ -66,7 +76,8 @@ def test_a_fault_that_nobody_described_is_given_no_name(name: str, ours: str, th
 def test_whoever_fails_a_visible_test_alone_lacks_a_point_and_does_not_pass(tmp_path: Path):
     exercise = find_exercise("slot-mapping")
     file = tmp_path / exercise.student_file
-    # Wrong for the README's own example, and for no case that is drawn: their blocks are of fewer tokens.
+    # Wrong for the README's own example, and for no case that is drawn: their blocks are of fewer
+    # tokens.
     lines = """
 good = slot_mapping
 def slot_mapping(sequence, start, num_tokens, block_size):

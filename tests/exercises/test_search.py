@@ -15,7 +15,9 @@ def behaviours() -> list[Behaviour]:
 
 
 @pytest.mark.parametrize("behaviour", behaviours(), ids=lambda one: one.key)
-def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_them(behaviour: Behaviour):
+def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_them(
+    behaviour: Behaviour,
+):
     cases = search._Cases(behaviour, SEED)
     made = list(cases)
     assert len(made) == behaviour.examples
@@ -35,7 +37,9 @@ def test_hardly_a_case_is_drawn_twice_and_the_first_ones_are_small():
 def test_whoever_fails_on_the_first_case_does_not_wait_for_the_others():
     behaviour = behaviours()[0]
     observed = []
-    counting = behaviour._replace(observe=lambda case: observed.append(case) or behaviour.observe(case))
+    counting = behaviour._replace(
+        observe=lambda case: observed.append(case) or behaviour.observe(case)
+    )
     first = next(iter(search._Cases(counting, SEED)))
     assert [first[0]] == observed
 
@@ -46,5 +50,7 @@ def test_the_exercise_on_preemption_preempts_in_a_quarter_of_its_engine_runs(key
     behaviour = next(one for one in behaviours if one.key == key)
     for seed in range(2):
         told = [lines for _, lines in search._Cases(behaviour, seed)]
-        preempting = [lines for lines in told if any('"request.preempted"' in line for line in lines)]
+        preempting = [
+            lines for lines in told if any('"request.preempted"' in line for line in lines)
+        ]
         assert len(preempting) >= behaviour.examples // 4

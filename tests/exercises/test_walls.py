@@ -1,4 +1,6 @@
-"""bubblewrap around student code: it keeps the code in where it works, and is told of where it does not."""
+"""bubblewrap around student code: it keeps the code in where it works, and is told of where it does
+not.
+"""
 
 import os
 import shutil
@@ -23,7 +25,9 @@ def refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     program = folder / "bwrap"
-    program.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    program.write_text(
+        "#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n"
+    )
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
 
@@ -37,7 +41,9 @@ def started(tmp_path: Path) -> Path:
 
 
 @installed
-def test_code_behind_walls_writes_nothing_outside_and_reaches_nobody_or_we_are_told(submit: Callable, tmp_path: Path):
+def test_code_behind_walls_writes_nothing_outside_and_reaches_nobody_or_we_are_told(
+    submit: Callable, tmp_path: Path
+):
     mark = tmp_path / "written"
     with socket.create_server(("127.0.0.1", 0)) as server:
         lines = f"""
@@ -79,7 +85,10 @@ def test_a_bubblewrap_that_may_not_work_is_told_once_and_the_work_goes_on(
     assert walls.before("/scratch") == []
     assert main(["exercise", "check", "block-pool"]) == 0
     told = capsys.readouterr()
-    assert told.err.count("bwrap: No permissions to create new namespace") == 1 and "11 of 11 points" in told.out
+    assert (
+        told.err.count("bwrap: No permissions to create new namespace") == 1
+        and "11 of 11 points" in told.out
+    )
     student = tmp_path / "submissions" / "ada"
     student.mkdir(parents=True)
     shutil.copy(started, student)
@@ -87,7 +96,9 @@ def test_a_bubblewrap_that_may_not_work_is_told_once_and_the_work_goes_on(
     assert capsys.readouterr().err.count("bubblewrap is installed but cannot run here") == 1
 
 
-def test_without_bubblewrap_nothing_is_said(started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys):
+def test_without_bubblewrap_nothing_is_said(
+    started: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
+):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert (walls.program(), walls.notice(), walls.before("/scratch")) == (None, None, [])
     assert "bubblewrap" not in capsys.readouterr().err

@@ -1,4 +1,6 @@
-"""`exercise check --watch` in a terminal: it checks at each save, takes keys meanwhile, and ends with the last result."""
+"""`exercise check --watch` in a terminal: it checks at each save, takes keys meanwhile, and ends
+with the last result.
+"""
 
 import os
 import select
@@ -51,7 +53,9 @@ def watching(home: Path) -> Iterator[Watching]:
     watching.close()
 
 
-def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(watching: Watching, home: Path):
+def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(
+    watching: Watching, home: Path
+):
     watching.read_until("q quit")
     assert "this starts red" in watching.told
     watching.press("hl")  # faster than it looks: the second is not lost
@@ -65,7 +69,9 @@ def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(watchin
     assert watching.told.count("points in") == 2
 
 
-def test_a_watch_of_what_is_red_ends_with_status_one_and_a_key_pressed_during_a_check_is_not_lost(watching: Watching):
+def test_a_watch_of_what_is_red_ends_with_status_one_and_a_key_pressed_during_a_check_is_not_lost(
+    watching: Watching,
+):
     watching.read_until("q quit")
     watching.press("rq")  # the second while it checks
     assert watching.process.wait(30) == 1

@@ -45,7 +45,10 @@ def test_every_stage_is_done_and_says_where_and_when(report: Path) -> None:
         assert {"python", "minivllm", "torch", "triton", "transformers", "numpy"} == set(
             stage["environment"]["versions"]
         )
-        assert stage["environment"]["device"] is None and stage["environment"]["machine"]["cores"] == os.cpu_count()
+        assert (
+            stage["environment"]["device"] is None
+            and stage["environment"]["machine"]["cores"] == os.cpu_count()
+        )
         if name == "tune" and not CAN_TUNE:
             assert stage["status"] == "failed" and "tuning.py does not exist" in stage["error"]
         else:
@@ -62,9 +65,15 @@ def test_every_row_has_a_key_of_its_own_and_the_time_of_every_run(report: Path) 
             assert "reason" in row or all(seconds > 0 for seconds in row["runs"])
 
 
-def test_the_recording_of_the_demo_opens_and_has_a_traced_kernel_and_attention_mass(report: Path, capsys) -> None:
+def test_the_recording_of_the_demo_opens_and_has_a_traced_kernel_and_attention_mass(
+    report: Path, capsys
+) -> None:
     (row,) = read(report, "demo")["rows"]
-    assert row["trace_problem"] is None and row["traced_programs"] > 0 and row["attention_mass_events"] > 0
+    assert (
+        row["trace_problem"] is None
+        and row["traced_programs"] > 0
+        and row["attention_mass_events"] > 0
+    )
     assert minivllm(["once", str(report / "demo.jsonl"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out.splitlines()[0])
     lines = (report / "demo.jsonl").read_text().splitlines()

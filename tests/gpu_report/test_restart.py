@@ -1,4 +1,6 @@
-"""A second run of the stages `tests` and `tune` continues the first; the commit says whether it may."""
+"""A second run of the stages `tests` and `tune` continues the first; the commit says whether it
+may.
+"""
 
 from pathlib import Path
 
@@ -23,7 +25,9 @@ def open_file(tool, tmp_path: Path):
     def opened(stage: str, clock: HandClock | None = None):
         make = tool("stage_file").StageFile
         path = tmp_path / f"{stage}.json"
-        return make(path, stage, ENVIRONMENT, dry_run=False, limit_s=100.0, clock=clock or HandClock())
+        return make(
+            path, stage, ENVIRONMENT, dry_run=False, limit_s=100.0, clock=clock or HandClock()
+        )
 
     return opened
 

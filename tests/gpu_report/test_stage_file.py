@@ -1,4 +1,6 @@
-"""What a stage's file keeps of an earlier run, what it does at the limit, and what is read from pytest and from the profiler."""
+"""What a stage's file keeps of an earlier run, what it does at the limit, and what is read from
+pytest and from the profiler.
+"""
 
 import json
 from pathlib import Path
@@ -77,19 +79,20 @@ def test_the_file_is_whole_after_every_row(tool, tmp_path):
 
 def test_failures_are_read_from_junit_with_their_first_lines(tool, tmp_path):
     path = tmp_path / "junit.xml"
-    path.write_text(
-        """<testsuites><testsuite>
+    path.write_text("""<testsuites><testsuite>
         <testcase classname="tests.a" name="good"/>
         <testcase classname="tests.a" name="left_out"><skipped message="no"/></testcase>
         <testcase classname="tests.a" name="bad"><failure message="assert 1 == 2&#10;and more">long</failure></testcase>
         <testcase classname="tests.a" name="broken"><error>boom</error></testcase>
         <testcase classname="tests.b" name="good" time="2.5"/>
-        </testsuite></testsuites>"""
-    )
+        </testsuite></testsuites>""")
     read = tool("stage_tests").read_junit(path)
     first, second = read["tests/a.py"], read["tests/b.py"]
     assert (first["tests"], first["passed"], first["skipped"]) == (4, 1, 1)
-    assert first["failures"] == [{"name": "bad", "line": "assert 1 == 2"}, {"name": "broken", "line": "boom"}]
+    assert first["failures"] == [
+        {"name": "bad", "line": "assert 1 == 2"},
+        {"name": "broken", "line": "boom"},
+    ]
     assert (second["passed"], second["failures"], second["seconds"]) == (1, [], 2.5)
 
 
@@ -120,5 +123,8 @@ def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_
     assert found["profiled_runs"] == pytest.approx([100e-6])
     assert found["busy"] == pytest.approx([50e-6])  # 1030 to 1070, 1080 to 1090
     assert (found["launches"], found["kernels"]) == ([2], [3])
-    assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [("gemm", 2), ("norm", 1)]
+    assert [(kernel["name"], kernel["launches"]) for kernel in found["top_kernels"]] == [
+        ("gemm", 2),
+        ("norm", 1),
+    ]
     assert found["top_kernels"][0]["seconds"] == pytest.approx(50e-6)

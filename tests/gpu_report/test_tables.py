@@ -1,4 +1,6 @@
-"""What a report writes into the docs: every figure from its files, the same each time, and nothing from a dry run."""
+"""What a report writes into the docs: every figure from its files, the same each time, and nothing
+from a dry run.
+"""
 
 import re
 import shutil
@@ -28,34 +30,46 @@ def copy(tables, tmp_path: Path) -> Path:
 
 
 def contents(root: Path) -> dict[str, str]:
-    return {str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()}
+    return {
+        str(path.relative_to(root)): path.read_text() for path in root.rglob("*") if path.is_file()
+    }
 
 
 def region(root: Path, page: str, name: str) -> str:
-    (text,) = re.findall(rf"<!-- gpu: {name} -->(.*?)<!-- end gpu -->", (root / page).read_text(), flags=re.DOTALL)
+    (text,) = re.findall(
+        rf"<!-- gpu: {name} -->(.*?)<!-- end gpu -->", (root / page).read_text(), flags=re.DOTALL
+    )
     return text
 
 
 def test_what_is_committed_is_what_the_committed_measurements_give(tables):
     for name, text in tables.render(tables.read_stages(ROOT / tables.MEASURED), ROOT).items():
         path = ROOT / name
-        assert (path.read_text() if path.exists() else None) == text, f"run python tools/gpu_report/tables.py: {name}"
+        assert (path.read_text() if path.exists() else None) == text, (
+            f"run python tools/gpu_report/tables.py: {name}"
+        )
 
 
 def test_every_region_is_on_exactly_one_page(tables, tool):
-    found = re.findall(r"<!-- gpu: ([\w-]+) -->", "".join((ROOT / page).read_text() for page in tables.PAGES))
+    found = re.findall(
+        r"<!-- gpu: ([\w-]+) -->", "".join((ROOT / page).read_text() for page in tables.PAGES)
+    )
     assert sorted(found) == sorted(tool("regions").REGIONS)
 
 
 def test_without_measurements_there_is_no_picture_and_the_pages_name_the_command(copy, tables):
     assert not (copy / tables.PICTURE).exists() and not (copy / tables.RUNGS).exists()
-    for name, command in (("ladder", "tools/gpu_report kernels"), ("workload", "tools/gpu_report engine")):
+    for name, command in (
+        ("ladder", "tools/gpu_report kernels"),
+        ("workload", "tools/gpu_report engine"),
+    ):
         text = region(copy, "docs/performance.md", name)
         assert "Not measured yet" in text and command in text
 
 
 @pytest.mark.parametrize(
-    ("stages", "sentence"), [([], "has no file of a stage"), ([stage("kernels", [], dry_run=True)], "is of a dry run")]
+    ("stages", "sentence"),
+    [([], "has no file of a stage"), ([stage("kernels", [], dry_run=True)], "is of a dry run")],
 )
 def test_an_empty_folder_and_a_dry_run_are_refused_and_nothing_is_written(
     stages, sentence, copy, tables, tmp_path, capsys

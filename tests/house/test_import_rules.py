@@ -1,6 +1,7 @@
 """Who may import whom, how large the core may be, and what an import really loads.
 
-The layers and what each room may know are in pyproject.toml; import-linter follows them through any number of imports.
+The layers and what each room may know are in pyproject.toml; import-linter follows them through any
+number of imports.
 """
 
 import ast
@@ -18,12 +19,21 @@ MAX_SECONDS_TO_IMPORT = 0.3
 
 def lines_of_code(file: Path) -> int:
     """Lines that hold a token of code: no blank lines, comments or docstrings."""
-    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    skipped = {
+        tokenize.COMMENT,
+        tokenize.NL,
+        tokenize.NEWLINE,
+        tokenize.INDENT,
+        tokenize.DEDENT,
+        tokenize.ENDMARKER,
+    }
     docstrings = {
         line
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         # A string that stands alone: the docstring of a module, class, function or field.
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+        if isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
         for line in range(node.lineno, node.end_lineno + 1)
     }
     with tokenize.open(file) as stream:
@@ -38,14 +48,18 @@ def lines_of_code(file: Path) -> int:
 
 def run_python(code: str, *arguments: str, cwd: Path) -> str:
     """Standard output of a fresh interpreter."""
-    child = subprocess.run([sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True)
+    child = subprocess.run(
+        [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True
+    )
     assert child.returncode == 0, child.stderr
     return child.stdout
 
 
 def test_the_layers_hold_through_any_number_of_imports() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
-    result = subprocess.run([linter, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True)
+    result = subprocess.run(
+        [linter, "--no-cache", "--no-logo"], cwd=ROOT, capture_output=True, text=True
+    )
     assert result.returncode == 0, result.stdout + result.stderr
 
 
@@ -77,6 +91,8 @@ for package in map(importlib.import_module, sys.argv[1:]):
 print(json.dumps(loaded_by))
 """
     packages = ("core", "events", "server", "tui", "lessons")
-    loaded_by = json.loads(run_python(code, *(f"minivllm.{name}" for name in packages), cwd=tmp_path))
+    loaded_by = json.loads(
+        run_python(code, *(f"minivllm.{name}" for name in packages), cwd=tmp_path)
+    )
     assert len(loaded_by) > 100
     assert {name: loaded_by[name] for name in TENSOR_LIBRARIES if name in loaded_by} == {}

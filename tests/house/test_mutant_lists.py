@@ -25,4 +25,6 @@ def test_every_mutant_of_a_list_fits_the_source(path: Path, tool):
 
 
 def test_every_file_of_the_core_has_mutants(tool):
-    assert {Path(mutant.file).name for mutant in tool.read_list(TOOLS / "mutants/core.toml").mutants} == CORE
+    assert {
+        Path(mutant.file).name for mutant in tool.read_list(TOOLS / "mutants/core.toml").mutants
+    } == CORE

@@ -1,8 +1,10 @@
-"""The package as it is installed: linked folders, every kind of install, the name `kernels`, and the front page.
+"""The package as it is installed: linked folders, every kind of install, the name `kernels`, and
+the front page.
 
-Both kinds of install are built by the build backend itself from a copy of the sources, with no network,
-and imported by an interpreter that has not seen this repository: its `site` is off, so the editable
-install of the environment that runs these tests cannot stand in for a file that is missing.
+Both kinds of install are built by the build backend itself from a copy of the sources, with no
+network, and imported by an interpreter that has not seen this repository: its `site` is off, so the
+editable install of the environment that runs these tests cannot stand in for a file that is
+missing.
 """
 
 import ast
@@ -34,18 +36,29 @@ def copy_of_the_sources(folder: Path) -> Path:
     folder.mkdir()
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(
+                ROOT / name,
+                folder / name,
+                symlinks=True,
+                ignore=shutil.ignore_patterns("__pycache__"),
+            )
         else:
             shutil.copy(ROOT / name, folder / name)
     return folder
 
 
 def build(sources: Path, hook: str, target: Path) -> Path:
-    """Call a hook of the build backend (PEP 517, PEP 660) and unpack the wheel that it makes into `target`."""
+    """Call a hook of the build backend (PEP 517, PEP 660) and unpack the wheel that it makes into
+    `target`.
+    """
     target.mkdir()
     code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
     built = subprocess.run(
-        [sys.executable, "-c", code, str(target)], cwd=sources, capture_output=True, text=True, check=False
+        [sys.executable, "-c", code, str(target)],
+        cwd=sources,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert built.returncode == 0, built.stderr
     (wheel,) = target.glob("*.whl")
@@ -55,11 +68,16 @@ def build(sources: Path, hook: str, target: Path) -> Path:
 
 
 def run_without_site(code: str, path: list[Path], cwd: Path) -> str:
-    """Standard output of an interpreter that knows the folders of `path`, and after them the third-party packages.
+    """Standard output of an interpreter that knows the folders of `path`, and after them the
+    third-party packages.
 
-    `addsitedir` also obeys the `.pth` file by which an editable install adds a finder for its modules.
+    `addsitedir` also obeys the `.pth` file by which an editable install adds a finder for its
+    modules.
     """
-    prelude = "import site, sys\nfor folder in sys.argv[2:]: site.addsitedir(folder)\nsys.path.append(sys.argv[1])\n"
+    prelude = (
+        "import site, sys\nfor folder in sys.argv[2:]:"
+        " site.addsitedir(folder)\nsys.path.append(sys.argv[1])\n"
+    )
     child = subprocess.run(
         [sys.executable, "-S", "-c", prelude + code, THIRD_PARTY, *map(str, path)],
         cwd=cwd,
@@ -74,7 +92,9 @@ def run_without_site(code: str, path: list[Path], cwd: Path) -> str:
 
 
 def files_to_install(sources: Path) -> set[str]:
-    """Every file of the packages in `sources` that an install must have, by its place in site-packages."""
+    """Every file of the packages in `sources` that an install must have, by its place in
+    site-packages.
+    """
     places = {"minivllm": "minivllm"} | {name: f"minivllm/{name}" for name in LINKED}
     return {
         str(Path(place) / file.relative_to(sources / folder))
@@ -126,7 +146,9 @@ def test_the_linked_folders_import_from_a_wheel(wheel: Path, tmp_path: Path) -> 
     assert [file for file in files if not Path(file).is_relative_to(wheel)] == []
 
 
-def test_the_linked_folders_import_from_an_editable_install(sources: Path, editable: Path, tmp_path: Path) -> None:
+def test_the_linked_folders_import_from_an_editable_install(
+    sources: Path, editable: Path, tmp_path: Path
+) -> None:
     files = json.loads(run_without_site(IMPORT_THE_PARTS, [editable], cwd=tmp_path))
     assert [Path(file).parent.relative_to(sources).as_posix() for file in files] == [
         "minivllm",
@@ -156,7 +178,9 @@ print(json.dumps([minivllm.kernels.__file__, available, theirs]))
 
 @pytest.fixture
 def hugging_face_kernels(tmp_path: Path) -> Path:
-    """A folder with a package laid out as theirs is: a module, a submodule it imports, and a version that fits."""
+    """A folder with a package laid out as theirs is: a module, a submodule it imports, and a
+    version that fits.
+    """
     from transformers.utils.import_utils import KERNELS_MIN_VERSION
 
     package = tmp_path / "installed" / "kernels"
@@ -165,7 +189,9 @@ def hugging_face_kernels(tmp_path: Path) -> Path:
     (package / "layer.py").write_text("class Layer: ...\n")
     info = package.with_name(f"kernels-{KERNELS_MIN_VERSION}.dist-info")
     info.mkdir()
-    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: kernels\nVersion: {KERNELS_MIN_VERSION}\n")
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: kernels\nVersion: {KERNELS_MIN_VERSION}\n"
+    )
     return package.parent
 
 
@@ -173,13 +199,16 @@ def hugging_face_kernels(tmp_path: Path) -> Path:
 def test_our_kernels_and_those_of_hugging_face_stand_side_by_side(
     sources: Path, editable: Path, hugging_face_kernels: Path, tmp_path: Path, installed: bool
 ) -> None:
-    # The root comes first, as it does with `python -m` and with scripts, so our folder is found as `kernels` there.
+    # The root comes first, as it does with `python -m` and with scripts, so our folder is found as
+    # `kernels` there.
     path = [sources, *([hugging_face_kernels] if installed else []), editable]
     ours, available, theirs = json.loads(run_without_site(IMPORT_BOTH, path, cwd=tmp_path))
     assert ours == str(sources / "minivllm/kernels/__init__.py")
     assert available is installed
     package = hugging_face_kernels / "kernels"
-    assert theirs == ([str(package / "__init__.py"), str(package / "layer.py")] if installed else [])
+    assert theirs == (
+        [str(package / "__init__.py"), str(package / "layer.py")] if installed else []
+    )
 
 
 # ---- dependencies ----
@@ -227,17 +256,29 @@ def test_every_package_that_an_install_brings_is_pinned() -> None:
 
 def test_every_pin_is_a_version_that_the_project_allows() -> None:
     pins = pinned_versions()
-    wanted = [requirement for requirement in declared_requirements() if requirement.name != "minivllm"]
+    wanted = [
+        requirement for requirement in declared_requirements() if requirement.name != "minivllm"
+    ]
     assert [str(r) for r in wanted if pins[canonicalize_name(r.name)] not in r.specifier] == []
     assert pins["torch"] == "2.13.0"
     assert pins["triton"] == "3.7.1"
 
 
-def test_the_recommended_install_brings_triton_where_there_is_one_at_the_version_that_errors_name() -> None:
-    (triton,) = [one for one in map(Requirement, project_table()["dependencies"]) if one.name == "triton"]
+def test_the_recommended_install_brings_triton_where_there_is_one_at_the_version_that_errors_name() -> (
+    None
+):
+    (triton,) = [
+        one for one in map(Requirement, project_table()["dependencies"]) if one.name == "triton"
+    ]
     assert triton.specifier == Requirement(TRITON).specifier
-    for system, machine, brings in (("linux", "x86_64", True), ("linux", "aarch64", False), ("darwin", "arm64", False)):
-        assert triton.marker.evaluate({"sys_platform": system, "platform_machine": machine}) is brings
+    for system, machine, brings in (
+        ("linux", "x86_64", True),
+        ("linux", "aarch64", False),
+        ("darwin", "arm64", False),
+    ):
+        assert (
+            triton.marker.evaluate({"sys_platform": system, "platform_machine": machine}) is brings
+        )
 
 
 MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}
@@ -260,6 +301,8 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
     ours = {"minivllm", "kernels"}  # the latter where somebody imports our folder under that name
     third_party = imported - set(sys.stdlib_module_names) - ours - MEASURED_IF_THERE
     missing = {
-        name for name in third_party if declared.isdisjoint(canonicalize_name(home) for home in homes.get(name, []))
+        name
+        for name in third_party
+        if declared.isdisjoint(canonicalize_name(home) for home in homes.get(name, []))
     }
     assert missing == set()

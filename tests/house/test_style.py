@@ -1,6 +1,7 @@
 """The house style that a machine can check; the rest is in CONTRIBUTING.md and up to the reader.
 
-Every rule is checked over all files at once and reports all that break it, so one run is enough to mend them.
+Every rule is checked over all files at once and reports all that break it, so one run is enough to
+mend them.
 """
 
 import ast
@@ -30,7 +31,9 @@ def relative(file: Path) -> str:
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)))
+    return (
+        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    )
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("format", "--check")], ids=["check", "format"])
@@ -54,7 +57,10 @@ def test_every_module_says_what_it_does_in_a_docstring() -> None:
 
 
 def test_no_source_file_is_too_long_to_read_at_once() -> None:
-    lengths = {relative(file): len(file.read_text(encoding="utf-8").splitlines()) for file in source_files()}
+    lengths = {
+        relative(file): len(file.read_text(encoding="utf-8").splitlines())
+        for file in source_files()
+    }
     assert {file: length for file, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 

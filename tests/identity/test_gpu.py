@@ -1,4 +1,6 @@
-"""On a CUDA device the same requests give the same tokens. Not part of `make test`: `make test-gpu` runs it."""
+"""On a CUDA device the same requests give the same tokens. Not part of `make test`: `make test-gpu`
+runs it.
+"""
 
 import dataclasses
 
@@ -15,7 +17,9 @@ from minivllm.runtime.store.model_store import resolve_model
 
 pytestmark = [
     pytest.mark.gpu,
-    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device on this machine"),
+    pytest.mark.skipif(
+        not torch.cuda.is_available(), reason="there is no CUDA device on this machine"
+    ),
 ]
 
 PROMPTS = ["Hello", "Hello there, how are you?", "x", "Once upon a time in a land far away"]
@@ -45,7 +49,9 @@ def replays(monkeypatch: pytest.MonkeyPatch) -> list[torch.cuda.CUDAGraph]:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("num_blocks", [64, 12])
-def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(tiny_random_path, num_blocks, backend, replays):
+def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(
+    tiny_random_path, num_blocks, backend, replays
+):
     params = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
     tokens = {}
     for device, options in (("cpu", {}), ("cuda", BACKENDS[backend])):
@@ -58,9 +64,13 @@ def test_greedy_tokens_on_cuda_equal_those_on_the_cpu(tiny_random_path, num_bloc
             check_invariants=True,
             **options,
         )
-        tokens[device] = [output.outputs[0].token_ids for output in llm.generate(PROMPTS, params, use_tqdm=False)]
+        tokens[device] = [
+            output.outputs[0].token_ids for output in llm.generate(PROMPTS, params, use_tqdm=False)
+        ]
     assert tokens["cuda"] == tokens["cpu"]
-    assert bool(replays) == (backend in ("auto", "triton without fused operations", "triton with CUDA graphs"))
+    assert bool(replays) == (
+        backend in ("auto", "triton without fused operations", "triton with CUDA graphs")
+    )
 
 
 # ---- SmolLM2 in float32, against transformers ----
@@ -77,14 +87,21 @@ def smollm2_on_cuda() -> LoadedModel:
 
 @pytest.mark.parametrize("enforce_eager", [False, True], ids=["graphs", "eager"])
 @pytest.mark.parametrize("schedule", SCHEDULES)
-def test_tokens_with_triton_equal_those_of_transformers(schedule, enforce_eager, smollm2_on_cuda, request, replays):
+def test_tokens_with_triton_equal_those_of_transformers(
+    schedule, enforce_eager, smollm2_on_cuda, request, replays
+):
     peer = request.getfixturevalue("smollm2_peer")
     tokenizer = smollm2_on_cuda.tokenizer
     prompts = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
     if "preempted" not in schedule:  # its pool could not hold a long one
         prompts.append(tokenizer.encode(LONG * 30)[:1000])
     params = SamplingParams(temperature=0, max_tokens=16)
-    options = {"device": "cuda", "attention_backend": "triton", "enforce_eager": enforce_eager, **SCHEDULES[schedule]}
+    options = {
+        "device": "cuda",
+        "attention_backend": "triton",
+        "enforce_eager": enforce_eager,
+        **SCHEDULES[schedule],
+    }
     outputs, _ = run(smollm2_on_cuda, prompts, params, **options)
     for token_ids, (ours,) in zip(prompts, outputs, strict=True):
         assert_same_or_tie(peer, token_ids, ours, generate(peer, token_ids, max_new_tokens=16)[0])
@@ -94,8 +111,12 @@ def test_tokens_with_triton_equal_those_of_transformers(schedule, enforce_eager,
 # ---- graphs, waiting, memory ----
 
 
-def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(tiny_random_path, replays):
-    config = EngineConfig(model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64)
+def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(
+    tiny_random_path, replays
+):
+    config = EngineConfig(
+        model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
+    )
     engine = LLMEngine.from_config(config)
     params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
     for number, prompt in enumerate(PROMPTS):
@@ -111,7 +132,9 @@ def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(tiny_
 
 @pytest.mark.parametrize("backend", ["triton:split", "triton:static", "triton:unified"])
 def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
-    config = EngineConfig(model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend)
+    config = EngineConfig(
+        model="tiny-random", device="cuda", num_gpu_blocks_override=64, attention_backend=backend
+    )
     engine = LLMEngine.from_config(config)
     runner, original = engine._stepper.runner, engine._stepper.runner.execute_model
     params = SamplingParams(temperature=0, max_tokens=8, ignore_eos=True)
@@ -133,7 +156,9 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
             engine.add_request(f"{round_} {number}", prompt, params)
         while engine.has_unfinished_requests():
             engine.step()
-    assert sum(plan.total_num_scheduled_tokens for plan in watched) >= len(PROMPTS) * params.max_tokens
+    assert (
+        sum(plan.total_num_scheduled_tokens for plan in watched) >= len(PROMPTS) * params.max_tokens
+    )
 
 
 def test_a_device_without_room_for_graphs_is_an_error_that_says_so(tiny_random_path, monkeypatch):

@@ -1,7 +1,8 @@
 """Samples and beams of the real model: forks, copies and preemption change no token.
 
-Beams must be those of `transformers.generate(num_beams=k)` on SmolLM2 in float32, every one of them and in their
-order, alone and in a crowd. Where they differ, the two must be shown to be as probable as each other within rounding.
+Beams must be those of `transformers.generate(num_beams=k)` on SmolLM2 in float32, every one of them
+and in their order, alone and in a crowd. Where they differ, the two must be shown to be as probable
+as each other within rounding.
 """
 
 import dataclasses
@@ -15,12 +16,18 @@ from minivllm.sampling_params import SamplingParams
 
 MAX_TOKENS = 20
 TIE = 1e-3
-"""Two float32 log-probabilities of a whole text that are closer than this are a few roundings apart."""
+"""Two float32 log-probabilities of a whole text that are closer than this are a few roundings
+apart.
+"""
 
 SEARCHES = {
     "early stopping": {"beam_width": 4, "early_stopping": True},
     "short texts favoured": {"beam_width": 4, "length_penalty": -2.0},
-    "never early, long texts favoured": {"beam_width": 3, "early_stopping": "never", "length_penalty": 3.0},
+    "never early, long texts favoured": {
+        "beam_width": 3,
+        "early_stopping": "never",
+        "length_penalty": 3.0,
+    },
     "six beams": {"beam_width": 6},
 }
 SCHEDULES = {
@@ -51,8 +58,14 @@ def prompts(smollm2) -> list[list[int]]:
 @pytest.fixture(scope="module")
 def four_beams(smollm2, smollm2_peer, prompts) -> list[list[list[int]]]:
     """What transformers finds for each prompt with four beams, best first."""
-    options = {"eos_token_ids": smollm2.tokenizer.eos_token_ids, "beam_width": 4, "max_new_tokens": MAX_TOKENS}
-    found = [beams_of_transformers(smollm2_peer, token_ids, **options) for token_ids in prompts[:-1]]
+    options = {
+        "eos_token_ids": smollm2.tokenizer.eos_token_ids,
+        "beam_width": 4,
+        "max_new_tokens": MAX_TOKENS,
+    }
+    found = [
+        beams_of_transformers(smollm2_peer, token_ids, **options) for token_ids in prompts[:-1]
+    ]
     return [*found, found[0]]
 
 
@@ -78,12 +91,16 @@ def _logprob(peer, prompt: list[int], tokens: list[int]) -> float:
     return sum(float(logprobs[first + i, token]) for i, token in enumerate(tokens))
 
 
-def assert_same_or_tie(peer, prompt: list[int], ours: list[list[int]], theirs: list[list[int]]) -> None:
+def assert_same_or_tie(
+    peer, prompt: list[int], ours: list[list[int]], theirs: list[list[int]]
+) -> None:
     assert len(ours) == len(theirs)
     for mine, other in zip(ours, theirs, strict=True):
         if mine != other:
             gap = abs(_logprob(peer, prompt, mine) - _logprob(peer, prompt, other))
-            assert gap < TIE, f"{mine} instead of {other}, and their log-probabilities are {gap} apart"
+            assert gap < TIE, (
+                f"{mine} instead of {other}, and their log-probabilities are {gap} apart"
+            )
 
 
 @pytest.mark.parametrize("schedule", quick_first(SCHEDULES, 3))
@@ -103,13 +120,16 @@ def test_four_beams_are_those_of_transformers_under_every_schedule(
 @pytest.mark.parametrize("search", quick_first(SEARCHES, 2))
 def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smollm2_peer, prompts):
     options, some = SEARCHES[search], prompts[2:6]
-    # Full stops and commas end a text, so that texts end early and at different lengths: the options then decide.
+    # Full stops and commas end a text, so that texts end early and at different lengths: the
+    # options then decide.
     stops = [smollm2.tokenizer.encode(mark)[0] for mark in ".,"]
     params = SamplingParams(n=options["beam_width"], max_tokens=8, stop_token_ids=stops, **options)
     outputs, _ = run(smollm2, some, params, max_num_seqs=64)
     eos_token_ids = smollm2.tokenizer.eos_token_ids.union(stops)
     for prompt, ours in zip(some, outputs, strict=True):
-        theirs = beams_of_transformers(smollm2_peer, prompt, eos_token_ids, max_new_tokens=8, **options)
+        theirs = beams_of_transformers(
+            smollm2_peer, prompt, eos_token_ids, max_new_tokens=8, **options
+        )
         assert_same_or_tie(smollm2_peer, prompt, ours, theirs)
     assert len({len(tokens) for ours in outputs for tokens in ours}) > 1
     without = SamplingParams(n=params.n, beam_width=params.n, max_tokens=8, stop_token_ids=stops)
@@ -134,5 +154,7 @@ def test_four_samples_are_the_same_alone_and_beside_fifteen_other_requests(smoll
 def test_each_sample_is_what_it_would_be_among_fewer(smollm2, prompts):
     params = SamplingParams(n=4, seed=7, temperature=1.0, max_tokens=MAX_TOKENS, ignore_eos=True)
     four, _ = run(smollm2, prompts[1:3], params)
-    two, _ = run(smollm2, prompts[1:3], dataclasses.replace(params, n=2), enable_prefix_caching=False)
+    two, _ = run(
+        smollm2, prompts[1:3], dataclasses.replace(params, n=2), enable_prefix_caching=False
+    )
     assert [outputs[:2] for outputs in four] == two

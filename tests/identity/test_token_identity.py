@@ -1,8 +1,8 @@
 """The promise that everything else rests on: scheduling changes timing, never a token.
 
 SmolLM2 in float32 must say exactly what `transformers.generate` says, whatever the batch, the chunk
-size, the block size or the pool. Where a token differs, the two logits must be shown to be a tie within
-rounding; anything else is a defect.
+size, the block size or the pool. Where a token differs, the two logits must be shown to be a tie
+within rounding; anything else is a defect.
 """
 
 import dataclasses
@@ -11,7 +11,14 @@ from functools import cache
 
 import pytest
 from support.engine.identity_prompts import CHAT, LONG, ONE_TOKEN_IDS, TEXT
-from support.engine.identity_runs import BASE, QUICK_SCHEDULES, SCHEDULES, assert_same_or_tie, generate, run
+from support.engine.identity_runs import (
+    BASE,
+    QUICK_SCHEDULES,
+    SCHEDULES,
+    assert_same_or_tie,
+    generate,
+    run,
+)
 
 from minivllm.runtime.loader import load_model
 from minivllm.sampling_params import SamplingParams
@@ -21,7 +28,9 @@ MAX_TOKENS = 16
 
 @pytest.fixture(scope="module")
 def prompts(smollm2) -> list[list[int]]:
-    """24 prompts as token ids, from one token to over a thousand; two share a long prefix, two are equal."""
+    """24 prompts as token ids, from one token to over a thousand; two share a long prefix, two are
+    equal.
+    """
     tokenizer = smollm2.tokenizer
     ids = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
     ids += [tokenizer.encode(text) for text in TEXT]
@@ -42,7 +51,9 @@ def expected(smollm2_peer, prompts) -> Callable[[int], list[int]]:
     return of
 
 
-def assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm2_peer, prompts, expected):
+def assert_tokens_equal_those_of_transformers(
+    schedule, numbers, smollm2, smollm2_peer, prompts, expected
+):
     # The smallest pool cannot hold the two long prompts.
     some = [i for i in numbers if "preempted" not in schedule or len(prompts[i]) < 100]
     params = SamplingParams(temperature=0, max_tokens=MAX_TOKENS)
@@ -60,10 +71,13 @@ def assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm
 def test_greedy_tokens_equal_those_of_transformers_under_every_kind_of_schedule(
     schedule, smollm2, smollm2_peer, prompts, expected
 ):
-    # Every other text, and all of the rest: the very long ones share a beginning, and two are equal.
+    # Every other text, and all of the rest: the very long ones share a beginning, and two are
+    # equal.
     numbers = [*range(4), *range(4, len(prompts) - 4, 2), *range(len(prompts) - 4, len(prompts))]
     assert len(numbers) == 16
-    assert_tokens_equal_those_of_transformers(schedule, numbers, smollm2, smollm2_peer, prompts, expected)
+    assert_tokens_equal_those_of_transformers(
+        schedule, numbers, smollm2, smollm2_peer, prompts, expected
+    )
 
 
 @pytest.mark.parametrize("linear_backend", ["onednn", "torch"])
@@ -71,7 +85,9 @@ def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplie
     linear_backend, smollm2_peer, prompts, expected
 ):
     model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
-    assert_tokens_equal_those_of_transformers("chunks of 16", [0, 12], model, smollm2_peer, prompts, expected)
+    assert_tokens_equal_those_of_transformers(
+        "chunks of 16", [0, 12], model, smollm2_peer, prompts, expected
+    )
 
 
 @pytest.mark.slow
@@ -79,7 +95,9 @@ def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplie
 def test_greedy_tokens_of_every_prompt_equal_those_of_transformers_under_every_schedule(
     schedule, smollm2, smollm2_peer, prompts, expected
 ):
-    assert_tokens_equal_those_of_transformers(schedule, range(len(prompts)), smollm2, smollm2_peer, prompts, expected)
+    assert_tokens_equal_those_of_transformers(
+        schedule, range(len(prompts)), smollm2, smollm2_peer, prompts, expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -88,7 +106,9 @@ def test_greedy_tokens_of_every_prompt_equal_those_of_transformers_under_every_s
     ids=["every kind of schedule", "every schedule"],
 )
 def test_seeded_sampling_gives_the_same_tokens_under(schedules, smollm2, prompts):
-    params = SamplingParams(temperature=0.9, top_p=0.95, top_k=50, seed=7, max_tokens=16, ignore_eos=True)
+    params = SamplingParams(
+        temperature=0.9, top_p=0.95, top_k=50, seed=7, max_tokens=16, ignore_eos=True
+    )
     short = [token_ids for token_ids in prompts if len(token_ids) < 200]
     some = [*short[::3], prompts[-4][:300]]
     reference, _ = run(smollm2, some, params, max_num_seqs=1)
@@ -104,7 +124,9 @@ def test_seeded_sampling_gives_the_same_tokens_under(schedules, smollm2, prompts
             assert engine.inspect().counters.num_preemptions >= 3
 
 
-def test_another_seed_gives_other_tokens_and_no_seed_depends_on_the_engine_seed_alone(smollm2, prompts):
+def test_another_seed_gives_other_tokens_and_no_seed_depends_on_the_engine_seed_alone(
+    smollm2, prompts
+):
     some = prompts[:4]
     params = SamplingParams(temperature=1.0, max_tokens=12, ignore_eos=True)
 

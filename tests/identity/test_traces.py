@@ -1,4 +1,6 @@
-"""The committed traces of the demo's scenarios: they open, they fold, and they are what the engine does today."""
+"""The committed traces of the demo's scenarios: they open, they fold, and they are what the engine
+does today.
+"""
 
 import re
 import subprocess
@@ -27,7 +29,10 @@ def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
     assert {path.name for path in TRACES.iterdir()} == {
         "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
-    assert {path.name for path in POLICIES.iterdir()} == {"static+contiguous.jsonl", "continuous+paged.jsonl"}
+    assert {path.name for path in POLICIES.iterdir()} == {
+        "static+contiguous.jsonl",
+        "continuous+paged.jsonl",
+    }
     assert {path.name for path in KERNELS.iterdir()} == {"x-ray.jsonl"}
     assert all(path.stat().st_size < LARGEST for path in TRACES.rglob("*.jsonl"))
 
@@ -37,7 +42,12 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     recording = Recording(TRACES / f"{name}.jsonl")
     header, scenario = recording.header, SCENARIOS[name]
     assert (header.schema, header.version) == (SCHEMA_NAME, SCHEMA_VERSION)
-    assert (header.model, header.clock, header.wall, header.mono) == ("smollm2", "virtual", 0.0, 0.0)
+    assert (header.model, header.clock, header.wall, header.mono) == (
+        "smollm2",
+        "virtual",
+        0.0,
+        0.0,
+    )
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
     assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
     fold = recording.view_at_event(len(recording))
@@ -60,9 +70,15 @@ def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
 
 
 def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
-    sides = [Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")]
+    sides = [
+        Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")
+    ]
     assert sides[0].header.num_blocks == sides[1].header.num_blocks
-    differing = {name for name, value in sides[0].header.config.items() if value != sides[1].header.config[name]}
+    differing = {
+        name
+        for name, value in sides[0].header.config.items()
+        if value != sides[1].header.config[name]
+    }
     assert differing == {"batching", "kv_cache_allocator"}
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
@@ -74,7 +90,9 @@ def test_the_kernel_x_ray_saw_every_key_of_its_decode_once_for_each_key_head() -
     recording = Recording(KERNELS / "x-ray.jsonl")
     events = list(recording.events(0, len(recording)))
     (traced,) = [event for event in events if type(event) is ev.KernelTraced]
-    reads = [sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs]
+    reads = [
+        sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs
+    ]
     assert traced.problem is None and [one.kv_head for one in traced.programs] == [0, 1, 2]
     assert reads == [traced.num_tokens] * 3
     (told,) = [event for event in events if type(event) is ev.AttentionMass]
@@ -95,10 +113,16 @@ def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, t
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [*SCENARIOS, "policies", "x-ray"])
-def test_a_committed_trace_is_what_the_engine_does_today(name: str, tmp_path: Path, smollm2_path: Path):
-    """If it is not, and that is meant: tools/pictures/make_traces.py. (In `beams` and `x-ray` another processor may round other last digits.)"""
+def test_a_committed_trace_is_what_the_engine_does_today(
+    name: str, tmp_path: Path, smollm2_path: Path
+):
+    """If it is not, and that is meant: tools/pictures/make_traces.py. (In `beams` and `x-ray`
+    another processor may round other last digits.)
+    """
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)
     made = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*.jsonl"))
     assert len(made) == (2 if name == "policies" else 1)
-    assert [(tmp_path / path).read_bytes() for path in made] == [(TRACES / path).read_bytes() for path in made]
+    assert [(tmp_path / path).read_bytes() for path in made] == [
+        (TRACES / path).read_bytes() for path in made
+    ]

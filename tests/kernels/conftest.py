@@ -1,9 +1,13 @@
-"""Fixtures of the kernel tests, which on a machine with a GPU are GPU tests: there the kernels run compiled."""
+"""Fixtures of the kernel tests, which on a machine with a GPU are GPU tests: there the kernels run
+compiled.
+"""
 
 from pathlib import Path
 
 import pytest
-from support.model.one_thread import one_thread  # tensors this small are slower with two threads than with one
+
+# tensors this small are slower with two threads than with one
+from support.model.one_thread import one_thread
 from support.model.paged_cases import seed
 
 from minivllm.kernels.mode import INTERPRETED

@@ -1,7 +1,8 @@
-"""The kernels compiled for GPUs that are not here: no spills, matrix instructions where there are products.
+"""The kernels compiled for GPUs that are not here: no spills, matrix instructions where there are
+products.
 
-Compiling needs a process of its own, because this one interprets kernels. Triton keeps what it compiled in its cache,
-so the second run takes seconds.
+Compiling needs a process of its own, because this one interprets kernels. Triton keeps what it
+compiled in its cache, so the second run takes seconds.
 """
 
 import json
@@ -56,7 +57,10 @@ print(json.dumps(asdict(compile_launch(replace(launch, options=launch.options | 
 
 def run_python(*arguments: str) -> str:
     child = subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
     )
     assert child.returncode == 0, child.stderr
     return child.stdout
@@ -64,7 +68,9 @@ def run_python(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def reports() -> list[dict]:
-    """All from one process, which takes longer to start than to find compiled kernels in Triton's cache."""
+    """All from one process, which takes longer to start than to find compiled kernels in Triton's
+    cache.
+    """
     return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
 
 
@@ -75,22 +81,31 @@ def rows(reports: list[dict]) -> list[dict]:
 
 
 def test_every_kernel_is_compiled_for_every_target(rows: list[dict]) -> None:
-    assert {(row["kernel"], row["target"]) for row in rows} == {(k, t) for k in KERNELS for t in TARGETS}
+    assert {(row["kernel"], row["target"]) for row in rows} == {
+        (k, t) for k in KERNELS for t in TARGETS
+    }
     assert len(rows) == 2 * len(KERNELS) * len(TARGETS)
     assert all(row["registers"] > 0 for row in rows)
 
 
-def test_only_the_attention_of_chunks_and_the_unified_kernel_spill_and_only_a_little(rows: list[dict]) -> None:
-    # Tuned on sm_90: a bound on prefill's registers, so that two programs fit a multiprocessor, is worth some spills.
+def test_only_the_attention_of_chunks_and_the_unified_kernel_spill_and_only_a_little(
+    rows: list[dict],
+) -> None:
+    # Tuned on sm_90: a bound on prefill's registers, so that two programs fit a multiprocessor, is
+    # worth some spills.
     tuned = [row for row in rows if row["kernel"] == "prefill" or row["kernel"] in UNIFIED]
     assert [row for row in rows if row["spills"] > 0 and row not in tuned] == []
     assert all(row["spills"] <= 512 for row in tuned)
 
 
-def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(rows: list[dict]) -> None:
+def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(
+    rows: list[dict],
+) -> None:
     for row in rows:
         assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
-    newest = {row["target"]: row["matrix_instructions"] for row in rows if row["kernel"] == "prefill"}
+    newest = {
+        row["target"]: row["matrix_instructions"] for row in rows if row["kernel"] == "prefill"
+    }
     assert newest == {"sm_80": ["mma"], "sm_90": ["wgmma"], "sm_100": ["tcgen05"]}
 
 

@@ -1,4 +1,6 @@
-"""The CPU's norms, SiLU and products against their twins, and the library: built once, loaded from where it lies."""
+"""The CPU's norms, SiLU and products against their twins, and the library: built once, loaded from
+where it lies.
+"""
 
 import shlex
 import subprocess
@@ -25,13 +27,19 @@ def ops() -> CpuOps:
 @pytest.mark.parametrize("num_rows", [1, 16, 200])
 def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, size: int) -> None:
     torch.manual_seed(0)
-    x, residual, weight = torch.randn(num_rows, size), torch.randn(num_rows, size), torch.randn(size)
+    x, residual, weight = (
+        torch.randn(num_rows, size),
+        torch.randn(num_rows, size),
+        torch.randn(size),
+    )
     torch.testing.assert_close(
         ops.rms_norm(x, weight, 1e-5), reference_ops.rms_norm(x, weight, 1e-5), rtol=2e-6, atol=2e-6
     )
     ours, theirs = residual.clone(), residual.clone()
     normed = ops.add_rms_norm(x, ours, weight, 1e-5)
-    torch.testing.assert_close(normed, reference_ops.add_rms_norm(x, theirs, weight, 1e-5), rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(
+        normed, reference_ops.add_rms_norm(x, theirs, weight, 1e-5), rtol=2e-6, atol=2e-6
+    )
     assert torch.equal(ours, theirs)
 
 
@@ -45,12 +53,16 @@ def test_a_row_of_no_numbers_stays_one_and_spoils_no_other(ops: CpuOps) -> None:
 
 def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
     x = torch.linspace(-120.0, 120.0, 2 * 24 * 3).view(3, 48)
-    torch.testing.assert_close(ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30)
+    torch.testing.assert_close(
+        ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30
+    )
     assert ops.silu_and_mul(torch.full((1, 32), float("nan"))).isnan().all()
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(ops: CpuOps, num_threads: int) -> None:
+def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(
+    ops: CpuOps, num_threads: int
+) -> None:
     torch.manual_seed(0)
     x, panels = torch.randn(300, 65), torch.randn(9, 65, LANES)
     alone = torch.cat([ops.linear(row[None], panels) for row in x])
@@ -58,17 +70,22 @@ def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(ops: CpuOps
     torch.set_num_threads(num_threads)
     try:
         for num_rows in (*range(2, 34), 300):
-            assert torch.equal(ops.linear(x[:num_rows].clone(), panels), alone[:num_rows]), f"{num_rows} rows"
+            assert torch.equal(ops.linear(x[:num_rows].clone(), panels), alone[:num_rows]), (
+                f"{num_rows} rows"
+            )
     finally:
         torch.set_num_threads(before)
-    torch.testing.assert_close(alone, x @ panels.transpose(1, 2).reshape(-1, 65).T, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        alone, x @ panels.transpose(1, 2).reshape(-1, 65).T, rtol=1e-4, atol=1e-4
+    )
 
 
 @pytest.mark.slow  # builds the kernels once more
 def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_fuse(
     ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What gcc 13 does by itself for Sapphire Rapids and Zen 4: a multiplication and an addition where a loop has one sum.
+    # What gcc 13 does by itself for Sapphire Rapids and Zen 4: a multiplication and an addition
+    # where a loop has one sum.
     compiler = [*library._compiler(), "--param=avoid-fma-max-bits=512"]
     monkeypatch.setenv("CC", shlex.join(compiler))
     unfused = CpuOps(load_cpu_library(tmp_path))
@@ -76,7 +93,9 @@ def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_f
     x, panels, weight = torch.randn(16, 64), torch.randn(9, 64, LANES), torch.randn(64)
     expected = ops.linear(x, panels)
     for num_rows in range(1, 17):
-        assert torch.equal(unfused.linear(x[:num_rows].clone(), panels), expected[:num_rows]), f"{num_rows} rows"
+        assert torch.equal(unfused.linear(x[:num_rows].clone(), panels), expected[:num_rows]), (
+            f"{num_rows} rows"
+        )
     assert torch.equal(unfused.rms_norm(x, weight, 1e-5), ops.rms_norm(x, weight, 1e-5))
     assert torch.equal(unfused.silu_and_mul(x), ops.silu_and_mul(x))
 
@@ -90,18 +109,24 @@ def test_a_product_with_no_number_in_it_spoils_no_other_row(ops: CpuOps) -> None
     assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
 
 
-def test_clang_is_refused_since_its_threads_are_not_torchs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_clang_is_refused_since_its_threads_are_not_torchs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clang = tmp_path / "clang"
     clang.write_text("#!/bin/sh\necho 'Debian clang version 19.1.7'\n")
     clang.chmod(0o755)
     monkeypatch.setenv("CC", str(clang))
     load_cpu_library.cache_clear()
-    with pytest.raises(CpuKernelsError, match="is clang, whose OpenMP is not torch's: name a gcc in CC"):
+    with pytest.raises(
+        CpuKernelsError, match="is clang, whose OpenMP is not torch's: name a gcc in CC"
+    ):
         load_cpu_library(tmp_path / "kernels")
 
 
 @pytest.mark.slow  # builds the kernels once more
-def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_library_is_built_once_and_then_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     load_cpu_library.cache_clear()
     load_cpu_library(tmp_path)
     (built,) = tmp_path.iterdir()
@@ -116,18 +141,28 @@ def test_the_library_is_built_once_and_then_loaded(tmp_path: Path, monkeypatch: 
 @pytest.mark.slow  # builds the kernels twice
 def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
     code = (
-        "import sys, pathlib; from minivllm.kernels.cpu.library import *; load_cpu_library(pathlib.Path(sys.argv[1]))"
+        "import sys, pathlib; from minivllm.kernels.cpu.library import *;"
+        " load_cpu_library(pathlib.Path(sys.argv[1]))"
     )
-    builders = [subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)]) for _ in range(2)]
+    builders = [
+        subprocess.Popen([sys.executable, "-c", f"import torch; {code}", str(tmp_path)])
+        for _ in range(2)
+    ]
     assert [builder.wait(timeout=SOON) for builder in builders] == [0, 0]
     assert [file.suffix for file in tmp_path.iterdir()] == [".so"]
 
 
 @pytest.mark.parametrize(
     ("compiler", "why"),
-    [("'cc", "CC is no command"), ("/no/such/compiler", "there is no C compiler"), ("{broken}", "cannot be run")],
+    [
+        ("'cc", "CC is no command"),
+        ("/no/such/compiler", "there is no C compiler"),
+        ("{broken}", "cannot be run"),
+    ],
 )
-def test_a_command_that_is_no_compiler_is_one_sentence(compiler: str, why: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_command_that_is_no_compiler_is_one_sentence(
+    compiler: str, why: str, tmp_path: Path, monkeypatch
+) -> None:
     broken = tmp_path / "broken"
     broken.write_bytes(b"\x7fELF and nothing more")
     broken.chmod(0o755)

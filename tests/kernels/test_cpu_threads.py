@@ -1,4 +1,6 @@
-"""How the CPU kernels' threads share work: nobody waits for a thread that has not begun, and every item is done once."""
+"""How the CPU kernels' threads share work: nobody waits for a thread that has not begun, and every
+item is done once.
+"""
 
 import ctypes
 import os
@@ -16,17 +18,32 @@ from minivllm.kernels.cpu.ops import LANES
 from minivllm.runtime.cpu.load import load_cpu_ops
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-FACE = '#include "threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) { share(run, 0, items, threads, is_long); }'
+FACE = (
+    '#include "threads.h"\nvoid call(task *run, int64_t items, int64_t threads, int is_long) {'
+    " share(run, 0, items, threads, is_long); }"
+)
 
 
-@pytest.fixture(scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"])
+@pytest.fixture(
+    scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"]
+)
 def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """`share` of threads.c, whose tasks are Python functions here."""
     folder = tmp_path_factory.mktemp("threads")
     (folder / "face.c").write_text(FACE)
     kernels = resources.files("minivllm.kernels.cpu")
-    files = [str(folder / "face.c"), str(kernels / "threads.c"), "-I", str(kernels), "-o", str(folder / "threads.so")]
-    subprocess.run(["gcc", "-O2", "-march=native", *request.param, "-fopenmp", "-fPIC", "-shared", *files], check=True)
+    files = [
+        str(folder / "face.c"),
+        str(kernels / "threads.c"),
+        "-I",
+        str(kernels),
+        "-o",
+        str(folder / "threads.so"),
+    ]
+    subprocess.run(
+        ["gcc", "-O2", "-march=native", *request.param, "-fopenmp", "-fPIC", "-shared", *files],
+        check=True,
+    )
     call = ctypes.CDLL(str(folder / "threads.so")).call
     call.argtypes = (TASK, ctypes.c_int64, ctypes.c_int64, ctypes.c_int)
 
@@ -50,7 +67,8 @@ def test_a_thread_that_is_put_aside_costs_the_others_its_own_item_and_no_more(sh
 
     def work(item: int) -> None:
         if threading.get_ident() != caller:
-            assert rest_is_done.wait(60)  # put aside in the middle of its item, until everything else is done
+            # put aside in the middle of its item, until everything else is done
+            assert rest_is_done.wait(60)
         else:
             by_caller.append(item)
             if len(by_caller) == num_items - 1:
@@ -88,7 +106,9 @@ def test_a_child_process_computes_what_its_parent_does() -> None:
         expected = ops.linear(x, panels)
         if (child := os.fork()) == 0:
             signal.alarm(60)
-            os._exit(0 if all(torch.equal(ops.linear(x, panels), expected) for _ in range(50)) else 1)
+            os._exit(
+                0 if all(torch.equal(ops.linear(x, panels), expected) for _ in range(50)) else 1
+            )
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
         assert torch.equal(ops.linear(x, panels), expected)
     finally:
@@ -112,5 +132,7 @@ def test_a_thread_of_ones_own_gets_the_same_bits_while_others_compute() -> None:
 
 def test_the_library_names_no_function_that_another_could_take_the_place_of() -> None:
     names = Path(load_cpu_ops()._library._name)
-    said = subprocess.run(["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True)
+    said = subprocess.run(
+        ["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True
+    )
     assert " share" not in said.stdout

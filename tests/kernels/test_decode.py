@@ -4,7 +4,15 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from support.model.paged_cases import DEVICE, NO_BLOCK, PAIRWISE_SHAPES, PagedCase, Shape, assert_close, edge_lengths
+from support.model.paged_cases import (
+    DEVICE,
+    NO_BLOCK,
+    PAIRWISE_SHAPES,
+    PagedCase,
+    Shape,
+    assert_close,
+    edge_lengths,
+)
 
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
@@ -29,7 +37,9 @@ def static(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Rung 4 with two rows more than there are sequences, whose queries and block tables are junk."""
+    """Rung 4 with two rows more than there are sequences, whose queries and block tables are
+    junk.
+    """
     num_seqs, num_heads, _ = query.shape
     decode = StaticDecode(num_seqs + 2, 2048, key_cache, num_heads, scale, num_processors=16)
     decode.block_tables.fill_(NO_BLOCK)
@@ -69,7 +79,9 @@ def test_a_row_of_length_zero_is_not_read_and_gives_zeros(rung: str, seed: int) 
 
 @pytest.mark.parametrize("num_splits", [1, 2, 8, 16])
 @pytest.mark.parametrize("num_tiles", [1, 7, 9])
-def test_the_number_of_splits_changes_nothing_but_rounding(num_splits: int, num_tiles: int, seed: int) -> None:
+def test_the_number_of_splits_changes_nothing_but_rounding(
+    num_splits: int, num_tiles: int, seed: int
+) -> None:
     shape = Shape(group=3, num_kv_heads=1)
     case = PagedCase(shape, [num_tiles * decode_launch(64, torch.float32).tile - 1, 3], seed)
     query = case.decode_query()
@@ -87,7 +99,9 @@ def test_queries_and_output_may_be_slices_of_wider_tensors(seed: int) -> None:
         assert_close(kernel(wide[:, 1:9], *arguments), case.decode_expected(query), torch.float32)
 
 
-def test_keys_and_values_of_all_heads_in_one_tensor_are_read_through_their_strides(seed: int) -> None:
+def test_keys_and_values_of_all_heads_in_one_tensor_are_read_through_their_strides(
+    seed: int,
+) -> None:
     """The layout is the caller's: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
     case = PagedCase(Shape(group=3), [20, 33], seed)
     query = case.decode_query()
@@ -95,7 +109,9 @@ def test_keys_and_values_of_all_heads_in_one_tensor_are_read_through_their_strid
     cache = torch.stack((keys, values), dim=2).permute(0, 3, 2, 1, 4).contiguous()
     keys, values = (cache[:, :, i].transpose(1, 2) for i in range(2))
     for kernel in (decode_naive, decode_grouped, split_in_4):
-        assert_close(kernel(dense, keys, values, *arguments), case.decode_expected(query), torch.float32)
+        assert_close(
+            kernel(dense, keys, values, *arguments), case.decode_expected(query), torch.float32
+        )
 
 
 def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:
@@ -104,7 +120,9 @@ def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:
         case.decode_query() * 1000
     )  # scores in the thousands: exp() of them is infinite, and float32 knows them to 1e-4
     for rung in RUNGS.values():
-        assert_close(rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3)
+        assert_close(
+            rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3
+        )
 
 
 def test_more_sequences_and_shorter_contexts_get_fewer_splits() -> None:

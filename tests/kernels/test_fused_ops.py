@@ -1,4 +1,6 @@
-"""The decoder's fused operations against their torch twins, for the odd sizes that real models have."""
+"""The decoder's fused operations against their torch twins, for the odd sizes that real models
+have.
+"""
 
 import pytest
 import torch
@@ -19,7 +21,8 @@ def random(seed: int, *shape: int) -> torch.Tensor:
 @pytest.mark.parametrize("size", [64, 576, 896])
 def test_rms_norm_equals_the_reference(size: int, dtype: torch.dtype, seed: int) -> None:
     x, weight = random(seed, 5, size), random(seed + 1, size)
-    wide = torch.cat((x, torch.full_like(x, JUNK)), dim=1).to(dtype).to(DEVICE)  # rows of a wider tensor
+    # rows of a wider tensor
+    wide = torch.cat((x, torch.full_like(x, JUNK)), dim=1).to(dtype).to(DEVICE)
     actual = norm_act.rms_norm(wide[:, :size], weight.to(dtype).to(DEVICE), 1e-5)
     assert_close(actual, reference_ops.rms_norm(x, weight, 1e-5), dtype)
 
@@ -28,7 +31,9 @@ def test_rms_norm_equals_the_reference(size: int, dtype: torch.dtype, seed: int)
 def test_the_residual_sum_is_written_and_normed(dtype: torch.dtype, seed: int) -> None:
     x, residual, weight = random(seed, 5, 576), random(seed + 1, 5, 576), random(seed + 2, 576)
     device_residual = residual.to(dtype).to(DEVICE)
-    actual = norm_act.add_rms_norm(x.to(dtype).to(DEVICE), device_residual, weight.to(dtype).to(DEVICE), 1e-6)
+    actual = norm_act.add_rms_norm(
+        x.to(dtype).to(DEVICE), device_residual, weight.to(dtype).to(DEVICE), 1e-6
+    )
     assert_close(actual, reference_ops.add_rms_norm(x, residual, weight, 1e-6), dtype)
     assert_close(device_residual, residual, dtype)
 
@@ -42,7 +47,9 @@ def test_silu_and_multiply_equals_the_reference(size: int, dtype: torch.dtype, s
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(shape: Shape, seed: int) -> None:
+def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(
+    shape: Shape, seed: int
+) -> None:
     num_tokens, num_blocks, kv_heads = 6, 3, shape.num_kv_heads
     qkv = random(seed, num_tokens, shape.num_heads + 2 * kv_heads, shape.head_size)
     split = [shape.num_heads, kv_heads, kv_heads]
@@ -50,11 +57,17 @@ def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(shape: Sha
     # Angles in the dtype under test, so that what differs is the rotation alone.
     cos, sin = angles.cos().bfloat16().double(), angles.sin().bfloat16().double()
     cos, sin = torch.cat((cos, cos), dim=1), torch.cat((-sin, sin), dim=1)
-    slots = torch.randperm(num_blocks * shape.block_size, generator=torch.Generator().manual_seed(seed))[:num_tokens]
+    slots = torch.randperm(
+        num_blocks * shape.block_size, generator=torch.Generator().manual_seed(seed)
+    )[:num_tokens]
     slots[3] = -1
-    expected_caches = torch.full((2, num_blocks, shape.block_size, kv_heads, shape.head_size), 0.5).double()
+    expected_caches = torch.full(
+        (2, num_blocks, shape.block_size, kv_heads, shape.head_size), 0.5
+    ).double()
     caches = expected_caches.to(shape.dtype).to(DEVICE)
-    expected = reference_ops.rotary_and_cache(*qkv.split(split, 1), cos, sin, *expected_caches, slots)
+    expected = reference_ops.rotary_and_cache(
+        *qkv.split(split, 1), cos, sin, *expected_caches, slots
+    )
     actual = rotary.rotary_and_cache(
         *qkv.to(shape.dtype).to(DEVICE).split(split, 1),
         cos.to(shape.dtype).to(DEVICE),

@@ -1,7 +1,7 @@
 """Blocks so far into a cache that their offsets do not fit into 32 bits.
 
-The cache has more than 2^31 numbers, 4 GiB of which all but a few pages are never touched, so on a CPU it
-costs address space and no memory.
+The cache has more than 2^31 numbers, 4 GiB of which all but a few pages are never touched, so on a
+CPU it costs address space and no memory.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,9 @@ def cache() -> torch.Tensor:
 
 @pytest.fixture
 def small(cache: torch.Tensor, seed: int) -> torch.Tensor:
-    """Three blocks that hold what the last three of the large cache do, in float64: [3, 2, block_size, 1, head_size]"""
+    """Three blocks that hold what the last three of the large cache do, in float64: [3, 2,
+    block_size, 1, head_size]
+    """
     numbers = torch.randn(3, *cache.shape[1:], generator=torch.Generator().manual_seed(seed)).half()
     for block, content in zip(LAST_BLOCKS, numbers, strict=True):
         cache[block] = content
@@ -53,7 +55,9 @@ def test_decodes_read_blocks_beyond_32_bits(
     table = torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE)
     actual = decode(query.to(DEVICE), cache[:, 0], cache[:, 1], table, lengths, SCALE)
     own_table = torch.arange(3)[None]
-    expected = reference.decode_attention(query.double(), small[:, 0], small[:, 1], own_table, lengths, SCALE)
+    expected = reference.decode_attention(
+        query.double(), small[:, 0], small[:, 1], own_table, lengths, SCALE
+    )
     assert_close(actual, expected, torch.float16)
     mass = attention_mass(query.to(DEVICE), cache[:, 0], table, lengths, SCALE)
     expected = reference.attention_mass(query.double(), small[:, 0], own_table, lengths, SCALE)
@@ -73,7 +77,9 @@ def test_prefill_reads_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.T
         list_query_tiles([9], [0], 2, HEAD_SIZE, torch.float16).to(DEVICE),
     )
     tables = torch.arange(3)[None]
-    expected = reference.paged_attention(query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE)
+    expected = reference.paged_attention(
+        query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE
+    )
     assert_close(actual, expected, torch.float16)
 
 
@@ -97,11 +103,15 @@ def test_the_unified_kernel_reads_blocks_beyond_32_bits(
         num_splits=num_splits,
     )
     tables = torch.arange(3)[None]
-    expected = reference.paged_attention(query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE)
+    expected = reference.paged_attention(
+        query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE
+    )
     assert_close(actual, expected, torch.float16)
 
 
-def test_writes_and_copies_reach_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.Tensor) -> None:
+def test_writes_and_copies_reach_blocks_beyond_32_bits(
+    cache: torch.Tensor, small: torch.Tensor
+) -> None:
     key, value = torch.randn(2, 2, 1, HEAD_SIZE).half()
     slots = torch.tensor([LAST_BLOCKS[0] * BLOCK_SIZE + 5, LAST_BLOCKS[1] * BLOCK_SIZE + 7])
     device_pair = key.to(DEVICE), value.to(DEVICE)
@@ -119,6 +129,12 @@ def test_writes_and_copies_reach_blocks_beyond_32_bits(cache: torch.Tensor, smal
     reference_ops.rotary_and_cache(*wanted, *expected, torch.tensor([-1, 3]))
     slots = torch.tensor([-1, LAST_BLOCKS[2] * BLOCK_SIZE + 3])
     rotary_and_cache(
-        device_pair[0], *device_pair, cos.to(DEVICE), sin.to(DEVICE), cache[:, 0], cache[:, 1], slots.to(DEVICE)
+        device_pair[0],
+        *device_pair,
+        cos.to(DEVICE),
+        sin.to(DEVICE),
+        cache[:, 0],
+        cache[:, 1],
+        slots.to(DEVICE),
     )
     assert_close(cache[LAST_BLOCKS[2], :, 3], expected[:, 0, 3], torch.float16)

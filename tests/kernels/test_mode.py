@@ -1,4 +1,6 @@
-"""When kernels are interpreted and when compiled, and what happens where Triton is missing or came too early."""
+"""When kernels are interpreted and when compiled, and what happens where Triton is missing or came
+too early.
+"""
 
 import os
 import subprocess
@@ -25,9 +27,13 @@ except ConfigError as error:
 
 def run_python(code: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
     """A fresh interpreter that sees no CUDA device, with only these variables about Triton."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("TRITON")}
+    environment = {
+        name: value for name, value in os.environ.items() if not name.startswith("TRITON")
+    }
     environment |= {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"} | variables
-    return subprocess.run([sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-c", code], cwd=cwd, env=environment, capture_output=True, text=True
+    )
 
 
 def test_a_user_who_sets_the_variable_has_the_last_word(tmp_path: Path) -> None:
@@ -43,15 +49,20 @@ def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path:
     assert "set the environment variable TRITON_INTERPRET=1" in child.stderr
 
 
-def test_without_triton_a_cpu_is_served_all_the_same_and_asking_for_triton_says_how_to_get_it(tmp_path: Path) -> None:
+def test_without_triton_a_cpu_is_served_all_the_same_and_asking_for_triton_says_how_to_get_it(
+    tmp_path: Path,
+) -> None:
     child = run_python(WITHOUT_TRITON, tmp_path)
     assert child.returncode == 0, child.stderr
     backend, message = child.stdout.splitlines()
-    assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")  # the latter where there is no C compiler
+    # the latter where there is no C compiler
+    assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")
     assert "Triton, which is not installed here" in message
 
 
-def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(tmp_path: Path) -> None:
+def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(
+    tmp_path: Path,
+) -> None:
     record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
     child = run_python(record, tmp_path, TRITON_INTERPRET="1")
     assert "set TRITON_INTERPRET=0" in child.stderr

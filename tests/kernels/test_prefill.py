@@ -1,4 +1,6 @@
-"""The prefill kernel against the reference: ragged chunks with and without context, mixed with decodes."""
+"""The prefill kernel against the reference: ragged chunks with and without context, mixed with
+decodes.
+"""
 
 import pytest
 import torch
@@ -9,12 +11,18 @@ from minivllm.kernels.launch_table import prefill_launch
 from minivllm.kernels.reference import paged_attention
 
 
-def run(case: PagedCase, query_lens: list[int], sequences: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
-    """The kernel's output, NaN where it wrote nothing, and the reference's: [num_tokens, num_heads, head_size]"""
+def run(
+    case: PagedCase, query_lens: list[int], sequences: list[int]
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The kernel's output, NaN where it wrote nothing, and the reference's: [num_tokens, num_heads,
+    head_size]
+    """
     shape = case.shape
     starts = [0, *torch.tensor(query_lens).cumsum(0).tolist()]
     query = case.random(starts[-1], shape.num_heads, shape.head_size)
-    expected = paged_attention(query, *case.exact_caches, case.block_tables, starts, case.lengths, shape.scale)
+    expected = paged_attention(
+        query, *case.exact_caches, case.block_tables, starts, case.lengths, shape.scale
+    )
     device_query = query.to(shape.dtype).to(DEVICE)
     actual = prefill_attention(
         device_query,
@@ -23,7 +31,9 @@ def run(case: PagedCase, query_lens: list[int], sequences: list[int]) -> tuple[t
         torch.tensor(starts, dtype=torch.int32, device=DEVICE),
         case.seq_lens.to(DEVICE),
         shape.scale,
-        list_query_tiles(query_lens, sequences, shape.group, shape.head_size, shape.dtype).to(DEVICE),
+        list_query_tiles(query_lens, sequences, shape.group, shape.head_size, shape.dtype).to(
+            DEVICE
+        ),
         torch.full_like(device_query, float("nan")),
     )
     return actual, expected

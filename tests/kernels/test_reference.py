@@ -16,7 +16,9 @@ def nan_caches(num_kv_heads: int, head_size: int) -> tuple[torch.Tensor, torch.T
 
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-@pytest.mark.parametrize("seq_len", [1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 4 * BLOCK_SIZE + 2])
+@pytest.mark.parametrize(
+    "seq_len", [1, BLOCK_SIZE - 1, BLOCK_SIZE, BLOCK_SIZE + 1, 4 * BLOCK_SIZE + 2]
+)
 def test_a_paged_context_gives_what_dense_attention_gives(group: int, seq_len: int) -> None:
     torch.manual_seed(seq_len)
     num_kv_heads, head_size = 2, 8
@@ -34,9 +36,13 @@ def test_a_paged_context_gives_what_dense_attention_gives(group: int, seq_len: i
         value.repeat_interleave(group, dim=1).transpose(0, 1),
         is_causal=True,
     ).transpose(0, 1)
-    whole = paged_attention(query, key_cache, value_cache, block_table[None], [0, seq_len], [seq_len], head_size**-0.5)
+    whole = paged_attention(
+        query, key_cache, value_cache, block_table[None], [0, seq_len], [seq_len], head_size**-0.5
+    )
     torch.testing.assert_close(whole, dense)
-    last = paged_attention(query[-1:], key_cache, value_cache, block_table[None], [0, 1], [seq_len], head_size**-0.5)
+    last = paged_attention(
+        query[-1:], key_cache, value_cache, block_table[None], [0, 1], [seq_len], head_size**-0.5
+    )
     torch.testing.assert_close(last, dense[-1:])
 
 

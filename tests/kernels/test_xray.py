@@ -18,9 +18,17 @@ SHAPE = Shape(head_size=64, group=3, block_size=16)
 
 
 def naive_tiles(
-    case: PagedCase, seq: int, rows: list[tuple[torch.Tensor, int]], kv_head: int, first: int, end: int, tile: int
+    case: PagedCase,
+    seq: int,
+    rows: list[tuple[torch.Tensor, int]],
+    kv_head: int,
+    first: int,
+    end: int,
+    tile: int,
 ) -> tuple[TileTrace, ...]:
-    """What a program must show that takes positions [first, end) of a sequence, for rows of (query, last visible)."""
+    """What a program must show that takes positions [first, end) of a sequence, for rows of (query,
+    last visible).
+    """
     size = case.shape.block_size
     slots = case.slots(seq).tolist()
     keys = case.exact_caches[0].flatten(0, 1)[:, kv_head]
@@ -35,7 +43,9 @@ def naive_tiles(
             scores = keys[seen] @ query * case.shape.scale
             maxima.append(scores.max().item())
             sums.append((scores - scores.max()).exp().sum().item())
-        blocks = tuple(BlockRead(block, offsets[0], len(offsets)) for block, offsets in reads.items())
+        blocks = tuple(
+            BlockRead(block, offsets[0], len(offsets)) for block, offsets in reads.items()
+        )
         tiles.append(TileTrace(blocks, tuple(maxima), tuple(sums)))
     return tuple(tiles)
 
@@ -55,7 +65,9 @@ def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
     case = PagedCase(SHAPE, [5, 140], seed)
     query = case.decode_query()
     arguments = case.decode_arguments(query)
-    programs = by_program(trace(lambda: decode_grouped(*arguments), arguments[1]), "decode_grouped_kernel")
+    programs = by_program(
+        trace(lambda: decode_grouped(*arguments), arguments[1]), "decode_grouped_kernel"
+    )
     assert len(programs) == 2 * 2
     for (seq, kv_head, _), program in programs.items():
         rows = [(query[seq, kv_head * 3 + i], case.lengths[seq] - 1) for i in range(3)]
@@ -66,13 +78,18 @@ def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
 def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
     case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
     query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
-    # As the engine's backend lays a layer out: heads before slots, so with one slot both have the same stride.
-    key_cache, value_cache = (c.transpose(1, 2).contiguous().transpose(1, 2) for c in (key_cache, value_cache))
+    # As the engine's backend lays a layer out: heads before slots, so with one slot both have the
+    # same stride.
+    key_cache, value_cache = (
+        c.transpose(1, 2).contiguous().transpose(1, 2) for c in (key_cache, value_cache)
+    )
     result = trace(lambda: decode_grouped(query, key_cache, value_cache, *rest), key_cache)
     table = case.block_tables[0, :7].tolist()
     for (_, kv_head, _), program in by_program(result, "decode_grouped_kernel").items():
         assert program.kv_head == kv_head
-        assert [read for tile in program.tiles for read in tile.reads] == [BlockRead(block, 0, 1) for block in table]
+        assert [read for tile in program.tiles for read in tile.reads] == [
+            BlockRead(block, 0, 1) for block in table
+        ]
 
 
 def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(seed: int) -> None:
@@ -80,16 +97,21 @@ def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(se
     query = case.decode_query()
     arguments = case.decode_arguments(query)
     result = trace(lambda: decode_split(*arguments, num_splits=2), arguments[1])
-    tile = decode_launch(64, torch.float32).tile  # 64: sequence 1 has three tiles, so two for the first split
+    # 64: sequence 1 has three tiles, so two for the first split
+    tile = decode_launch(64, torch.float32).tile
     for (seq, kv_head, split), program in by_program(result, "decode_split_kernel").items():
         length = case.lengths[seq]
         first, end = (
-            ((0, min(2 * tile, length)), (2 * tile, length))[split] if length > tile else ((0, 5), (5, 5))[split]
+            ((0, min(2 * tile, length)), (2 * tile, length))[split]
+            if length > tile
+            else ((0, 5), (5, 5))[split]
         )
         rows = [(query[seq, kv_head * 3 + i], length - 1) for i in range(3)]
         assert_same(program, naive_tiles(case, seq, rows, kv_head, first, end, tile))
         assert (program.kv_head is None) == (first == end)
-    assert all(program.tiles == () for program in by_program(result, "reduce_splits_kernel").values())
+    assert all(
+        program.tiles == () for program in by_program(result, "reduce_splits_kernel").values()
+    )
 
 
 def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed: int) -> None:
@@ -98,14 +120,31 @@ def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed:
     tiles = list_query_tiles([25], [0], 3, 64, torch.float32)  # 10 tokens of 3 heads in 32 rows
     starts = torch.tensor([0, 25], dtype=torch.int32)
     caches = case.caches()
-    arguments = (query.float(), *caches, case.block_tables, starts, case.seq_lens, SHAPE.scale, tiles)
+    arguments = (
+        query.float(),
+        *caches,
+        case.block_tables,
+        starts,
+        case.seq_lens,
+        SHAPE.scale,
+        tiles,
+    )
     result = trace(lambda: prefill_attention(*arguments), caches[0])
     for (tile, kv_head, _), program in by_program(result, "prefill_kernel").items():
         first = tiles[tile, 1].item()
         tokens = range(first, min(first + 10, 25))
         rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
         assert_same(
-            program, naive_tiles(case, 0, rows, kv_head, 0, 15 + tokens[-1] + 1, prefill_launch(64, torch.float32).tile)
+            program,
+            naive_tiles(
+                case,
+                0,
+                rows,
+                kv_head,
+                0,
+                15 + tokens[-1] + 1,
+                prefill_launch(64, torch.float32).tile,
+            ),
         )
 
 

@@ -1,4 +1,6 @@
-"""The table of the course is complete and true, and so are the places in the code that lessons name."""
+"""The table of the course is complete and true, and so are the places in the code that lessons
+name.
+"""
 
 import re
 from importlib import import_module
@@ -28,17 +30,27 @@ def test_every_lesson_and_every_exercise_stands_in_the_table():
     assert len(FILES) == len(lessons())
     for exercise in exercises():
         home = next(one for one in COURSE if find_lesson(one.lesson).number == exercise.lesson)
-        assert exercise.name in home.exercises, f"{exercise.name} is not with lesson {exercise.lesson}"
+        assert exercise.name in home.exercises, (
+            f"{exercise.name} is not with lesson {exercise.lesson}"
+        )
 
 
 @pytest.mark.parametrize("concept", COURSE, ids=lambda concept: concept.lesson)
 def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
     assert find_lesson(concept.lesson)
-    assert concept.panels and concept.exercises and all(find_exercise(name) for name in concept.exercises)
+    assert (
+        concept.panels
+        and concept.exercises
+        and all(find_exercise(name) for name in concept.exercises)
+    )
     for panel in concept.panels:
-        screen = (ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py").read_text(encoding="utf-8")
+        screen = (ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py").read_text(
+            encoding="utf-8"
+        )
         name = type(make_panel(panel)).__name__
-        assert re.search(rf"import .*\b{name}\b", screen), f"{panel} is not on the screen {VIEWS[panel].screen}"
+        assert re.search(rf"import .*\b{name}\b", screen), (
+            f"{panel} is not on the screen {VIEWS[panel].screen}"
+        )
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

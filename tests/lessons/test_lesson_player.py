@@ -13,7 +13,9 @@ from minivllm.lessons.teacher.script import Predict, Say, Teacher, lesson
 
 @pytest.fixture
 def player(lesson_shelf, tmp_path):
-    player = LessonPlayer(small_lesson.run, lesson_shelf, progress=Progress(tmp_path / "progress.json"))
+    player = LessonPlayer(
+        small_lesson.run, lesson_shelf, progress=Progress(tmp_path / "progress.json")
+    )
     yield player
     player.close()
 
@@ -136,7 +138,9 @@ def test_a_question_holds_the_lesson_until_it_is_answered_and_nonsense_changes_n
 
 
 @pytest.mark.parametrize(("given", "foreseen"), [("1", True), ("5", False)])
-def test_a_wrong_answer_gets_the_sentence_of_its_misconception_and_is_final(player, given, foreseen):
+def test_a_wrong_answer_gets_the_sentence_of_its_misconception_and_is_final(
+    player, given, foreseen
+):
     player.forward()
     player.answer(given)
     assert player.page.right is False and "2 blocks" in player.page.text

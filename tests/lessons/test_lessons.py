@@ -1,4 +1,6 @@
-"""Every lesson of the course, run on the real engine from its first page to its end, as `--auto` does."""
+"""Every lesson of the course, run on the real engine from its first page to its end, as `--auto`
+does.
+"""
 
 from dataclasses import dataclass
 
@@ -52,9 +54,18 @@ def play(lesson: Lesson, shelf: ModelShelf) -> Run:
         player.pass_over()
         if question is not None:
             questions.append(question)
-            wrong = [given for given in question.why if not question.is_right(given, player.truths[-1])]
+            wrong = [
+                given for given in question.why if not question.is_right(given, player.truths[-1])
+            ]
             verdicts += [question.verdict(given, player.truths[-1]).text for given in wrong]
-    run = Run(lesson, player.pages, questions, player.truths, verdicts, sum(len(page.claims) for page in player.pages))
+    run = Run(
+        lesson,
+        player.pages,
+        questions,
+        player.truths,
+        verdicts,
+        sum(len(page.claims) for page in player.pages),
+    )
     player.close()
     return run
 
@@ -100,21 +111,30 @@ def test_a_second_run_says_the_same_and_its_transcript_holds_every_page(run, les
     player.close()
 
 
-@pytest.mark.parametrize("lesson", [one for one in lessons() if one.text_matters], ids=lambda lesson: lesson.name)
+@pytest.mark.parametrize(
+    "lesson", [one for one in lessons() if one.text_matters], ids=lambda lesson: lesson.name
+)
 def test_a_lesson_about_text_holds_on_the_real_model_too(lesson, smollm2):
     run = play(lesson, ModelShelf("smollm2", smollm2))
     assert run.pages[-1].last
-    assert all(len(text.split()) <= MAX_WORDS for text in (*(page.text for page in run.pages), *run.wrong_verdicts))
+    assert all(
+        len(text.split()) <= MAX_WORDS
+        for text in (*(page.text for page in run.pages), *run.wrong_verdicts)
+    )
 
 
-def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_are_any(lesson_shelf, monkeypatch):
+def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_are_any(
+    lesson_shelf, monkeypatch
+):
     names = ("naive", "grouped", "split", "static", "unified")
     rungs = [MeasuredRung(name, 1234.5, 0.777, 1333.3) for name in names]
     ladders = [MeasuredLadder(64, 4096, rungs), MeasuredLadder(1, 16384, rungs)]
     measured = MeasuredRungs("NVIDIA H100 80GB HBM3", "2026-11-22", ladders)
     monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: None)
     without = play(find_lesson("kernel-ladder"), lesson_shelf)
-    monkeypatch.setattr("minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: measured)
+    monkeypatch.setattr(
+        "minivllm.lessons.course.l12_kernel_ladder.measured_rungs", lambda: measured
+    )
     run = play(find_lesson("kernel-ladder"), lesson_shelf)
     (page,) = [page for page in run.pages if "NVIDIA H100 80GB" in page.text]
     assert len(run.pages) == len(without.pages) + 1

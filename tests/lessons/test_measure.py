@@ -41,7 +41,8 @@ def test_a_static_batch_leaves_the_slot_of_the_shorter_answer_idle(lesson_shelf)
     engine = two_and_one(lesson_shelf, "static")
     assert token_steps(engine, "cleo") == [5, 6]
     assert idle_slots_while_waiting(engine) == 2  # bob's, in steps 3 and 4
-    assert work_per_step(engine) == [6, 2, 1, 1, 3, 1]  # step 6: nobody waits, so its idle slot is no loss
+    # step 6: nobody waits, so its idle slot is no loss
+    assert work_per_step(engine) == [6, 2, 1, 1, 3, 1]
 
 
 @pytest.mark.parametrize("batching", ["continuous", "static"])

@@ -1,4 +1,6 @@
-"""A lesson on text streams: what is printed, what may be typed, and what happens where nobody types."""
+"""A lesson on text streams: what is printed, what may be typed, and what happens where nobody
+types.
+"""
 
 import io
 

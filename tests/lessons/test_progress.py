@@ -53,7 +53,9 @@ def test_progress_of_an_older_version_is_moved_once_and_never_over_newer(home):
     old.note_page("tokens", 7, True)
     moved = Progress()
     assert moved.read().lessons["tokens"].pages_read == 7
-    assert moved.path == home / ".local/share/minivllm/progress.json" and not old.path.parent.exists()
+    assert (
+        moved.path == home / ".local/share/minivllm/progress.json" and not old.path.parent.exists()
+    )
     old.note_page("tokens", 1, False)
     assert Progress().read().lessons["tokens"].finished and old.path.exists()
 

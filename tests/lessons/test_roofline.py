@@ -12,7 +12,9 @@ from minivllm.runtime.store.model_store import resolve_model
 
 def test_every_matrix_of_the_checkpoint_counts_but_the_embedding_that_is_only_looked_up():
     directory = resolve_model("tiny-random")
-    matrices = {name: tensor.numel() for name, tensor in stream_weights(directory) if tensor.dim() == 2}
+    matrices = {
+        name: tensor.numel() for name, tensor in stream_weights(directory) if tensor.dim() == 2
+    }
     looked_up = matrices.pop("model.embed_tokens.weight")
     config = read_model_config(directory)
     assert not config.tie_word_embeddings

@@ -27,7 +27,9 @@ def test_the_first_rung_reads_each_key_once_for_every_query_head_of_its_group(lo
 
 
 def test_the_other_rungs_read_each_key_once_with_more_programs_or_with_padding(looks):
-    assert {looks[rung].keys_read for rung in ("grouped", "split", "static", "unified")} == {2 * 128}
+    assert {looks[rung].keys_read for rung in ("grouped", "split", "static", "unified")} == {
+        2 * 128
+    }
     assert looks["grouped"].programs == looks["unified"].programs == 2
     assert looks["split"].programs == 2 * SPLITS
     # A graph for three rows: splits for all of them, and two rows of padding.
@@ -43,7 +45,9 @@ def test_a_process_of_its_own_sees_the_same(looks, monkeypatch):
 
 def test_kernels_that_cannot_be_watched_are_told_in_one_sentence(monkeypatch, tmp_path):
     python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n")
+    python.write_text(
+        "#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n"
+    )
     python.chmod(0o755)
     monkeypatch.setattr(rungs.sys, "executable", str(python))
     monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)

@@ -1,7 +1,7 @@
 """The scenarios show what they say they show, with bytes as tokens and with a real tokenizer's.
 
-Each is played on the real engine with all invariants checked, and the fold of its events is compared with
-the engine after every step.
+Each is played on the real engine with all invariants checked, and the fold of its events is
+compared with the engine after every step.
 """
 
 import dataclasses
@@ -30,7 +30,9 @@ from minivllm.lessons.scenarios.stories import tell
 def test_requests_arrive_in_the_steps_that_the_scenario_names(runs: dict[str, Played], name: str):
     arrived = {event.request_id: event.step for event in runs[name].of(ev.RequestArrived)}
     # Of several sequences the last one's end is the request's.
-    ended = {event.seq_id.rpartition(".")[0]: event.step for event in runs[name].of(ev.RequestFinished)}
+    ended = {
+        event.seq_id.rpartition(".")[0]: event.step for event in runs[name].of(ev.RequestFinished)
+    }
     began = 0
     for wave in SCENARIOS[name].waves:
         assert {a.request_id: arrived[a.request_id] - began for a in wave} == {
@@ -52,7 +54,9 @@ def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, P
     assert max(facts.hits_per_hash.values()) == 7
 
 
-def test_the_second_wave_of_shared_prefix_finds_blocks_that_nobody_holds_any_more(runs: dict[str, Played]):
+def test_the_second_wave_of_shared_prefix_finds_blocks_that_nobody_holds_any_more(
+    runs: dict[str, Played],
+):
     played = runs[SHARED_PREFIX.name]
     from_free = [event for event in played.of(ev.BlockHit) if event.was_free]
     second_wave = {f"{arrival.request_id}.0" for arrival in SHARED_PREFIX.waves[1]}
@@ -89,7 +93,11 @@ def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, 
     assert played.facts.requests["diary"].chunks == [
         item.num_tokens for items in mixed for item in items if item.seq_id == "diary.0"
     ]
-    both = [items for items in played.steps().values() if {item.kind for item in items} == {"prefill", "decode"}]
+    both = [
+        items
+        for items in played.steps().values()
+        if {item.kind for item in items} == {"prefill", "decode"}
+    ]
     assert played.facts.mixed_steps == len(both) >= len(mixed)
 
 
@@ -127,7 +135,9 @@ def test_memory_pressure_writes_what_it_would_write_with_memory_to_spare(
 
 
 @pytest.mark.parametrize("name", [MEMORY_PRESSURE.name, "beams"])
-def test_a_scenario_is_the_same_in_every_run(runs: dict[str, Played], model: str, smollm2_path: Path, name: str):
+def test_a_scenario_is_the_same_in_every_run(
+    runs: dict[str, Played], model: str, smollm2_path: Path, name: str
+):
     assert play(SCENARIOS[name], model, smollm2_path).events == runs[name].events
 
 
@@ -144,55 +154,86 @@ def counted(name: str, facts: RunFacts) -> list[object]:
         case "memory-pressure":
             return [f"{facts.recomputed_tokens:,}", counters.evicted_blocks, 4]
         case "parallel-sampling":
-            return ["8 samples", "6 forks", "6 block copies", f"{facts.most_saved.saved_by_sharing:.0%}"[:-1]]
+            return [
+                "8 samples",
+                "6 forks",
+                "6 block copies",
+                f"{facts.most_saved.saved_by_sharing:.0%}"[:-1],
+            ]
     # Of each search four beams are left over at its end.
-    return [counters.forked_sequences + 2 - 2 * 4, counters.copied_blocks, counters.forked_sequences + 2]
+    return [
+        counters.forked_sequences + 2 - 2 * 4,
+        counters.copied_blocks,
+        counters.forked_sequences + 2,
+    ]
 
 
 def test_a_story_says_so_when_the_expected_did_not_happen(smollm2_path: Path):
     def story(scenario: Scenario, **options: object) -> str:
-        return " ".join(tell(scenario, play(scenario, "smollm2-tokens", smollm2_path, **options).facts))
+        return " ".join(
+            tell(scenario, play(scenario, "smollm2-tokens", smollm2_path, **options).facts)
+        )
 
     assert "No request found anything" in story(SHARED_PREFIX, enable_prefix_caching=False)
-    assert "No request that got a slot had to wait" in story(BURST, max_num_seqs=16, max_num_batched_tokens=2048)
+    assert "No request that got a slot had to wait" in story(
+        BURST, max_num_seqs=16, max_num_batched_tokens=2048
+    )
     assert "one step's budget" in story(LONG_AND_SHORT, max_num_batched_tokens=2048)
     assert "Nobody was preempted" in story(MEMORY_PRESSURE, num_gpu_blocks_override=200)
-    # ada's 78 tokens: with blocks of 2 tokens they end on a block's boundary, and so do those of cleo.
-    assert "No block was copied" in story(PARALLEL_SAMPLING, block_size=2, num_gpu_blocks_override=600)
+    # ada's 78 tokens: with blocks of 2 tokens they end on a block's boundary, and so do those of
+    # cleo.
+    assert "No block was copied" in story(
+        PARALLEL_SAMPLING, block_size=2, num_gpu_blocks_override=600
+    )
 
 
 def test_a_request_whose_step_never_comes_is_sent_when_nobody_else_is_left(smollm2_path: Path):
     (wave,) = BURST.waves
     late = dataclasses.replace(wave[2], after_steps=100_000)
-    played = play(dataclasses.replace(BURST, waves=((wave[0], late),)), "smollm2-tokens", smollm2_path)
+    played = play(
+        dataclasses.replace(BURST, waves=((wave[0], late),)), "smollm2-tokens", smollm2_path
+    )
     assert sorted(played.outputs) == ["ada", "cleo"]
 
 
 def test_the_steps_of_a_wave_are_counted_from_its_own_beginning(smollm2_path: Path):
     (wave,) = BURST.waves
     second = (wave[2], dataclasses.replace(wave[3], after_steps=5))
-    played = play(dataclasses.replace(BURST, waves=(wave[:2], second)), "smollm2-tokens", smollm2_path)
+    played = play(
+        dataclasses.replace(BURST, waves=(wave[:2], second)), "smollm2-tokens", smollm2_path
+    )
     arrived = {event.request_id: event.step for event in played.of(ev.RequestArrived)}
     assert arrived["cleo"] > 5
     assert arrived["dan"] == arrived["cleo"] + 5
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_every_request_is_answered_in_a_run_that_is_worth_watching(runs: dict[str, Played], name: str):
+def test_every_request_is_answered_in_a_run_that_is_worth_watching(
+    runs: dict[str, Played], name: str
+):
     played, scenario = runs[name], SCENARIOS[name]
     assert sorted(played.outputs) == sorted(arrival.request_id for arrival in scenario.arrivals)
-    assert all(output.finished and output.outputs[0].token_ids for output in played.outputs.values())
+    assert all(
+        output.finished and output.outputs[0].token_ids for output in played.outputs.values()
+    )
     counters = played.facts.fold.counters
-    assert (counters.finished_requests, counters.invariant_violations) == (len(scenario.arrivals), 0)
+    assert (counters.finished_requests, counters.invariant_violations) == (
+        len(scenario.arrivals),
+        0,
+    )
     assert len(played.facts.fold.free_queue) == scenario.options["num_gpu_blocks_override"]
     assert 100 <= played.facts.fold.step <= 600
-    assert all(arrival.params.greedy or arrival.params.seed is not None for arrival in scenario.arrivals)
+    assert all(
+        arrival.params.greedy or arrival.params.seed is not None for arrival in scenario.arrivals
+    )
     # One line beside its label, in a terminal of 120 columns.
     assert scenario.name == name and scenario.teaches.endswith(".") and len(scenario.watch) <= 103
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_story_of_a_run_has_three_sentences_with_its_own_numbers(runs: dict[str, Played], name: str):
+def test_the_story_of_a_run_has_three_sentences_with_its_own_numbers(
+    runs: dict[str, Played], name: str
+):
     facts = runs[name].facts
     story = tell(SCENARIOS[name], facts)
     assert len(story) == len(tell(SCENARIOS[name], RunFacts(runs[name].engine.log_header()))) == 3

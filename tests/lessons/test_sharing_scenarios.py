@@ -1,4 +1,6 @@
-"""The scenarios of sharing show what they say: forks without copies, copies at the first write, beams that die."""
+"""The scenarios of sharing show what they say: forks without copies, copies at the first write,
+beams that die.
+"""
 
 import dataclasses
 from pathlib import Path
@@ -27,14 +29,20 @@ def test_parallel_sampling_shares_every_block_of_a_prompt_and_copies_the_last_on
     copies = [event for event in played.of(ev.BlockCopied) if event.seq_id in samples]
     (forked_in,) = {event.step for event in forks}
     assert len(forks) == len(copies) == 3
-    assert {(event.step, event.logical) for event in copies} == {(forked_in + 1, request.num_prompt_tokens // 16)}
+    assert {(event.step, event.logical) for event in copies} == {
+        (forked_in + 1, request.num_prompt_tokens // 16)
+    }
     assert len({event.src for event in copies}) == 1 and len({event.dst for event in copies}) == 3
     assert (request.num_sequences, request.num_together, request.num_copies) == (4, 4, 3)
     assert request.beams_found is None
 
 
 def test_a_request_for_four_samples_waits_until_four_slots_are_free(runs: dict[str, Played]):
-    waits = [event for event in runs[PARALLEL_SAMPLING.name].of(ev.RequestDeferred) if event.seq_id == "cleo.0"]
+    waits = [
+        event
+        for event in runs[PARALLEL_SAMPLING.name].of(ev.RequestDeferred)
+        if event.seq_id == "cleo.0"
+    ]
     assert waits and {(event.reason, event.need) for event in waits} == {("max_num_seqs", 4)}
     assert 0 < max(event.free for event in waits) < 4
 
@@ -43,7 +51,9 @@ def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[
     played = runs[BEAMS.name]
     for name in ("ada", "cleo"):
         request = played.facts.requests[name]
-        forks = {event.step for event in played.of(ev.RequestForked) if event.seq_id.startswith(name)}
+        forks = {
+            event.step for event in played.of(ev.RequestForked) if event.seq_id.startswith(name)
+        }
         pruned = [event.step for event in played.of(ev.BeamPruned) if event.seq_id.startswith(name)]
         assert request.num_together == 4 and request.num_prompt_tokens % 16 > 0
         assert len(forks) >= 10
@@ -55,30 +65,49 @@ def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[
 
 
 @pytest.mark.parametrize("name", [PARALLEL_SAMPLING.name, BEAMS.name])
-def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(runs: dict[str, Played], name: str):
+def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(
+    runs: dict[str, Played], name: str
+):
     played = runs[name]
     fold, saved = Fold(played.engine.log_header()), []
     planning = False
     for event in played.events:
         if planning and not isinstance(event, (ev.StepScheduled, ev.BlockHashed)):
-            tables = [sequence.block_table for sequence in fold.sequences.values() if sequence.status == "RUNNING"]
-            saved.append(sum(map(len, tables)) - len({block for table in tables for block in table}))
+            tables = [
+                sequence.block_table
+                for sequence in fold.sequences.values()
+                if sequence.status == "RUNNING"
+            ]
+            saved.append(
+                sum(map(len, tables)) - len({block for table in tables for block in table})
+            )
         fold.apply(event)
-        planning = isinstance(event, ev.StepScheduled) or (planning and isinstance(event, ev.BlockHashed))
+        planning = isinstance(event, ev.StepScheduled) or (
+            planning and isinstance(event, ev.BlockHashed)
+        )
     most = played.facts.most_saved
     assert most.num_table_entries - most.num_blocks_in_use == max(saved) > 10
 
 
 def test_samples_and_beams_that_are_preempted_are_counted_with_their_request(smollm2_path: Path):
     for scenario, blocks in ((PARALLEL_SAMPLING, 24), (BEAMS, 28)):
-        # The newest is preempted, so ben, who is one sequence, goes first. Beams share so much that it takes many.
+        # The newest is preempted, so ben, who is one sequence, goes first. Beams share so much that
+        # it takes many.
         ada, ben, cleo = scenario.arrivals
-        others = [dataclasses.replace(ada, request_id=name) for name in ("dan", "eve", "finn", "gil")]
+        others = [
+            dataclasses.replace(ada, request_id=name) for name in ("dan", "eve", "finn", "gil")
+        ]
         crowd = (ben, ada, *others, cleo)
         crowded = dataclasses.replace(scenario, waves=(crowd,))
-        pressed = play(crowded, "smollm2-tokens", smollm2_path, num_gpu_blocks_override=blocks, max_num_seqs=25)
+        pressed = play(
+            crowded, "smollm2-tokens", smollm2_path, num_gpu_blocks_override=blocks, max_num_seqs=25
+        )
         preempted = pressed.of(ev.RequestPreempted)
         assert any(not event.seq_id.endswith(".0") for event in preempted), scenario.name
-        assert sum(request.num_preemptions for request in pressed.facts.requests.values()) == len(preempted)
-        assert sorted(request.name for request in pressed.facts.finished) == sorted(one.request_id for one in crowd)
+        assert sum(request.num_preemptions for request in pressed.facts.requests.values()) == len(
+            preempted
+        )
+        assert sorted(request.name for request in pressed.facts.finished) == sorted(
+            one.request_id for one in crowd
+        )
         assert len(tell(scenario, pressed.facts)) == 3

@@ -1,4 +1,6 @@
-"""The course and the commands where Triton is not installed, in processes that cannot find it (tests/without_triton)."""
+"""The course and the commands where Triton is not installed, in processes that cannot find it
+(tests/without_triton).
+"""
 
 import json
 import os
@@ -48,9 +50,13 @@ def run(*command: str, hidden: bool, home: Path) -> subprocess.CompletedProcess:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "MINIVLLM_PROGRESS": str(home / "progress.json"),
-        "PYTHONPATH": os.pathsep.join([str(TESTS / "support" / "without_triton")] * hidden + [str(TESTS)]),
+        "PYTHONPATH": os.pathsep.join(
+            [str(TESTS / "support" / "without_triton")] * hidden + [str(TESTS)]
+        ),
     }
-    child = subprocess.run([sys.executable, *command], env=environment, cwd=home, capture_output=True, text=True)
+    child = subprocess.run(
+        [sys.executable, *command], env=environment, cwd=home, capture_output=True, text=True
+    )
     assert child.returncode == 0, child.stderr
     return child
 
@@ -72,7 +78,9 @@ def without(home) -> dict:
 def told(home) -> dict:
     """What each command says: exit status, standard output, standard error."""
     workspace = ["--workspace", str(home / "work")]
-    commands = {name: [*one, *workspace] if one[0] == "exercise" else one for name, one in COMMANDS.items()}
+    commands = {
+        name: [*one, *workspace] if one[0] == "exercise" else one for name, one in COMMANDS.items()
+    }
     exercise = home / "work/paged-attention-triton"
     exercise.mkdir(parents=True)
     (exercise / "decode_naive.py").write_text("")
@@ -86,7 +94,9 @@ def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(w
     assert len(taken["truths"]) == taken["num_refused"] == taken["num_wrong"] > 2
     assert all(verdict.startswith("You said") for verdict in taken["verdicts"])
     assert ("not installed here" in taken["first_page"]) is (number in ON_KERNELS)
-    assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), "the recording is of this very decode"
+    assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), (
+        "the recording is of this very decode"
+    )
 
 
 @pytest.mark.slow
@@ -118,7 +128,13 @@ def _numbers(value):
     """The floats in it, which depend in their last digits on the processor."""
     if isinstance(value, float):
         yield value
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ():
+    for one in (
+        value.values()
+        if isinstance(value, dict)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    ):
         yield from _numbers(one)
 
 
@@ -127,7 +143,11 @@ def _shape(value):
     if isinstance(value, dict):
         return {name: _shape(one) for name, one in value.items()}
     return (
-        [_shape(one) for one in value] if isinstance(value, list | tuple) else value if type(value) is not float else 0
+        [_shape(one) for one in value]
+        if isinstance(value, list | tuple)
+        else value
+        if type(value) is not float
+        else 0
     )
 
 
@@ -155,7 +175,8 @@ def test_the_next_exercise_is_one_that_can_be_done(told):
 def test_a_cpu_engine_neither_needs_nor_imports_triton(told, home):
     assert told["cpu"][0] == 0
     code = (
-        "import sys, minivllm; llm = minivllm.LLM(model='tiny-random', device='cpu'); "
-        "llm.generate('x', minivllm.SamplingParams(max_tokens=2), use_tqdm=False); print('triton' in sys.modules)"
+        "import sys, minivllm; llm = minivllm.LLM(model='tiny-random', device='cpu');"
+        " llm.generate('x', minivllm.SamplingParams(max_tokens=2), use_tqdm=False); print('triton'"
+        " in sys.modules)"
     )
     assert run("-c", code, hidden=False, home=home).stdout.split()[-1] == "False"

@@ -1,6 +1,8 @@
-"""Decode steps in padded tensors: they give what other steps give, and padding leaves the KV cache alone.
+"""Decode steps in padded tensors: they give what other steps give, and padding leaves the KV cache
+alone.
 
-What a graph records is run here without one, over the same tensors. Recording and replaying itself is in `tests/identity/test_gpu.py`.
+What a graph records is run here without one, over the same tensors. Recording and replaying itself
+is in `tests/identity/test_gpu.py`.
 """
 
 from itertools import pairwise
@@ -8,7 +10,13 @@ from itertools import pairwise
 import pytest
 import torch
 from support.model.one_thread import one_thread
-from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+from support.model.tiny_models import (
+    PEERS,
+    PlannedRunner,
+    load_into_ours,
+    make_peer,
+    steps_of_all_kinds,
+)
 
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime import cuda_graphs
@@ -34,14 +42,20 @@ def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int
 # ---- a tiny model, interpreted ----
 
 
-def static_runner(monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str = "llama", **options) -> PlannedRunner:
+def static_runner(
+    monkeypatch: pytest.MonkeyPatch, sizes: list[int], name: str = "llama", **options
+) -> PlannedRunner:
     monkeypatch.setattr(cuda_graphs, "padded_sizes", lambda most: sizes)
     decoder = load_into_ours(make_peer(name))
-    return PlannedRunner(decoder, attention_backend="triton:unified", max_num_seqs=sizes[-1], **options)
+    return PlannedRunner(
+        decoder, attention_backend="triton:unified", max_num_seqs=sizes[-1], **options
+    )
 
 
 @interpreted
-@pytest.mark.parametrize(("name", "custom_ops"), [("llama", ["none"]), *((name, ["all"]) for name in PEERS)])
+@pytest.mark.parametrize(
+    ("name", "custom_ops"), [("llama", ["none"]), *((name, ["all"]) for name in PEERS)]
+)
 def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, monkeypatch) -> None:
     run = static_runner(monkeypatch, [2, 7], name, custom_ops=custom_ops)
     ran = spy_on_runs(run, monkeypatch)
@@ -62,7 +76,9 @@ def spy_on_runs(run: PlannedRunner, monkeypatch: pytest.MonkeyPatch) -> list[int
 @interpreted
 @pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
 def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> None:
-    """After a larger batch, whose rows are still there, and with ids in them that are in no cache."""
+    """After a larger batch, whose rows are still there, and with ids in them that are in no
+    cache.
+    """
     run = static_runner(monkeypatch, [2, 6], custom_ops=custom_ops)
     sequences = [run.new([5 * i + j for j in range(1, 6)]) for i in range(6)]
     run.run(*((sequence, 5) for sequence in sequences))
@@ -90,7 +106,9 @@ def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> Non
     # [num_layers, 2, num_blocks, num_kv_heads, block_size, head_size] -> which slots
     slots = changed.any(dim=5).any(dim=3).any(dim=1).any(dim=0).nonzero().tolist()
     position = 6  # of the token that this step adds
-    assert slots == sorted([sequence.block_table[position // 4].block_id, position % 4] for sequence in few)
+    assert slots == sorted(
+        [sequence.block_table[position // 4].block_id, position % 4] for sequence in few
+    )
 
 
 @interpreted
@@ -102,7 +120,14 @@ def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None
 
     def forward(token_ids, positions, metadata):
         static = metadata.static
-        used = (token_ids, positions, metadata.slot_mapping, static.block_tables, static.seq_lens, static.out)
+        used = (
+            token_ids,
+            positions,
+            metadata.slot_mapping,
+            static.block_tables,
+            static.seq_lens,
+            static.out,
+        )
         seen.append([(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in used])
         return original(token_ids, positions, metadata)
 

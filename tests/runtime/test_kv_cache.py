@@ -15,12 +15,18 @@ from minivllm.runtime.kv_cache import (
     require_cpu_memory,
 )
 
-SMOLLM2_SPEC = KVCacheSpec(num_layers=30, num_kv_heads=3, head_size=64, block_size=16, dtype=torch.float32)
+SMOLLM2_SPEC = KVCacheSpec(
+    num_layers=30, num_kv_heads=3, head_size=64, block_size=16, dtype=torch.float32
+)
 
 
 def test_as_many_whole_blocks_fit_as_the_bytes_hold() -> None:
     size = SMOLLM2_SPEC.bytes_per_block
-    assert [num_blocks_that_fit(SMOLLM2_SPEC, n) for n in (size, 2 * size - 1, 2 * size)] == [1, 1, 2]
+    assert [num_blocks_that_fit(SMOLLM2_SPEC, n) for n in (size, 2 * size - 1, 2 * size)] == [
+        1,
+        1,
+        2,
+    ]
 
 
 @pytest.mark.parametrize("num_bytes", [-5, 0, SMOLLM2_SPEC.bytes_per_block - 1])
@@ -35,7 +41,10 @@ def write(path: Path, text: str) -> None:
 
 
 def machine(root: Path, available_kib: int) -> None:
-    write(root / "proc/meminfo", f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable:  {available_kib} kB\n")
+    write(
+        root / "proc/meminfo",
+        f"MemTotal: 99999999 kB\nMemFree: 1 kB\nMemAvailable:  {available_kib} kB\n",
+    )
 
 
 def container(root: Path, limit: str, used: int, dropped: int) -> None:
@@ -54,7 +63,9 @@ def test_a_containers_limit_counts_where_it_is_lower(tmp_path: Path) -> None:
     assert available_cpu_memory(tmp_path) == 0
 
 
-def test_the_default_cache_is_a_gibibyte_or_half_of_what_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_cache_is_a_gibibyte_or_half_of_what_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for available, expected in ((None, GIB), (8 * GIB, GIB), (GIB, GIB // 2)):
         monkeypatch.setattr("minivllm.runtime.kv_cache.available_cpu_memory", lambda a=available: a)
         assert default_cpu_cache_bytes() == expected

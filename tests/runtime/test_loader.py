@@ -1,4 +1,6 @@
-"""Loading a model: the right device and dtype, one copy in memory, and no code from the model's directory."""
+"""Loading a model: the right device and dtype, one copy in memory, and no code from the model's
+directory.
+"""
 
 import json
 import shutil
@@ -34,7 +36,9 @@ def logits(decoder: Decoder, token_ids: list[int]) -> torch.Tensor:
 
     def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         heads_first = (tensor.transpose(0, 1)[None] for tensor in (q, k, v))
-        out = torch.nn.functional.scaled_dot_product_attention(*heads_first, is_causal=True, enable_gqa=True)
+        out = torch.nn.functional.scaled_dot_product_attention(
+            *heads_first, is_causal=True, enable_gqa=True
+        )
         return out[0].transpose(0, 1)
 
     with torch.no_grad():
@@ -46,12 +50,15 @@ def test_a_loaded_model_computes_what_transformers_computes(tiny_random_path):
     model = load_model(EngineConfig(model="tiny-random", device="cpu"))
     ids = model.tokenizer.encode("The quick brown fox")
     with torch.no_grad():
-        expected = AutoModelForCausalLM.from_pretrained(tiny_random_path)(torch.tensor([ids])).logits[0]
+        expected = AutoModelForCausalLM.from_pretrained(tiny_random_path)(
+            torch.tensor([ids])
+        ).logits[0]
     torch.testing.assert_close(logits(model.decoder, ids), expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(
-    "asked, expected", [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)]
+    "asked, expected",
+    [("auto", torch.float32), ("float32", torch.float32), ("bfloat16", torch.bfloat16)],
 )
 def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected):
     change_config(copied, dtype="float16")
@@ -70,7 +77,9 @@ def test_dummy_weights_need_no_weight_file_and_depend_on_the_seed_alone(copied):
     with pytest.raises(ModelIntegrityError, match=r"no model\.safetensors"):
         load_model(EngineConfig(model=str(copied), device="cpu"))
     first, again, other = (
-        load_model(EngineConfig(model=str(copied), device="cpu", load_format="dummy", seed=seed)).decoder
+        load_model(
+            EngineConfig(model=str(copied), device="cpu", load_format="dummy", seed=seed)
+        ).decoder
         for seed in (1, 1, 2)
     )
     ids = list(range(20))
@@ -101,7 +110,9 @@ def test_code_beside_the_weights_is_never_run(copied, monkeypatch):
 
 @pytest.mark.slow
 def test_loading_holds_one_copy_of_the_weights_and_little_more(smollm2_path):
-    """Peak memory of a fresh process, less what it needs before the weights: mapping the file would show as twice."""
+    """Peak memory of a fresh process, less what it needs before the weights: mapping the file would
+    show as twice.
+    """
     code = """
 import resource, sys
 from minivllm.config import EngineConfig
@@ -112,6 +123,8 @@ before = peak()
 load_model(EngineConfig(model=sys.argv[1], device="cpu", dtype="float32"))
 print(peak() - before)
 """
-    child = subprocess.run([sys.executable, "-c", code, smollm2_path], capture_output=True, text=True, check=True)
+    child = subprocess.run(
+        [sys.executable, "-c", code, smollm2_path], capture_output=True, text=True, check=True
+    )
     weights = 538_090_000
     assert int(child.stdout) < 1.15 * weights + 50 * MIB

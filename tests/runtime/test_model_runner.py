@@ -1,10 +1,18 @@
-"""The model runner: which rows come back, what the batch looks like, how large the cache is made."""
+"""The model runner: which rows come back, what the batch looks like, how large the cache is
+made.
+"""
 
 import numpy as np
 import pytest
 import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
-from support.model.tiny_models import VOCAB_SIZE, PlannedRunner, load_into_ours, make_peer, peer_logits
+from support.model.tiny_models import (
+    VOCAB_SIZE,
+    PlannedRunner,
+    load_into_ours,
+    make_peer,
+    peer_logits,
+)
 
 from minivllm.core.block_math import slot_mapping
 from minivllm.core.scheduler_output import BlockCopy
@@ -24,7 +32,9 @@ def decoder(peer):
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return torch.randint(
+        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
 
 
 # ---- the flat batch ----
@@ -33,7 +43,11 @@ def prompt(length: int, seed: int = 0) -> list[int]:
 def test_a_batch_lays_tokens_positions_and_slots_end_to_end(decoder) -> None:
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
-    ahead, chunked, short = run.new(prompt(6)), run.new(prompt(30, seed=1)), run.new(prompt(3, seed=2))
+    ahead, chunked, short = (
+        run.new(prompt(6)),
+        run.new(prompt(30, seed=1)),
+        run.new(prompt(3, seed=2)),
+    )
     batch.prepare(run.plan((ahead, 6), (chunked, 9)))
     ahead.append_token(7)
     plan = run.plan((ahead, 1), (chunked, 10), (short, 3))
@@ -92,7 +106,9 @@ def test_slots_agree_with_the_rule_of_the_core_over_many_random_steps(decoder, s
             work.append((sequence, int(rng.integers(1, left + 1))))
         plan = run.plan(*work)
         expected = [slot_mapping(s.sequence, s.start, s.num_tokens, 4) for s in plan.scheduled]
-        assert batch.prepare(plan).attention.slot_mapping.tolist() == [slot for slots in expected for slot in slots]
+        assert batch.prepare(plan).attention.slot_mapping.tolist() == [
+            slot for slots in expected for slot in slots
+        ]
 
 
 # ---- executing ----
@@ -100,7 +116,11 @@ def test_slots_agree_with_the_rule_of_the_core_over_many_random_steps(decoder, s
 
 def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer) -> None:
     run = PlannedRunner(decoder)
-    one, unfinished, two = run.new(prompt(5)), run.new(prompt(50, seed=1)), run.new(prompt(9, seed=2))
+    one, unfinished, two = (
+        run.new(prompt(5)),
+        run.new(prompt(50, seed=1)),
+        run.new(prompt(9, seed=2)),
+    )
     logits = run.run((two, 9), (unfinished, 20), (one, 5))
     assert logits.shape == (2, VOCAB_SIZE)
     for row, sequence in zip(logits, (two, one), strict=True):
@@ -116,7 +136,9 @@ def test_what_a_dead_sequence_left_in_a_block_cannot_reach_the_next_one(decoder,
     logits = run.run(*((sequence, sequence.num_tokens) for sequence in sequences))
     for _ in range(5):
         for sequence, row in zip(sequences, logits, strict=True):
-            torch.testing.assert_close(row, peer_logits(peer, sequence.token_ids), rtol=1e-4, atol=1e-5)
+            torch.testing.assert_close(
+                row, peer_logits(peer, sequence.token_ids), rtol=1e-4, atol=1e-5
+            )
             sequence.append_token(int(row.argmax()))
         logits = run.run(*((sequence, 1) for sequence in sequences))
 
@@ -127,7 +149,9 @@ def test_a_result_holds_what_this_call_was_to_watch_and_nothing_of_the_call_befo
     watched = run.runner.execute_model(run.plan((one, 8), (two, 5)), Watch(attention_mass=True))
     assert [len(mass) for mass in watched.attention_mass] == [2, 2] and watched.decode_samples == []
     watched = run.runner.execute_model(run.plan((one, 1)), Watch(decodes=(0,)))
-    assert [sample.num_tokens for sample in watched.decode_samples] == [9] and watched.attention_mass == []
+    assert [sample.num_tokens for sample in watched.decode_samples] == [
+        9
+    ] and watched.attention_mass == []
     two.append_token(7)
     result = run.runner.execute_model(run.plan((two, 1)))
     assert (result.attention_mass, result.decode_samples) == ((), ())
@@ -142,20 +166,27 @@ def test_the_time_to_lay_out_a_batch_is_measured_on_the_injected_clock(decoder) 
 
 # ---- sizes ----
 
-BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4  # layers, keys and values, heads, head size, block size, float32
+# layers, keys and values, heads, head size, block size, float32
+BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4
 
 
-def test_without_an_override_the_cache_is_sized_from_memory(decoder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_an_override_the_cache_is_sized_from_memory(
+    decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
     options = {"num_gpu_blocks_override": None}
     run = PlannedRunner(decoder, **options, kv_cache_memory_bytes=10 * BYTES_PER_BLOCK + 5)
     assert run.runner.num_blocks == 10
-    monkeypatch.setattr("minivllm.runtime.model_runner.default_cpu_cache_bytes", lambda: 7 * BYTES_PER_BLOCK)
+    monkeypatch.setattr(
+        "minivllm.runtime.model_runner.default_cpu_cache_bytes", lambda: 7 * BYTES_PER_BLOCK
+    )
     assert PlannedRunner(decoder, **options).runner.num_blocks == 7
 
 
 def test_a_cache_without_room_for_one_block_is_a_config_error(decoder) -> None:
     with pytest.raises(ConfigError, match="kv_cache_memory_bytes"):
-        PlannedRunner(decoder, num_gpu_blocks_override=None, kv_cache_memory_bytes=BYTES_PER_BLOCK - 1)
+        PlannedRunner(
+            decoder, num_gpu_blocks_override=None, kv_cache_memory_bytes=BYTES_PER_BLOCK - 1
+        )
     with pytest.raises(ConfigError, match="num_gpu_blocks_override"):
         PlannedRunner(decoder, num_gpu_blocks_override=10**15)
 
@@ -183,11 +214,14 @@ def test_the_largest_step_can_be_run_before_there_is_a_cache(decoder) -> None:
         ({"slot_mapping": np.array([4, -2, 3])}, "slot -2"),
     ],
 )
-def test_a_block_or_slot_outside_of_the_cache_is_found_when_invariants_are_checked(changes, message) -> None:
+def test_a_block_or_slot_outside_of_the_cache_is_found_when_invariants_are_checked(
+    changes, message
+) -> None:
     step = {
         "query_start_loc": np.array([0, 2, 3]),
         "num_computed_tokens": np.array([4, 0]),
-        "block_tables": np.array([[3, 7], [0, 99]]),  # the second sequence has one block: what follows is stale
+        # the second sequence has one block: what follows is stale
+        "block_tables": np.array([[3, 7], [0, 99]]),
         "slot_mapping": np.array([28, 29, -1]),
     }
     CommonAttentionMetadata(**step).check(num_blocks=8, block_size=4)

@@ -1,4 +1,6 @@
-"""The device holds what the last step gave, with as few copies as can be: padding, block tables, rows that move."""
+"""The device holds what the last step gave, with as few copies as can be: padding, block tables,
+rows that move.
+"""
 
 import numpy as np
 import pytest
@@ -29,14 +31,19 @@ class Operations(TorchDispatchMode):
 
 
 def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
-    """A step of decodes: sequence i has `lengths[i]` tokens with this step's, in the blocks `tables[i]`."""
+    """A step of decodes: sequence i has `lengths[i]` tokens with this step's, in the blocks
+    `tables[i]`.
+    """
     positions = np.array(lengths, dtype=np.int64) - 1
     block_tables = np.zeros((len(tables), max(map(len, tables))), dtype=np.int64)
     for row, table in zip(block_tables, tables, strict=True):
         row[: len(table)] = table
     blocks = block_tables[np.arange(len(tables)), positions // BLOCK_SIZE]
     common = CommonAttentionMetadata(
-        np.arange(len(tables) + 1), positions, block_tables, blocks * BLOCK_SIZE + positions % BLOCK_SIZE
+        np.arange(len(tables) + 1),
+        positions,
+        block_tables,
+        blocks * BLOCK_SIZE + positions % BLOCK_SIZE,
     )
     return ModelInput(positions + 100, positions, np.arange(len(tables)), common)
 
@@ -52,12 +59,18 @@ def static(tables_on_device: torch.Tensor) -> StaticInputs:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(seed: int, static, tables_on_device) -> None:
+def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(
+    seed: int, static, tables_on_device
+) -> None:
     """Sequences grow, end, begin and change places."""
     rng = np.random.default_rng(seed)
     sequences: list[tuple[list[int], int]] = []
     for _ in range(60):
-        sequences = [(table, length + 1) for table, length in sequences if length < 36 and rng.random() < 0.95]
+        sequences = [
+            (table, length + 1)
+            for table, length in sequences
+            if length < 36 and rng.random() < 0.95
+        ]
         while (len(sequences) < MAX_NUM_SEQS and rng.random() < 0.5) or not sequences:
             sequences.append(([], int(rng.integers(1, 30))))
         if rng.random() < 0.2:
@@ -69,13 +82,18 @@ def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(seed: int, sta
         count, rest = len(sequences), MAX_NUM_SEQS - len(sequences)
         assert static.token_ids[:count].tolist() == inputs.token_ids.tolist()
         assert static.positions[:count].tolist() == inputs.positions.tolist()
-        assert static.slot_mapping.tolist() == [*inputs.attention.slot_mapping.tolist(), *[-1] * rest]
+        assert static.slot_mapping.tolist() == [
+            *inputs.attention.slot_mapping.tolist(),
+            *[-1] * rest,
+        ]
         assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table
 
 
-def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(static) -> None:
+def test_a_decode_step_takes_one_copy_and_one_more_operation_if_a_sequence_got_a_block(
+    static,
+) -> None:
     tables = [[3, 4], [5], [6]]
     static.set(inputs_of(tables, [7, 2, 3]))
     with Operations() as same:
@@ -96,10 +114,15 @@ def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_dev
 
 
 def test_an_engine_that_preempts_and_forks_says_what_it_says_with_torch() -> None:
-    """Rows move, blocks change hands and sequences come back: the engine's own steps, with interpreted kernels."""
+    """Rows move, blocks change hands and sequences come back: the engine's own steps, with
+    interpreted kernels.
+    """
     if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
         pytest.skip("kernels are compiled here, and this engine is on the CPU")
-    params = [SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (20, 14, 9, 17)]
+    params = [
+        SamplingParams(temperature=0, max_tokens=length, ignore_eos=True)
+        for length in (20, 14, 9, 17)
+    ]
     params.append(SamplingParams(temperature=1.0, seed=1, n=3, max_tokens=7, ignore_eos=True))
     prompts = ["Hello there", "x", "Once upon", "abcdefgh", "Hello"]
     texts = {}

@@ -1,7 +1,8 @@
-"""A strict reader of Chrome traces: fails on anything that a viewer would draw wrong, or leave out without a word.
+"""A strict reader of Chrome traces: fails on anything that a viewer would draw wrong, or leave out
+without a word.
 
-Stricter than the format where that costs nothing: times are whole microseconds, a slice lasts at least one, all
-but the beginnings of arrows stand in order of time, and no track is without a name.
+Stricter than the format where that costs nothing: times are whole microseconds, a slice lasts at
+least one, all but the beginnings of arrows stand in order of time, and no track is without a name.
 """
 
 import json
@@ -29,7 +30,10 @@ class CheckedTrace:
 
     def __init__(self, data: bytes) -> None:
         whole = json.loads(data)
-        assert set(whole) == {"displayTimeUnit", "traceEvents", "otherData"} and whole["displayTimeUnit"] == "ms"
+        assert (
+            set(whole) == {"displayTimeUnit", "traceEvents", "otherData"}
+            and whole["displayTimeUnit"] == "ms"
+        )
         self.about: dict = whole["otherData"]
         self.records: list[dict] = whole["traceEvents"]
         for record in self.records:
@@ -49,7 +53,9 @@ class CheckedTrace:
         for record in self.instants:
             assert record["s"] in ("t", "g") and record["tid"] in self.tracks, record
         for record in self.of("C"):
-            assert record["args"] and all(type(value) is int for value in record["args"].values()), record
+            assert record["args"] and all(
+                type(value) is int for value in record["args"].values()
+            ), record
 
     def of(self, ph: str) -> list[dict]:
         return [record for record in self._sorted if record["ph"] == ph]
@@ -60,19 +66,25 @@ class CheckedTrace:
 
     def counter(self, name: str, ts: int) -> dict[str, int]:
         """What a counter shows just after `ts`."""
-        return [record for record in self.of("C") if record["name"] == name and record["ts"] <= ts][-1]["args"]
+        return [record for record in self.of("C") if record["name"] == name and record["ts"] <= ts][
+            -1
+        ]["args"]
 
     def _names(self) -> dict[int, str]:
         names = [record for record in self.of("M") if record["name"] == "thread_name"]
         ranks = [record for record in self.of("M") if record["name"] == "thread_sort_index"]
-        assert [r["args"]["sort_index"] for r in ranks] == sorted(r["args"]["sort_index"] for r in ranks)
+        assert [r["args"]["sort_index"] for r in ranks] == sorted(
+            r["args"]["sort_index"] for r in ranks
+        )
         assert sum(record["name"] == "process_name" for record in self.of("M")) == 1
         tracks = {record["tid"]: record["args"]["name"] for record in names}
         assert len(tracks) == len(names) == len(ranks) == len(set(tracks.values()))
         return tracks
 
     def _slices(self) -> dict[int, list[Slice]]:
-        """By track. An inner slice lies whole in the one around it, and neighbours do not overlap."""
+        """By track. An inner slice lies whole in the one around it, and neighbours do not
+        overlap.
+        """
         tracks: dict[int, list[Slice]] = defaultdict(list)
         open_: dict[int, list[Slice]] = defaultdict(list)
         for record in self.of("X"):

@@ -1,4 +1,6 @@
-"""A disk that fills up, for tests that are not root: the system itself refuses what lies behind so many bytes of a file."""
+"""A disk that fills up, for tests that are not root: the system itself refuses what lies behind so
+many bytes of a file.
+"""
 
 import resource
 import signal
@@ -13,7 +15,9 @@ REASON = "File too large"
 def files_no_larger_than(num_bytes: int) -> Iterator[None]:
     """Inside, this process can write no file beyond `num_bytes`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, "Python ignores it, so that write() fails instead"
+    assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, (
+        "Python ignores it, so that write() fails instead"
+    )
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:
         yield

@@ -1,4 +1,6 @@
-"""A made-up GPU report: the files that stages would write on a machine with a GPU, with round numbers."""
+"""A made-up GPU report: the files that stages would write on a machine with a GPU, with round
+numbers.
+"""
 
 import json
 from pathlib import Path
@@ -20,7 +22,13 @@ ENVIRONMENT = {
 
 
 def stage(name: str, rows: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
-    head = {"stage": name, "status": "done", "error": None, "began": "2026-01-02T03:04:05+00:00", "seconds": 60.0}
+    head = {
+        "stage": name,
+        "status": "done",
+        "error": None,
+        "began": "2026-01-02T03:04:05+00:00",
+        "seconds": 60.0,
+    }
     return {**head, "dry_run": False, "environment": ENVIRONMENT, "rows": rows, **changes}
 
 

@@ -1,7 +1,8 @@
-"""How long a test waits for what must happen. One number for all: only a hang ever reaches it, and a busy laptop must not.
+"""How long a test waits for what must happen. One number for all: only a hang ever reaches it, and
+a busy laptop must not.
 
-A test that says that something is *not* waited for makes the other way last `FOREVER`, and then waits `SOON` at most: which of
-the two it was is a fact, however slow the machine.
+A test that says that something is *not* waited for makes the other way last `FOREVER`, and then
+waits `SOON` at most: which of the two it was is a fact, however slow the machine.
 """
 
 SOON = 200.0

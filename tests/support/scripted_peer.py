@@ -1,4 +1,6 @@
-"""A Python with a peer in it, for tests: a shell script that starts our own Python with a made-up package on its path."""
+"""A Python with a peer in it, for tests: a shell script that starts our own Python with a made-up
+package on its path.
+"""
 
 import os
 import sys
@@ -29,7 +31,9 @@ class LLM:
 
 
 def python_with_vllm(folder: Path, *, starting: str = "pass", generating: str = "pass") -> str:
-    """The path of a Python whose `vllm` runs the statement `starting` when it loads and `generating` at each call."""
+    """The path of a Python whose `vllm` runs the statement `starting` when it loads and
+    `generating` at each call.
+    """
     packages = folder / "packages"
     (packages / "vllm").mkdir(parents=True)
     source = VLLM.replace("BEHAVIOUR", starting).replace("DOING", generating)

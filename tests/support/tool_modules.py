@@ -1,6 +1,8 @@
-"""A command of tools/ as a module: tools are no package, so none of them can be imported by its name.
+"""A command of tools/ as a module: tools are no package, so none of them can be imported by its
+name.
 
-It is loaded anew at each call, and not remembered in `sys.modules`: what a test changes in it stays with that test.
+It is loaded anew at each call, and not remembered in `sys.modules`: what a test changes in it stays
+with that test.
 """
 
 import importlib.util

@@ -1,7 +1,8 @@
 """Runs of the real engine for the dashboard to show: real scheduler, real events, no model.
 
-Only what the model would say is scripted, in words, so that screens can be read. Every event list here
-is therefore one that the engine really sends, with preemptions, hits, evictions and waits among them.
+Only what the model would say is scripted, in words, so that screens can be read. Every event list
+here is therefore one that the engine really sends, with preemptions, hits, evictions and waits
+among them.
 """
 
 import re
@@ -22,7 +23,8 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.widgets.frame.keybar import KeyBar
 
-# Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while is enough for ours.
+# Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while
+# is enough for ours.
 textual._wait.SLEEP_GRANULARITY /= 5
 textual._wait.SLEEP_IDLE /= 5
 
@@ -31,7 +33,9 @@ EOS = 0
 
 @pytest.fixture
 def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of what a key costs is the row of keys at the bottom, which Textual makes anew whenever the focus moves."""
+    """Half of what a key costs is the row of keys at the bottom, which Textual makes anew whenever
+    the focus moves.
+    """
     monkeypatch.setattr(KeyBar, "compose", lambda self: iter(()))
 
 
@@ -65,8 +69,8 @@ class WordTokenizer:
 class ScriptedRunner:
     """Says, for each request, the next word of its answer, and then end-of-sequence.
 
-    Sample i leaves out the first i words. A beam is offered words of the answer in an order of its own, so that
-    some beams have several children and others none.
+    Sample i leaves out the first i words. A beam is offered words of the answer in an order of its
+    own, so that some beams have several children and others none.
     """
 
     max_model_len = 100_000
@@ -80,19 +84,28 @@ class ScriptedRunner:
 
     def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
         return [
-            self._beam(sequence) if sequence.request.params.use_beam_search else self._next(sequence)
+            (
+                self._beam(sequence)
+                if sequence.request.params.use_beam_search
+                else self._next(sequence)
+            )
             for sequence in sequences
         ]
 
     def _next(self, sequence: Sequence) -> SampledToken:
         answer = self._answers[sequence.request.request_id][sequence.index :]
-        return SampledToken(answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS)
+        return SampledToken(
+            answer[sequence.num_output_tokens] if sequence.num_output_tokens < len(answer) else EOS
+        )
 
     def _beam(self, sequence: Sequence) -> SampledToken:
         words = sorted(set(self._answers[sequence.request.request_id]))
         start, likely = sum(sequence.token_ids) % len(words), 0.1 + sum(sequence.token_ids[-3:]) % 5
         offered = (words[start:] + words[:start])[: sequence.request.num_logprobs]
-        best = {token_id: Logprob(-likely * rank, rank) for rank, token_id in enumerate(offered, start=1)}
+        best = {
+            token_id: Logprob(-likely * rank, rank)
+            for rank, token_id in enumerate(offered, start=1)
+        }
         return SampledToken(offered[0], best)
 
 
@@ -112,7 +125,10 @@ class Ask:
     @property
     def params(self) -> SamplingParams:
         return SamplingParams(
-            temperature=0.0, max_tokens=self.max_tokens, n=self.beams or self.samples, use_beam_search=self.beams > 0
+            temperature=0.0,
+            max_tokens=self.max_tokens,
+            n=self.beams or self.samples,
+            use_beam_search=self.beams > 0,
         )
 
 
@@ -120,12 +136,20 @@ class Stage:
     """A real engine with scripted answers, moved on step by step; `events` has all that it said."""
 
     def __init__(self, asks: list[Ask], *, num_blocks: int = 64, **options: object) -> None:
-        options = {"block_size": 8, "max_num_seqs": 4, "max_num_batched_tokens": 64, "model": "smollm2", **options}
+        options = {
+            "block_size": 8,
+            "max_num_seqs": 4,
+            "max_num_batched_tokens": 64,
+            "model": "smollm2",
+            **options,
+        }
         tokenizer = WordTokenizer()
         answers = {ask.request_id: tokenizer.encode(ask.answer) for ask in asks}
         runner = ScriptedRunner(num_blocks, answers)
         config = EngineConfig(check_invariants=True, **options)
-        self.engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04))
+        self.engine = LLMEngine(
+            config, runner, tokenizer, clock=VirtualClock(seconds_per_step=0.04)
+        )
         self.header: LogHeader = self.engine.log_header()
         self.events: list[Event] = []
         self.engine.subscribe(self.events.append)
@@ -149,22 +173,48 @@ class Stage:
 
 
 _SYSTEM = (
-    "You are a careful assistant in a hospital library . Answer in plain words , say where each fact comes from , and "
-    "when you do not know , say so . Do not guess . Keep each answer under a hundred words . The reader may be tired . "
+    "You are a careful assistant in a hospital library . Answer in plain words , say where each"
+    " fact comes from , and when you do not know , say so . Do not guess . Keep each answer under a"
+    " hundred words . The reader may be tired . "
 )
 _QUESTIONS = [
-    ("Why is the sky blue ?", "Air scatters short waves of light more than long ones, so blue comes from all sides"),
-    ("What is a fever for ?", "A fever slows many germs down and helps the immune system to work faster"),
-    ("How do bees find home ?", "Bees remember the sun's place, the hills and trees, and the smell of their own hive"),
-    ("Who was Ada Lovelace ?", "She wrote, in 1843, what many call the first program, for Babbage's engine"),
-    ("What is a black hole ?", "A place where so much mass is so close together that not even light can leave"),
-    ("Why do leaves turn red ?", "When the green dye goes in autumn, red and yellow ones that were hidden show"),
-    ("How does a vaccine work ?", "It shows the body a harmless part of a germ, so that it knows the germ next time"),
-    ("What is salt made of ?", "Salt is sodium and chlorine, one atom of each, over and over, in a cube"),
+    (
+        "Why is the sky blue ?",
+        "Air scatters short waves of light more than long ones, so blue comes from all sides",
+    ),
+    (
+        "What is a fever for ?",
+        "A fever slows many germs down and helps the immune system to work faster",
+    ),
+    (
+        "How do bees find home ?",
+        "Bees remember the sun's place, the hills and trees, and the smell of their own hive",
+    ),
+    (
+        "Who was Ada Lovelace ?",
+        "She wrote, in 1843, what many call the first program, for Babbage's engine",
+    ),
+    (
+        "What is a black hole ?",
+        "A place where so much mass is so close together that not even light can leave",
+    ),
+    (
+        "Why do leaves turn red ?",
+        "When the green dye goes in autumn, red and yellow ones that were hidden show",
+    ),
+    (
+        "How does a vaccine work ?",
+        "It shows the body a harmless part of a germ, so that it knows the germ next time",
+    ),
+    (
+        "What is salt made of ?",
+        "Salt is sodium and chlorine, one atom of each, over and over, in a cube",
+    ),
 ]
 _MORE = (
-    " . To say it with more care , there is a long answer and a short one , and the long one is better when there is time . "
-    "Sources : the encyclopedia on the second shelf , and the handbook beside it ."
+    " . To say it with more care , there is a long answer and a short one , and the long one is"
+    " better when there is time . Sources : the encyclopedia on the second shelf , and the handbook"
+    " beside it ."
 )
 
 
@@ -187,7 +237,11 @@ def memory_pressure() -> Stage:
     """Different prompts in a pool that is far too small: preemptions and evictions."""
     asks = [
         Ask(
-            f"r{index}", f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)), answer + _MORE, index, 80
+            f"r{index}",
+            f"{index} {question} " + " ".join(f"w{index}{k}" for k in range(40)),
+            answer + _MORE,
+            index,
+            80,
         )
         for index, (question, answer) in enumerate(_QUESTIONS)
     ]
@@ -196,7 +250,9 @@ def memory_pressure() -> Stage:
 
 @pytest.fixture
 def samples() -> Stage:
-    """Three samples of one prompt beside a plain request: forks, a shared part full block, copies of it."""
+    """Three samples of one prompt beside a plain request: forks, a shared part full block, copies
+    of it.
+    """
     (first, said), (second, also_said) = _QUESTIONS[:2]
     asks = [
         Ask("r0", _SYSTEM + "Once more : " + first, said + _MORE, max_tokens=64, samples=3),
@@ -209,7 +265,10 @@ def samples() -> Stage:
 def beams() -> Stage:
     """A beam search of width 3 beside a plain request: beams fork and die at every step."""
     (first, said), (second, also_said) = _QUESTIONS[:2]
-    asks = [Ask("r0", _SYSTEM + first, said + _MORE, max_tokens=40, beams=3), Ask("r1", second, also_said + _MORE)]
+    asks = [
+        Ask("r0", _SYSTEM + first, said + _MORE, max_tokens=40, beams=3),
+        Ask("r1", second, also_said + _MORE),
+    ]
     return Stage(asks, num_blocks=48)
 
 

@@ -1,4 +1,6 @@
-"""The real app, driven by keys at the sizes people have: what is on the screen, and what it costs."""
+"""The real app, driven by keys at the sizes people have: what is on the screen, and what it
+costs.
+"""
 
 import asyncio
 from threading import Thread
@@ -65,8 +67,16 @@ def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefi
         """Also those of boxes, which lie bare where their panels leave room."""
         boxes = [one for kind in (PanelRow, PanelColumn) for one in app.screen.query(kind)]
         bare = [strip for one in boxes for strip in one.render_lines(one.size.region)]
-        cells = [segment for strip in (*app.screen._compositor.render_strips(), *bare) for segment in strip]
-        return {cell.style.bgcolor.get_truecolor().hex for cell in cells if cell.style and cell.style.bgcolor}
+        cells = [
+            segment
+            for strip in (*app.screen._compositor.render_strips(), *bare)
+            for segment in strip
+        ]
+        return {
+            cell.style.bgcolor.get_truecolor().hex
+            for cell in cells
+            if cell.style and cell.style.bgcolor
+        }
 
     async def script(pilot: Pilot) -> None:
         text = all_drawn(app)
@@ -105,7 +115,9 @@ def test_the_summary_comes_from_another_thread_and_after_the_last_event(shared_p
     drive(app, script)
 
 
-def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_after_it(shared_prefix) -> None:
+def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_after_it(
+    shared_prefix,
+) -> None:
     shared_prefix.run()
     before = len(shared_prefix.events)
     app = app_for(shared_prefix, watch=WATCH)
@@ -121,20 +133,26 @@ def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_afte
             put(app, event)
         await until(pilot, lambda: "FINISHED" not in drawn(app, "header")[0])
         assert "LIVE" in drawn(app, "header")[0]
-        await until(pilot, lambda: not panel(app, "summary").display and "more" in drawn(app, "slots")[0])
+        await until(
+            pilot, lambda: not panel(app, "summary").display and "more" in drawn(app, "slots")[0]
+        )
         middle = len(shared_prefix.events)
         shared_prefix.run()
         for event in shared_prefix.events[middle:]:
             put(app, event)
         app.show_summary(["9 requests finished."], shared_prefix.events[-1].step)
         await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
-        await until(pilot, lambda: panel(app, "summary").display and not panel(app, "slots").display)
+        await until(
+            pilot, lambda: panel(app, "summary").display and not panel(app, "slots").display
+        )
         await until(pilot, lambda: "9 requests finished." in "".join(drawn(app, "summary")))
 
     drive(app, script)
 
 
-def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes_on(shared_prefix, tmp_path) -> None:
+def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes_on(
+    shared_prefix, tmp_path
+) -> None:
     log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
     source = InProcessSource(shared_prefix.header, codec=MODELS)
     app = DashboardApp(source, recorder=log)
@@ -164,7 +182,10 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         for one in app.screen.query(Panel):
             # Count what is painted anew; a row that did not change comes from the panel's cache.
             original = one._paint
-            one._paint = lambda *line, one=one, original=original: (painted.append(one.id), original(*line))[1]
+            one._paint = lambda *line, one=one, original=original: (
+                painted.append(one.id),
+                original(*line),
+            )[1]
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)
         await pilot.pause(FRAME)
@@ -175,7 +196,9 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     drive(app, script)
 
 
-def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reader(shared_prefix) -> None:
+def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reader(
+    shared_prefix,
+) -> None:
     app = app_for(shared_prefix.run(20))
 
     async def script(pilot: Pilot) -> None:

@@ -1,8 +1,9 @@
-"""At any moment of any walk through any run, what the real app has painted is what the fold of the events says.
+"""At any moment of any walk through any run, what the real app has painted is what the fold of the
+events says.
 
-The rows are read back as a person reads them, and compared with a fold of the events before the position that is worked
-out anew, in the plainest way, at every moment. Events come in while the walk goes on, so the walk is also through a
-recording that grows.
+The rows are read back as a person reads them, and compared with a fold of the events before the
+position that is worked out anew, in the plainest way, at every moment. Events come in while the
+walk goes on, so the walk is also through a recording that grows.
 """
 
 import re
@@ -28,7 +29,14 @@ WALKS = settings(
 )
 """Few, and not made smaller when one fails: each starts an app and paints it at a dozen moments."""
 
-_KEYS = ("right", "left", "right_square_bracket", "left_square_bracket", "right_curly_bracket", "left_curly_bracket")
+_KEYS = (
+    "right",
+    "left",
+    "right_square_bracket",
+    "left_square_bracket",
+    "right_curly_bracket",
+    "left_curly_bracket",
+)
 _MOVE = st.one_of(
     st.sampled_from(_KEYS),
     st.sampled_from(["home", "end", "1", "2", "space"]),
@@ -58,7 +66,9 @@ async def go(pilot: Pilot, move: str | int | float | tuple[int], waiting: list) 
         await pilot.press("space")
     await settle(pilot)
     # A screen that has just come to the front is drawn once it has its sizes.
-    await until(pilot, lambda: f"event {app.context.transport.position:,}/" in drawn(app, "timeline")[0])
+    await until(
+        pilot, lambda: f"event {app.context.transport.position:,}/" in drawn(app, "timeline")[0]
+    )
 
 
 def check_the_picture(app: DashboardApp, events: list) -> None:
@@ -79,17 +89,23 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
-    # Not those with an owner: between `block.released` and `block.freed` a block has none and is not in the queue yet.
-    # It is the only such moment, it lasts one event, and the block counts as used until it is over.
+    # Not those with an owner: between `block.released` and `block.freed` a block has none and is
+    # not in the queue yet. It is the only such moment, it lasts one event, and the block counts as
+    # used until it is over.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     counts = {"used": used, "cached": cached, "empty": len(truth.blocks) - used - cached}
-    counts |= {"preempted": truth.counters.num_preemptions, "evicted": truth.counters.evicted_blocks}
+    counts |= {
+        "preempted": truth.counters.num_preemptions,
+        "evicted": truth.counters.evicted_blocks,
+    }
     assert {word: int(re.search(rf"([\d,]+) {word}", text)[1]) for word in counts} == counts
     assert int(re.search(r"step ([\d,]+)", text)[1]) == truth.step
 
 
-_SLOT = re.compile(r" *(\d+) (\S) (\S+) +(?:↺(\d+))? *(PREFILL|DECODE) +(\S+) +blocks (.*?)(?:   *prompt .*)?$")
+_SLOT = re.compile(
+    r" *(\d+) (\S) (\S+) +(?:↺(\d+))? *(PREFILL|DECODE) +(\S+) +blocks (.*?)(?:   *prompt .*)?$"
+)
 
 
 def check_the_slots(app: DashboardApp, truth: Fold, events: list) -> None:
@@ -117,11 +133,16 @@ def check_the_slots(app: DashboardApp, truth: Fold, events: list) -> None:
         done = f"{sequence.num_computed_tokens}/{sequence.num_tokens - new}"
         assert count == (done if is_prefill else f"+{len(sequence.output_token_ids)}")
         assert ids_of(blocks) == sequence.block_table
-        assert clean(sequence.text).strip().endswith(text.removeprefix("…")) and bool(text) == bool(sequence.text)
+        assert clean(sequence.text).strip().endswith(text.removeprefix("…")) and bool(text) == bool(
+            sequence.text
+        )
         assert letter == app.model.letter(seq_id)
         letters.add(letter)
     assert len(letters) == len(by_slot), "two sequences never have one letter"
-    assert panel(app, "slots").border_title == f"Batch slots  {len(truth.running)} of {truth.max_num_seqs}"
+    assert (
+        panel(app, "slots").border_title
+        == f"Batch slots  {len(truth.running)} of {truth.max_num_seqs}"
+    )
 
 
 _WAITING = re.compile(r"(\S| ) (\S+) +([\d,]+) tok  (?:↺(\d+) preempted, )?(.*)$")
@@ -142,7 +163,9 @@ def check_the_queue(app: DashboardApp, truth: Fold) -> None:
         _, name, tokens, preemptions, reason = _WAITING.match(row).groups()
         assert (name, int(tokens)) == (short_name(seq_id), sequence.num_tokens)
         assert int(preemptions or 0) == sequence.num_preemptions
-        assert reason == (f"behind {short_name(before)}" if before else reason_in_words(truth, sequence))
+        assert reason == (
+            f"behind {short_name(before)}" if before else reason_in_words(truth, sequence)
+        )
         before = seq_id
 
 
@@ -156,18 +179,26 @@ def reason_in_words(truth: Fold, sequence) -> str:
         return f"all {truth.max_num_seqs} slots taken"
     if unit is not None:
         return f"needs {need} {unit}{'s' if need > 1 else ''}, {free} free"
-    return {"token_budget": "token budget used", "preempted_this_step": "somebody was preempted this step"}[reason]
+    return {
+        "token_budget": "token budget used",
+        "preempted_this_step": "somebody was preempted this step",
+    }[reason]
 
 
 def check_the_budget(app: DashboardApp, truth: Fold) -> None:
     budget = truth.budget or app.model.header.max_num_batched_tokens
-    sums = {kind: sum(one.num_tokens for one in truth.scheduled if one.kind == kind) for kind in ("decode", "prefill")}
+    sums = {
+        kind: sum(one.num_tokens for one in truth.scheduled if one.kind == kind)
+        for kind in ("decode", "prefill")
+    }
     used = sum(sums.values())
     rows = [row.rstrip() for row in drawn(app, "budget")]
     assert panel(app, "budget").border_title == f"Token budget  {used} of {budget}"
     assert rows[1] == f"decode {sums['decode']}  prefill {sums['prefill']}  unused {budget - used}"
     parts = [(app.model.letter(one.seq_id) or "?") * one.num_tokens for one in truth.scheduled]
-    assert rows[0] == "".join(parts) + "·" * (budget - used), "a cell a token, in the order of the plan"
+    assert rows[0] == "".join(parts) + "·" * (budget - used), (
+        "a cell a token, in the order of the plan"
+    )
     shares = {re.split(r"\s+", row)[1]: row for row in rows[4:] if row}
     for one in truth.scheduled:
         if (row := shares.get(short_name(one.seq_id))) is not None:
@@ -191,14 +222,22 @@ def check_the_free_queue(app: DashboardApp, truth: Fold, id: str) -> None:
     items = text.removeprefix("next ").split()
     queue = list(truth.free_queue)
     assert [int(re.sub(r"\D", "", item)) for item in items] == queue[: len(items)]
-    assert ["░" in item for item in items] == [truth.blocks[number].hash is not None for number in queue[: len(items)]]
+    assert ["░" in item for item in items] == [
+        truth.blocks[number].hash is not None for number in queue[: len(items)]
+    ]
     assert more == (f"{len(queue) - len(items)} more" if len(items) < len(queue) else "")
 
 
 @WALKS
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), st.lists(_MOVE, min_size=6, max_size=14))
 def test_what_is_painted_is_the_fold_at_any_moment_of_any_walk(
-    stage: Callable, ask: Callable, no_footer: None, requests: list, options: dict, had: float, walk: list
+    stage: Callable,
+    ask: Callable,
+    no_footer: None,
+    requests: list,
+    options: dict,
+    had: float,
+    walk: list,
 ) -> None:
     run = run_of(stage, ask, requests, options)
     events = list(run.events)

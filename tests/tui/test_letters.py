@@ -31,7 +31,12 @@ def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None
     letters = Letters()
     for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "user-1.0"):
         letters.assign(seq_id)
-    assert [letters.of(seq_id) for seq_id in ("cleo.0", "ada.0", "ada.1", "ben.0")] == ["c", "a", "A", "b"]
+    assert [letters.of(seq_id) for seq_id in ("cleo.0", "ada.0", "ada.1", "ben.0")] == [
+        "c",
+        "a",
+        "A",
+        "b",
+    ]
     # More samples of ada leave the other names their initials.
     assert letters.of("ada.2") == "Z"
     # An initial that is taken, and a name that is only a number, have the next letters in turn.
@@ -39,9 +44,14 @@ def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None
 
 
 @given(
-    st.lists(st.tuples(st.booleans(), st.sampled_from("abcdefghijklmnopqrstuvwxyz"), st.integers(0, 3)), max_size=200)
+    st.lists(
+        st.tuples(st.booleans(), st.sampled_from("abcdefghijklmnopqrstuvwxyz"), st.integers(0, 3)),
+        max_size=200,
+    )
 )
-def test_live_sequences_have_letters_of_their_own_and_colours_while_there_are_some(turns: list) -> None:
+def test_live_sequences_have_letters_of_their_own_and_colours_while_there_are_some(
+    turns: list,
+) -> None:
     letters = Letters()
     for comes, name, index in turns:
         seq_id, before = f"{name}.{index}", {letters.hue(letters.of(one)) for one in letters.live}

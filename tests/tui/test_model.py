@@ -24,7 +24,11 @@ def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.Fixtu
         seen = len(stage.events)
         assert model.fold.state == stage.engine.inspect()
         letters = [model.letter(seq_id) for seq_id in model.fold.running]
-        assert all(letters) and len(set(letters)) == len(letters) and model.letters.live >= set(model.fold.running)
+        assert (
+            all(letters)
+            and len(set(letters)) == len(letters)
+            and model.letters.live >= set(model.fold.running)
+        )
 
 
 def test_touched_blocks_are_those_of_the_last_step_alone(shared_prefix) -> None:
@@ -39,7 +43,9 @@ def test_touched_blocks_are_those_of_the_last_step_alone(shared_prefix) -> None:
         for at in range(event.num_computed_tokens, event.num_computed_tokens + event.num_tokens)
     }
     assert written
-    assert model.changed == written | {event.block_id for event in of_last if hasattr(event, "block_id")}
+    assert model.changed == written | {
+        event.block_id for event in of_last if hasattr(event, "block_id")
+    }
 
 
 def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> None:
@@ -66,10 +72,14 @@ def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
         assert restored.steps == model.steps and restored.lives == model.lives
         feed(model, events[cut:])
-        assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, "what is packed does not move"
+        assert MODELS.restore(stage.header, pieces).fold.last_seq == cut - 1, (
+            "what is packed does not move"
+        )
         feed(restored, events[cut:])
         assert restored.fold.state == model.fold.state and restored.remembered == model.remembered
-        assert [one.lines(restored, 90, 30) for one in panels] == [one.lines(model, 90, 30) for one in panels]
+        assert [one.lines(restored, 90, 30) for one in panels] == [
+            one.lines(model, 90, 30) for one in panels
+        ]
 
 
 def test_dead_beams_do_not_push_out_those_that_finished(beams) -> None:

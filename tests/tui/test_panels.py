@@ -24,7 +24,9 @@ from minivllm.tui.widgets.steps.budget import Budget, bar_cells
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_can_be_chosen_on_the_overview_is_there(scenario: str, request: pytest.FixtureRequest) -> None:
+def test_what_can_be_chosen_on_the_overview_is_there(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
     stage = request.getfixturevalue(scenario)
     model = folded(stage.run(60))
     fold = model.fold
@@ -44,7 +46,9 @@ def test_what_can_be_chosen_on_the_overview_is_there(scenario: str, request: pyt
         assert {target.key for target in targets} <= keys
         if kind_of_panel is not EventLog:
             assert {target.key for target in targets} == keys, kind_of_panel
-    steps = [target.key for target in targets_of(Budget().lines(model, 118, 8)) if target.kind == "step"]
+    steps = [
+        target.key for target in targets_of(Budget().lines(model, 118, 8)) if target.kind == "step"
+    ]
     assert steps == [str(record.step) for record in model.steps.records]
 
 
@@ -71,7 +75,8 @@ def test_a_slot_shows_who_runs_in_which_blocks_and_what_it_says(shared_prefix, s
     # With one line a slot the text stands beside.
     narrow = rows(Slots(), model, 78, 4)
     assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
-    # Samples have the blocks of the prompt in common; only the last, which had nothing to copy, has the next one, too.
+    # Samples have the blocks of the prompt in common; only the last, which had nothing to copy, has
+    # the next one, too.
     forks = rows(Slots(), folded(samples.run(8)), 110, 4)
     assert [row.split()[2] for row in forks] == ["r0", "r0.1", "r0.2", "r1"]
     assert [re.search(r" 0-(\d) ", row)[1] for row in forks[:3]] == ["6", "6", "7"]
@@ -94,7 +99,9 @@ def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_press
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
-def test_the_bar_is_to_scale_and_names_the_right_ones(sizes: list[int], tokens_per_cell: int, spare: int) -> None:
+def test_the_bar_is_to_scale_and_names_the_right_ones(
+    sizes: list[int], tokens_per_cell: int, spare: int
+) -> None:
     numbers = count()
     items = [ScheduledState(f"s{next(numbers)}", size, "prefill", 0) for size in sizes]
     used, budget = sum(sizes), max(sum(sizes) + spare, 1)
@@ -110,7 +117,9 @@ def test_the_bar_is_to_scale_and_names_the_right_ones(sizes: list[int], tokens_p
         assert there == {cell.seq_id} if len(there) == 1 else cell == "+"
 
 
-def test_unused_budget_has_the_reason_of_the_first_in_the_queue(shared_prefix, memory_pressure) -> None:
+def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
+    shared_prefix, memory_pressure
+) -> None:
     def said(model: DashboardModel) -> str:
         return rows(Budget(), model)[2]
 
@@ -137,7 +146,11 @@ def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_pr
 
 def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
-    model.apply(ev.InvariantViolated(model.fold.last_seq + 1, 5, 0.0, "no duplicate on the free queue", "[1, 1]"))
+    model.apply(
+        ev.InvariantViolated(
+            model.fold.last_seq + 1, 5, 0.0, "no duplicate on the free queue", "[1, 1]"
+        )
+    )
     model.apply(ev.Gap(model.fold.last_seq + 1, 5, 0.0, 12))
     (row,) = rows(Header(), model, 80, 1)
     assert "1 INVARIANT VIOLATION" in row and "12 EVENTS LOST" in row
@@ -157,10 +170,17 @@ def test_a_prefill_shows_how_far_it_is_until_it_has_given_its_first_token(stage,
 
 
 def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(stage, ask) -> None:
-    run = stage([ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)], max_num_seqs=12)
+    run = stage(
+        [ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)], max_num_seqs=12
+    )
     shown = rows(Slots(), folded(run.run(3)), 110, 5)
     assert len(shown) == 5
-    assert missing_from(shown[-1], 8, *(name for i in range(4, 12) for name in (f"r{i}", "abcdefghijkl"[i]))) == []
+    assert (
+        missing_from(
+            shown[-1], 8, *(name for i in range(4, 12) for name in (f"r{i}", "abcdefghijkl"[i]))
+        )
+        == []
+    )
     run = stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(30)])
     assert missing_from(rows(Waiting(), folded(run.run(2)), 60, 4)[-1], 23) == []
     assert len(rows(Waiting(), folded(run.run()), 60, 4)) == 1
@@ -181,13 +201,26 @@ def test_the_first_waits_for_what_it_lacks_and_the_others_for_the_first(
     assert missing_from(rows(Waiting(), model)[0], "↺1", f"{need} blocks", f"{free} free") == []
     # Where it is narrow the reason stays whole and the details give way.
     assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
-    asks = [ask("r0", "a question", "an answer " * 9), ask("r1", "another", "an answer " * 9, max_tokens=20, samples=4)]
-    assert missing_from(rows(Waiting(), folded(stage(asks).run(2)), 60, 4)[0], "4 slots", "3 free") == []
+    asks = [
+        ask("r0", "a question", "an answer " * 9),
+        ask("r1", "another", "an answer " * 9, max_tokens=20, samples=4),
+    ]
+    assert (
+        missing_from(rows(Waiting(), folded(stage(asks).run(2)), 60, 4)[0], "4 slots", "3 free")
+        == []
+    )
 
 
 def test_the_finished_are_shown_newest_first_with_text(shared_prefix) -> None:
     model = folded(shared_prefix.run())
-    for row, done in zip(rows(Finished(), model, 90, 3), list(model.fold.history)[::-1][:3], strict=True):
+    for row, done in zip(
+        rows(Finished(), model, 90, 3), list(model.fold.history)[::-1][:3], strict=True
+    ):
         assert missing_from(row, done.request_id, done.num_tokens) == [] and done.text[:30] in row
     assert missing_from(Finished().title(model, 90), 8) == []
-    assert missing_from(rows(EventLog(), model, 60, 6)[-1], model.fold.history[-1].request_id, "finishes") == []
+    assert (
+        missing_from(
+            rows(EventLog(), model, 60, 6)[-1], model.fold.history[-1].request_id, "finishes"
+        )
+        == []
+    )

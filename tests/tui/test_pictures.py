@@ -1,7 +1,7 @@
 """The pictures of the docs are what the dashboard draws today, and need nothing from elsewhere.
 
-A picture that differs is written beside the old one as NAME.new.svg, to be looked at. If the change is meant,
-`make pictures` draws all of them again.
+A picture that differs is written beside the old one as NAME.new.svg, to be looked at. If the change
+is meant, `make pictures` draws all of them again.
 """
 
 import re
@@ -21,10 +21,12 @@ TOOL = load_tool("pictures/make_pictures.py")
 
 
 def comparable(svg: str) -> list[tuple]:
-    """Every element, without what may differ: the number in every id, which hangs on all of the content, and code.
+    """Every element, without what may differ: the number in every id, which hangs on all of the
+    content, and code.
 
-    The Events screen quotes the lines of the engine that emitted an event. They move with every change of the engine,
-    and whether they are the right ones is tested where they are looked up (test_code.py).
+    The Events screen quotes the lines of the engine that emitted an event. They move with every
+    change of the engine, and whether they are the right ones is tested where they are looked up
+    (test_code.py).
     """
     elements = list(ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter())
     above = next((one for one in elements if (one.text or "").startswith("emitted\xa0by")), None)
@@ -32,7 +34,11 @@ def comparable(svg: str) -> list[tuple]:
         left, top = float(above.get("x")), float(above.get("y"))
         texts = texts_of(svg)
         footer = max(float(one.get("y")) for one in texts)
-        under = (one for one in texts if float(one.get("x")) >= left and top < float(one.get("y")) < footer)
+        under = (
+            one
+            for one in texts
+            if float(one.get("x")) >= left and top < float(one.get("y")) < footer
+        )
         quoted = {(one.get("x"), one.get("y")) for one in under}
         elements = [one for one in elements if (one.get("x"), one.get("y")) not in quoted]
     return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
@@ -48,7 +54,9 @@ def test_there_are_few_pictures_and_no_others() -> None:
 
 
 @pytest.mark.parametrize("name", TOOL.SHOTS)
-def test_a_picture_is_what_the_dashboard_draws_today(name: str, tmp_path: Path, monkeypatch) -> None:
+def test_a_picture_is_what_the_dashboard_draws_today(
+    name: str, tmp_path: Path, monkeypatch
+) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     drawn, golden = tmp_path / "drawn.svg", PICTURES / f"{name}.svg"
     TOOL.draw(name, drawn)
@@ -57,15 +65,27 @@ def test_a_picture_is_what_the_dashboard_draws_today(name: str, tmp_path: Path, 
     is_same = comparable(drawn.read_text("utf-8")) == comparable(golden.read_text("utf-8"))
     if not is_same:
         new.write_bytes(drawn.read_bytes())
-    assert is_same, f"{golden.name} has changed: look at {new}, and if that is meant, run `make pictures`."
+    assert is_same, (
+        f"{golden.name} has changed: look at {new}, and if that is meant, run `make pictures`."
+    )
 
 
 @pytest.mark.parametrize("name", TOOL.SHOTS)
 def test_a_picture_asks_no_other_host_and_every_text_is_as_wide_as_its_cells(name: str) -> None:
-    """Whatever font draws it: `textLength` holds each run of text to its columns, and the fallback is monospaced."""
+    """Whatever font draws it: `textLength` holds each run of text to its columns, and the fallback
+    is monospaced.
+    """
     svg = (PICTURES / f"{name}.svg").read_text("utf-8")
-    assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {"http://www.w3.org/2000/svg", "https://www.textualize.io"}
-    assert "@font-face" not in svg and "@import" not in svg and " href=" not in svg and " src=" not in svg
+    assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {
+        "http://www.w3.org/2000/svg",
+        "https://www.textualize.io",
+    }
+    assert (
+        "@font-face" not in svg
+        and "@import" not in svg
+        and " href=" not in svg
+        and " src=" not in svg
+    )
     assert re.search(r"-matrix \{\s*font-family: ui-monospace, monospace;", svg)
     texts = texts_of(svg)
     assert len(texts) > 100

@@ -30,7 +30,10 @@ def test_a_growing_text_stands_still_between_its_jumps() -> None:
 @given(st.lists(st.integers(0, 40), unique=True))
 def test_joined_block_ids_can_be_read_back(ids: list[int]) -> None:
     assert ids_of(id_ranges(ids)) == ids
-    assert id_ranges([3, 9, 10, 11, 12, 22]) == "3 9-12 22" and id_ranges([8, 7, 6, 5, 0, 1]) == "8-5 0 1"
+    assert (
+        id_ranges([3, 9, 10, 11, 12, 22]) == "3 9-12 22"
+        and id_ranges([8, 7, 6, 5, 0, 1]) == "8-5 0 1"
+    )
 
 
 def test_a_first_sequence_goes_by_the_name_of_its_request() -> None:
@@ -45,8 +48,11 @@ def test_the_names_of_a_servers_requests_are_short_and_each_is_another() -> None
     names = [short_name(f"chatcmpl-{one}-{random.getrandbits(32):08x}.0") for one in http]
     assert [name == one[:6] for name, one in zip(names, http, strict=True)].count(False) == 0
     assert len(set(names)) == len(names) and max(map(len, names)) == 6
-    # Prompts of one HTTP request, samples of one prompt, and an id that a client uses for everything.
-    several = [f"cmpl-{http[0]}-00c0ffee-{prompt}.{sample}" for prompt in (0, 1) for sample in (0, 1)]
+    # Prompts of one HTTP request, samples of one prompt, and an id that a client uses for
+    # everything.
+    several = [
+        f"cmpl-{http[0]}-00c0ffee-{prompt}.{sample}" for prompt in (0, 1) for sample in (0, 1)
+    ]
     again = [f"chatcmpl-my-request-{random.getrandbits(32):08x}.0" for _ in range(20)]
     long = [f"the-gateway-of-the-eastern-region-{number}.0" for number in range(99)]
     for ids in (several, again, long):
@@ -62,7 +68,9 @@ def test_a_name_that_somebody_chose_is_not_changed(name: str) -> None:
 
 @settings(max_examples=40)
 @given(st.text(max_size=100), st.integers(0, 60))
-def test_clean_text_holds_nothing_that_a_terminal_obeys_and_fits_exactly(text: str, width: int) -> None:
+def test_clean_text_holds_nothing_that_a_terminal_obeys_and_fits_exactly(
+    text: str, width: int
+) -> None:
     cleaned = clean(text)
     assert not [c for c in cleaned if unicodedata.category(c) in HARMFUL]
     assert not set(cleaned) & set("\x1b\x9b\u200b\u200d\u202a\u202e\u2066\u2069\ufeff\ufe0f")
@@ -70,7 +78,10 @@ def test_clean_text_holds_nothing_that_a_terminal_obeys_and_fits_exactly(text: s
 
 
 @settings(max_examples=40)
-@given(st.one_of(st.text("abc xyz 漢字", max_size=400), st.text(max_size=4 * LONGEST_TEXT)), st.integers(8, 60))
+@given(
+    st.one_of(st.text("abc xyz 漢字", max_size=400), st.text(max_size=4 * LONGEST_TEXT)),
+    st.integers(8, 60),
+)
 def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int) -> None:
     shown = tail(text, width).removeprefix("…")
     assert cell_len(shown) <= width

@@ -1,19 +1,25 @@
-"""litellm against a served model: chat, streamed chat, text completion, and an error as its own exception.
+"""litellm against a served model: chat, streamed chat, text completion, and an error as its own
+exception.
 
-Runs in an environment of its own, without minivllm: arguments are the server's URL and the model's name.
+Runs in an environment of its own, without minivllm: arguments are the server's URL and the model's
+name.
 """
 
 import os
 import sys
 
-os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # or it asks the internet for prices when it is imported
+# or it asks the internet for prices when it is imported
+os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 
 
 def main(url: str, model: str) -> None:
     server = {"api_base": f"{url}/v1", "api_key": "none", "num_retries": 0, "max_retries": 0}
-    chat = server | {"model": f"hosted_vllm/{model}", "messages": [{"role": "user", "content": "Say hello."}]}
+    chat = server | {
+        "model": f"hosted_vllm/{model}",
+        "messages": [{"role": "user", "content": "Say hello."}],
+    }
     fixed = {"max_tokens": 12, "temperature": 0}
     whole = litellm.completion(**chat, **fixed)
     expect(whole.usage.completion_tokens > 0, "the answer tells no tokens")
@@ -24,11 +30,21 @@ def main(url: str, model: str) -> None:
         f"streamed {streamed!r} is not {whole.choices[0].message.content!r}",
     )
     scored = litellm.completion(**chat, **fixed, logprobs=True, top_logprobs=2)
-    expect(len(scored.choices[0].logprobs["content"]) == whole.usage.completion_tokens, "a token has no logprob")
-    text = litellm.text_completion(
-        **server, **fixed, model=f"text-completion-openai/{model}", prompt="The capital of France is", n=2
+    expect(
+        len(scored.choices[0].logprobs["content"]) == whole.usage.completion_tokens,
+        "a token has no logprob",
     )
-    expect(len(text.choices) == 2 and text.choices[0].text == text.choices[1].text, "two greedy texts differ")
+    text = litellm.text_completion(
+        **server,
+        **fixed,
+        model=f"text-completion-openai/{model}",
+        prompt="The capital of France is",
+        n=2,
+    )
+    expect(
+        len(text.choices) == 2 and text.choices[0].text == text.choices[1].text,
+        "two greedy texts differ",
+    )
     try:
         litellm.completion(**chat, temperature=-1)
     except litellm.BadRequestError as error:

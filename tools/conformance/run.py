@@ -1,12 +1,13 @@
-"""`make conformance`: programs that others wrote for OpenAI-compatible servers, run against `minivllm serve`.
+"""`make conformance`: programs that others wrote for OpenAI-compatible servers, run against
+`minivllm serve`.
 
     lm-eval     log-likelihoods of a small task, equal to those that transformers computes from the same checkpoint
     litellm     chat, streams, texts, errors
     guidellm    a benchmark under load, with no request failed
 
-Each has an environment of its own, since they agree with nobody about versions; this one has minivllm and transformers.
-The easy thing to get wrong is a client that reports success although its requests failed. So what each of them
-wrote down is read and counted here.
+Each has an environment of its own, since they agree with nobody about versions; this one has
+minivllm and transformers. The easy thing to get wrong is a client that reports success although its
+requests failed. So what each of them wrote down is read and counted here.
 """
 
 import argparse
@@ -34,13 +35,19 @@ class NotConformantError(Exception):
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--environments", type=Path, required=True, help="the folder with the clients' environments")
+    parser.add_argument(
+        "--environments", type=Path, required=True, help="the folder with the clients' environments"
+    )
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     args = parser.parse_args()
     from minivllm.runtime.store.model_store import resolve_model
 
     checkpoint = str(resolve_model(args.model))
-    clients: dict[str, Callable[..., str]] = {"lm-eval": _lm_eval, "litellm": _litellm, "guidellm": _guidellm}
+    clients: dict[str, Callable[..., str]] = {
+        "lm-eval": _lm_eval,
+        "litellm": _litellm,
+        "guidellm": _guidellm,
+    }
     failed = 0
     with serve("--model", args.model, "--dtype", "float32") as server:
         for name, run in clients.items():
@@ -55,9 +62,13 @@ def main() -> int:
 
 
 def _run(*command: object) -> str:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=900)
+    done = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, timeout=900
+    )
     if done.returncode != 0:
-        raise NotConformantError(f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}")
+        raise NotConformantError(
+            f"exit status {done.returncode}: {(done.stderr or done.stdout).strip()[-2000:]}"
+        )
     return done.stdout
 
 
@@ -80,18 +91,29 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
             pairs.append((arguments["arg_0"], arguments["arg_1"]))
             scores.append((float(response[0]), str(response[1]) == "True"))
     expected = _by_transformers(checkpoint, pairs)
-    if len(pairs) != sum(len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()):
-        raise NotConformantError(f"{len(pairs)} continuations were scored, and that is not all of them")
+    if len(pairs) != sum(
+        len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()
+    ):
+        raise NotConformantError(
+            f"{len(pairs)} continuations were scored, and that is not all of them"
+        )
     worst = max(abs(score - true) for (score, _), (true, _) in zip(scores, expected, strict=True))
     if not worst <= TOLERANCE:
         raise NotConformantError(f"a log-likelihood is {worst:.2g} away from that of transformers")
     if [greedy for _, greedy in scores] != [greedy for _, greedy in expected]:
-        raise NotConformantError("the server and transformers disagree about which continuations are greedy")
-    return f"{len(pairs)} log-likelihoods equal transformers' within {worst:.1e}, and so do all greedy flags"
+        raise NotConformantError(
+            "the server and transformers disagree about which continuations are greedy"
+        )
+    return (
+        f"{len(pairs)} log-likelihoods equal transformers' within {worst:.1e}, and so do all greedy"
+        " flags"
+    )
 
 
 def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tuple[float, bool]]:
-    """The log-likelihood of each continuation after its context, and whether greedy decoding would have said it."""
+    """The log-likelihood of each continuation after its context, and whether greedy decoding would
+    have said it.
+    """
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -104,12 +126,19 @@ def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tupl
         with torch.inference_mode():
             rows = model(torch.tensor([whole])).logits[0, begin - 1 : -1].double().log_softmax(-1)
         told = torch.tensor(whole[begin:])
-        found.append((rows[range(len(told)), told].sum().item(), bool((rows.argmax(-1) == told).all())))
+        found.append(
+            (rows[range(len(told)), told].sum().item(), bool((rows.argmax(-1) == told).all()))
+        )
     return found
 
 
 def _litellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) -> str:
-    _run(args.environments / "litellm" / "bin" / "python", HERE / "litellm_client.py", url, args.model)
+    _run(
+        args.environments / "litellm" / "bin" / "python",
+        HERE / "litellm_client.py",
+        url,
+        args.model,
+    )
     return "chat, stream equal to whole, logprobs, n texts, BadRequestError"
 
 

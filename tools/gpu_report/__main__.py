@@ -1,4 +1,5 @@
-"""`python tools/gpu_report`: everything that needs a GPU to measure, in stages of at most ten minutes.
+"""`python tools/gpu_report`: everything that needs a GPU to measure, in stages of at most ten
+minutes.
 
     python tools/gpu_report --out report                      all stages, one after the other
     python tools/gpu_report kernels engine --out report       these two
@@ -13,12 +14,13 @@
 | profile | where a decode step goes: kernels, launches, Python                                          |
 | demo    | nothing; it records the demo, with one decode traced, into DIR/demo.jsonl                    |
 
-Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues: rows that are there
-stay, if device, versions and commit are the same. Uncommitted changes are not compared, so after one take another DIR.
-`tables.py` puts the results into the docs.
+Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues:
+rows that are there stay, if device, versions and commit are the same. Uncommitted changes are not
+compared, so after one take another DIR. `tables.py` puts the results into the docs.
 
-For a machine without network, `make gpu-wheels` on another one fetches what it lacks, and `make gpu-install` installs that.
-Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2 if this machine cannot do it.
+For a machine without network, `make gpu-wheels` on another one fetches what it lacks, and `make
+gpu-install` installs that. Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2
+if this machine cannot do it.
 """
 
 import argparse
@@ -57,15 +59,25 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="gpu_report", description="Measure minivllm on a GPU, stage by stage.")
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"{', '.join(STAGES)} (default: all of them)")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="where the results go")
-    parser.add_argument("--dry-run", action="store_true", help="on any machine, tiny shapes: times mean nothing")
+    parser = argparse.ArgumentParser(
+        prog="gpu_report", description="Measure minivllm on a GPU, stage by stage."
+    )
+    parser.add_argument(
+        "stages", nargs="*", metavar="STAGE", help=f"{', '.join(STAGES)} (default: all of them)"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="where the results go"
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="on any machine, tiny shapes: times mean nothing"
+    )
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS",
         help="of each stage; after it no new row is begun (default: %(default)g)",
     )  # fmt: skip
-    parser.add_argument("--model", help="for the stage demo (default: smollm2 if it is here, else tiny-random)")
+    parser.add_argument(
+        "--model", help="for the stage demo (default: smollm2 if it is here, else tiny-random)"
+    )
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     args.out = args.out.resolve()  # a stage runs in the repository's root
@@ -79,8 +91,20 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 def _run_in_process(stage: str, args: argparse.Namespace) -> int:
     """Run one stage in a child process; 0 if it is done, else 1."""
     path = args.out / f"{stage}.json"
-    command = [sys.executable, str(Path(__file__).parent), stage, "--out", str(args.out), "--limit", str(args.limit)]
-    command += ["--dry-run"] * args.dry_run + (["--model", args.model] if args.model else []) + ["--in-this-process"]
+    command = [
+        sys.executable,
+        str(Path(__file__).parent),
+        stage,
+        "--out",
+        str(args.out),
+        "--limit",
+        str(args.limit),
+    ]
+    command += (
+        ["--dry-run"] * args.dry_run
+        + (["--model", args.model] if args.model else [])
+        + ["--in-this-process"]
+    )
     environment = {**os.environ, **(DRY_RUN_ENVIRONMENT if args.dry_run else {})}
     # A session of its own, so that what the stage has started can be ended with it.
     child = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
@@ -93,10 +117,18 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
             os.killpg(child.pid, signal.SIGKILL)
             child.wait()
     if status is None:
-        sentence = f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, and the stage was stopped."
+        sentence = (
+            f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, and the stage was"
+            " stopped."
+        )
         mark_ended(path, stage, "out of time", sentence)
     elif status < 0:
-        mark_ended(path, stage, "failed", f"The stage's process was ended by {signal.Signals(-status).name}.")
+        mark_ended(
+            path,
+            stage,
+            "failed",
+            f"The stage's process was ended by {signal.Signals(-status).name}.",
+        )
     elif status > 0 and (read_stage(path) or {}).get("status") in (None, "running", "done"):
         mark_ended(path, stage, "failed", f"The stage's process ended with exit status {status}.")
     result = read_stage(path)
@@ -128,12 +160,16 @@ def _run_here(args: argparse.Namespace) -> int:
 
 
 def _find(stage: str, args: argparse.Namespace) -> partial[None]:
-    """What runs a stage. Only its own module is imported, which may need what another stage does not."""
+    """What runs a stage. Only its own module is imported, which may need what another stage does
+    not.
+    """
     match stage:
         case "kernels" | "tune":
             return partial(getattr(import_module("stage_kernels"), f"run_{stage}"))
         case "demo":
-            return partial(import_module("stage_demo").run, model=args.model, recording=args.out / "demo.jsonl")
+            return partial(
+                import_module("stage_demo").run, model=args.model, recording=args.out / "demo.jsonl"
+            )
         case _:
             return partial(import_module(f"stage_{stage}").run)
 

@@ -1,6 +1,7 @@
 """The machine that a GPU report is made on: what describes it, and why it may be refused.
 
-`nvidia-smi` is only queried: no setting of the device is changed. Without that command its values are None.
+`nvidia-smi` is only queried: no setting of the device is changed. Without that command its values
+are None.
 """
 
 import os
@@ -25,22 +26,27 @@ MIN_FREE_BYTES = 8 << 30
 
 
 def refusal() -> str | None:
-    """Why this machine cannot make the report, in one sentence; None if it can. Imports torch and Triton."""
+    """Why this machine cannot make the report, in one sentence; None if it can. Imports torch and
+    Triton.
+    """
     import torch
 
     if not torch.cuda.is_available():
-        return "There is no CUDA device here: run the report on a machine with one, or add --dry-run to try the report itself."
+        return (
+            "There is no CUDA device here: run the report on a machine with one, or add --dry-run"
+            " to try the report itself."
+        )
     capability = torch.cuda.get_device_capability()
     if capability < MIN_CAPABILITY:
         return (
-            f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)} and the report needs "
-            f"{_dotted(MIN_CAPABILITY)} or more: take a newer GPU."
+            f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)} and the"
+            f" report needs {_dotted(MIN_CAPABILITY)} or more: take a newer GPU."
         )
     free, _ = torch.cuda.mem_get_info()
     if free < MIN_FREE_BYTES:
         return (
-            f"The device has {free / 2**30:.1f} GiB of free memory and the report needs {MIN_FREE_BYTES / 2**30:.0f} GiB: "
-            "end what else uses it, or take a larger GPU."
+            f"The device has {free / 2**30:.1f} GiB of free memory and the report needs"
+            f" {MIN_FREE_BYTES / 2**30:.0f} GiB: end what else uses it, or take a larger GPU."
         )
     return _triton_refusal()
 
@@ -50,9 +56,13 @@ def _triton_refusal() -> str | None:
     try:
         found = import_module("triton").__version__
     except Exception as error:  # a broken installation may raise anything
-        return f"Triton cannot be imported ({type(error).__name__}: {error}): install triton{needed}."
+        return (
+            f"Triton cannot be imported ({type(error).__name__}: {error}): install triton{needed}."
+        )
     if not needed.contains(found, prereleases=True):
-        return f"Triton {found} is installed and minivllm needs triton{needed}: install one of these."
+        return (
+            f"Triton {found} is installed and minivllm needs triton{needed}: install one of these."
+        )
     return None
 
 
@@ -60,7 +70,9 @@ def _triton_requirement() -> Any:
     """The versions of Triton that pyproject.toml allows, a `SpecifierSet`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = (Requirement(text) for text in project["dependencies"])
-    return next(requirement.specifier for requirement in requirements if requirement.name == "triton")
+    return next(
+        requirement.specifier for requirement in requirements if requirement.name == "triton"
+    )
 
 
 def _dotted(capability: tuple[int, ...]) -> str:
@@ -68,7 +80,9 @@ def _dotted(capability: tuple[int, ...]) -> str:
 
 
 def describe_machine(results: Path) -> dict[str, Any]:
-    """`environment` of a stage's file. results: the report's folder, which does not count as a change of the code"""
+    """`environment` of a stage's file. results: the report's folder, which does not count as a
+    change of the code
+    """
     return {
         "versions": {
             "python": platform.python_version(),
@@ -77,17 +91,27 @@ def describe_machine(results: Path) -> dict[str, Any]:
         },
         "device": _describe_device(),
         "clocks": {"before": clocks(), "after": None},
-        "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "system": f"{platform.system()} {platform.machine()}"},
+        "machine": {
+            "cpu": cpu_model(),
+            "cores": os.cpu_count(),
+            "system": f"{platform.system()} {platform.machine()}",
+        },
         "commit": describe_commit(ROOT, results),
     }
 
 
 def describe_commit(root: Path, results: Path) -> str | None:
-    """The commit of a repository, with `+changes` if its files are not those of the commit; None without git."""
+    """The commit of a repository, with `+changes` if its files are not those of the commit; None
+    without git.
+    """
     commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
     if commit is None:
         return None
-    everything = [".", f":(exclude,literal){results.relative_to(root)}"] if results.is_relative_to(root) else ["."]
+    everything = (
+        [".", f":(exclude,literal){results.relative_to(root)}"]
+        if results.is_relative_to(root)
+        else ["."]
+    )
     changes = _output("git", "-C", str(root), "status", "--porcelain", "--", *everything)
     return commit if changes is None else f"{commit}+changes"
 
@@ -118,9 +142,19 @@ def _ask_device(*fields: str) -> list[str] | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0]
     if not visible:  # a dry run hides the device
         return None
-    answer = _output("nvidia-smi", "-i", visible, f"--query-gpu={','.join(fields)}", "--format=csv,noheader,nounits")
+    answer = _output(
+        "nvidia-smi",
+        "-i",
+        visible,
+        f"--query-gpu={','.join(fields)}",
+        "--format=csv,noheader,nounits",
+    )
     values = [] if answer is None else answer.splitlines()[0].split(", ")
-    return values if len(values) == len(fields) and all(value[:1].isdigit() for value in values) else None
+    return (
+        values
+        if len(values) == len(fields) and all(value[:1].isdigit() for value in values)
+        else None
+    )
 
 
 def _output(*command: str) -> str | None:

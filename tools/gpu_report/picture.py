@@ -1,7 +1,8 @@
 """One decode step as a picture: what the host does, and under it when kernels run on the device.
 
-Drawn from the reduced timelines of the stage `profile`, on one time axis, so that steps with and without CUDA graphs
-compare by their length. The picture brings its own background, light or dark as the reader's system is.
+Drawn from the reduced timelines of the stage `profile`, on one time axis, so that steps with and
+without CUDA graphs compare by their length. The picture brings its own background, light or dark as
+the reader's system is.
 """
 
 from html import escape
@@ -28,8 +29,10 @@ def draw_steps(panels: list[tuple[str, list[dict[str, Any]]]]) -> str:
     height = TOP + PANEL * len(panels) + FOOT
     titles = "; ".join(title for title, _ in panels)
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="One decode step, host and device: {escape(titles)}">',
+        (
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+            f'aria-label="One decode step, host and device: {escape(titles)}">'
+        ),
         f"<style>{STYLE}</style>",
         f'<rect class="card" width="{WIDTH}" height="{height}" rx="6"/>',
         *_legend(),
@@ -62,17 +65,22 @@ def _panel(title: str, timeline: list[dict[str, Any]], top: float, scale: float)
             if one["on"] == row:
                 kind = one["name"] if one["name"] in KINDS else "python"
                 x, width = LEFT + one["start"] * scale, max(one["duration"] * scale, 0.1)
-                parts.append(f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}"/>')
+                parts.append(
+                    f'<rect class="{kind}" x="{x:.1f}" y="{y}" width="{width:.1f}" height="{ROW}"/>'
+                )
     return parts
 
 
 def _axis(longest: float, scale: float, y: float) -> list[str]:
     """Milliseconds, at most eight ticks."""
-    tick = next(step for step in (100, 200, 500, 1000, 2000, 5000, 10_000, 10**9) if longest / step <= 8)
+    tick = next(
+        step for step in (100, 200, 500, 1000, 2000, 5000, 10_000, 10**9) if longest / step <= 8
+    )
     parts = [f'<line class="axis" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y}" y2="{y}"/>']
     for number in range(int(longest // tick) + 1):
         x = LEFT + number * tick * scale
         parts.append(
-            f'<text class="muted" x="{x:.1f}" y="{y + 16}" text-anchor="middle">{number * tick / 1000:g}</text>'
+            f'<text class="muted" x="{x:.1f}" y="{y + 16}"'
+            f' text-anchor="middle">{number * tick / 1000:g}</text>'
         )
     return [*parts, f'<text class="muted" x="{LEFT - 8}" y="{y + 16}" text-anchor="end">ms</text>']

@@ -1,7 +1,8 @@
 """The words and tables that the GPU report puts into the pages, each made from one stage's file.
 
-A region of a page begins with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. What is not measured is said to be so,
-with the command that measures it. Medians are taken here, from the runs that the files hold.
+A region of a page begins with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. What is not
+measured is said to be so, with the command that measures it. Medians are taken here, from the runs
+that the files hold.
 """
 
 import statistics
@@ -21,13 +22,17 @@ class MissingError(Exception):
 RUNGS_AT = (64, 4096)
 """Batch and context at which the ladder is shown, and for which its goal is stated."""
 LESSON_AT = (RUNGS_AT, (1, 16384))
-"""Those that lesson 12 shows: a full batch, and somebody alone with a long text, where splits count."""
+"""Those that lesson 12 shows: a full batch, and somebody alone with a long text, where splits
+count.
+"""
 GOALS = {"split": "85 %", "static": "85 %"}
 PREFILL_GOAL_AT = (1, 4096)
 PREFILL_GOAL = "at least 60 %"
 PREFILL_PEER = "sdpa (gathered)"
 OPTIONAL_PEERS = {"decode": ("FlashInfer",)}
-"""Kernel -> peers that the bench leaves out where they are not installed; a row's name begins with one."""
+"""Kernel -> peers that the bench leaves out where they are not installed; a row's name begins with
+one.
+"""
 OURS = "minivllm, CUDA graphs"
 WORKLOAD = {
     OURS: "",
@@ -48,19 +53,21 @@ def readme_not_measured(stage: str) -> str:
 
 def not_measured(stage: str) -> str:
     return (
-        f"Not measured yet. On a machine with a CUDA device `python tools/gpu_report {stage} --out report` measures it, and "
-        "`python tools/gpu_report/tables.py report` writes it here."
+        f"Not measured yet. On a machine with a CUDA device `python tools/gpu_report {stage} --out"
+        " report` measures it, and `python tools/gpu_report/tables.py report` writes it here."
     )
 
 
 def measured_on(stage: Stage) -> str:
     """Device, versions, date and command."""
     device, versions = stage["environment"]["device"], stage["environment"]["versions"]
-    packages = ", ".join(f"{name} {versions[name]}" for name in ("torch", "triton", "transformers", "numpy"))
+    packages = ", ".join(
+        f"{name} {versions[name]}" for name in ("torch", "triton", "transformers", "numpy")
+    )
     driver = f" (driver {device['driver']})" if device["driver"] else ""
     text = (
-        f"`python tools/gpu_report {stage['stage']} --out report`, {stage['began'][:10]}, {device['name']}{driver}; "
-        f"Python {versions['python']}, {packages}."
+        f"`python tools/gpu_report {stage['stage']} --out report`, {stage['began'][:10]},"
+        f" {device['name']}{driver}; Python {versions['python']}, {packages}."
     )
     if stage["status"] != "done":
         text += f" The stage did not reach its end ({stage['status']}), so rows may be missing."
@@ -95,7 +102,11 @@ def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
 def rungs(kernels: Stage, at: tuple[int, int]) -> list[dict[str, Any]]:
     """Our decode kernels at a batch and context, in the order of the ladder."""
     rows = rows_of(kernels, "decode")
-    return [row for row in rows if row["ours"] and (row["batch"], row["context"]) == at and "reason" not in row]
+    return [
+        row
+        for row in rows
+        if row["ours"] and (row["batch"], row["context"]) == at and "reason" not in row
+    ]
 
 
 def ladder(kernels: Stage) -> str:
@@ -107,21 +118,45 @@ def ladder(kernels: Stage) -> str:
     ]
     lines, before = [], None
     for row in [*rungs(kernels, RUNGS_AT), *peers]:
-        gain = f"{before['seconds'] / row['seconds']:.2f} times" if before is not None and row["ours"] else ""
+        gain = (
+            f"{before['seconds'] / row['seconds']:.2f} times"
+            if before is not None and row["ours"]
+            else ""
+        )
         in_a_row = microseconds(row["seconds_in_a_row"]) if "seconds_in_a_row" in row else ""
         name = f"`{row['name']}`" if row["ours"] else row["name"]
         share = f"{row['gb_per_s'] / copy:.0%}".replace("%", " %")
         goal = GOALS.get(row["name"], "")
-        lines.append([name, microseconds(row["seconds"]), f"{row['gb_per_s']:,.0f}", share, gain, in_a_row, goal])
+        lines.append(
+            [
+                name,
+                microseconds(row["seconds"]),
+                f"{row['gb_per_s']:,.0f}",
+                share,
+                gain,
+                in_a_row,
+                goal,
+            ]
+        )
         before = row
-    columns = ["kernel", "µs", "GB/s", "of the copy", "against the row before", "µs, among 28 in a row", "goal"]
+    columns = [
+        "kernel",
+        "µs",
+        "GB/s",
+        "of the copy",
+        "against the row before",
+        "µs, among 28 in a row",
+        "goal",
+    ]
     batch, context = RUNGS_AT
     read = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/read"), None)
     reads = f" and reads {read:,.0f}" if read is not None else ""
     return "\n\n".join(
         [
-            f"{measured_on(kernels)} {batch} sequences of {context:,} tokens ({SHAPE}). The device copies {copy:,.0f} GB/s{reads}. "
-            f"Medians of {_num_runs(kernels)} runs.",
+            (
+                f"{measured_on(kernels)} {batch} sequences of {context:,} tokens ({SHAPE}). The"
+                f" device copies {copy:,.0f} GB/s{reads}. Medians of {_num_runs(kernels)} runs."
+            ),
             table(columns, lines),
             "Microseconds at every shape, batch x context:",
             _matrix(rows_of(kernels, "decode")),
@@ -149,7 +184,10 @@ def other_kernels(kernels: Stage) -> str:
     return "\n\n".join(
         [
             f"{measured_on(kernels)} {SHAPE}; medians of {_num_runs(kernels)} runs.",
-            "Prefill of whole prompts, and 63 decodes beside a chunk (`+`), in microseconds, by batch x context:",
+            (
+                "Prefill of whole prompts, and 63 decodes beside a chunk (`+`), in microseconds, by"
+                " batch x context:"
+            ),
             _matrix(rows),
             *_speed_of_peer(kernels),
             table(["kernel", "size", "µs", "GB/s", "of the copy"], small),
@@ -161,9 +199,16 @@ def other_kernels(kernels: Stage) -> str:
 def _matrix(rows: list[dict[str, Any]]) -> str:
     """A row for each name, a column for each shape, microseconds."""
     shapes = list(dict.fromkeys(_shape(row) for row in rows))
-    found = {(row["name"], _shape(row)): microseconds(row["seconds"]) for row in rows if "reason" not in row}
+    found = {
+        (row["name"], _shape(row)): microseconds(row["seconds"])
+        for row in rows
+        if "reason" not in row
+    }
     names = {row["name"]: f"`{row['name']}`" if row["ours"] else row["name"] for row in rows}
-    lines = [[shown, *(found.get((name, shape), "") for shape in shapes)] for name, shown in names.items()]
+    lines = [
+        [shown, *(found.get((name, shape), "") for shape in shapes)]
+        for name, shown in names.items()
+    ]
     return table(["kernel", *shapes], lines)
 
 
@@ -174,7 +219,10 @@ def _shape(row: dict[str, Any]) -> str:
 
 def _left_out(rows: list[dict[str, Any]]) -> list[str]:
     reasons = {row["name"]: row["reason"].partition("\n")[0] for row in rows if "reason" in row}
-    return [f"Without a time at some shape: {name} (`{reason[:120]}`)." for name, reason in reasons.items()]
+    return [
+        f"Without a time at some shape: {name} (`{reason[:120]}`)."
+        for name, reason in reasons.items()
+    ]
 
 
 def _not_installed(kernels: Stage) -> list[str]:
@@ -188,7 +236,9 @@ def _not_installed(kernels: Stage) -> list[str]:
 
 
 def _speed_of_peer(kernels: Stage) -> list[str]:
-    """Our prefill kernels against torch's, where the goal is stated; nothing where that was not measured."""
+    """Our prefill kernels against torch's, where the goal is stated; nothing where that was not
+    measured.
+    """
     batch, context = PREFILL_GOAL_AT
     rows = [
         row
@@ -197,13 +247,16 @@ def _speed_of_peer(kernels: Stage) -> list[str]:
     ]
     peer = next((row["seconds"] for row in rows if row["name"] == PREFILL_PEER), None)
     shares = [
-        f"`{row['name']}` {peer / row['seconds'] * 100:.1f} %" for row in rows if row["ours"] and peer is not None
+        f"`{row['name']}` {peer / row['seconds'] * 100:.1f} %"
+        for row in rows
+        if row["ours"] and peer is not None
     ]
     if not shares:
         return []
     return [
-        f"Speed against {PREFILL_PEER} at {batch} x {context:,} (goal: {PREFILL_GOAL}): {', '.join(shares)}. "
-        f"Decode kernels have their goal, {GOALS['split']} of the copy, in [the ladder](#the-ladder-of-decode-kernels)."
+        f"Speed against {PREFILL_PEER} at {batch} x {context:,} (goal: {PREFILL_GOAL}):"
+        f" {', '.join(shares)}. Decode kernels have their goal, {GOALS['split']} of the copy, in"
+        " [the ladder](#the-ladder-of-decode-kernels)."
     ]
 
 
@@ -227,7 +280,16 @@ def workload(engine: Stage) -> str:
         rows = [row for row in engine["rows"] if row["engine"] == name and "reason" not in row]
         if not rows:
             reason = next((row["reason"] for row in engine["rows"] if row["engine"] == name), None)
-            lines.append([name, "not measured yet" if reason is None else f"no speed: {reason}", "", "", "", goal])
+            lines.append(
+                [
+                    name,
+                    "not measured yet" if reason is None else f"no speed: {reason}",
+                    "",
+                    "",
+                    "",
+                    goal,
+                ]
+            )
             continue
         rounds = ", ".join(f"{row['tokens_per_s']:,.0f}" for row in rows)
         requests = ", ".join(dict.fromkeys(str(row["requests"]) for row in rows))
@@ -242,10 +304,18 @@ def workload(engine: Stage) -> str:
                 goal,
             ]
         )
-    columns = ["engine (attention)", "tokens/s", "each round", "requests", "minivllm against it", "goal"]
+    columns = [
+        "engine (attention)",
+        "tokens/s",
+        "each round",
+        "requests",
+        "minivllm against it",
+        "goal",
+    ]
     return (
-        f"{measured_on(engine)} Tokens a second are the median of the rounds, and a ratio is median over median. Where fewer than 256 requests "
-        f"were finished, the speed is that of these.\n\n{table(columns, lines)}"
+        f"{measured_on(engine)} Tokens a second are the median of the rounds, and a ratio is median"
+        " over median. Where fewer than 256 requests were finished, the speed is that of"
+        f" these.\n\n{table(columns, lines)}"
     )
 
 
@@ -253,7 +323,10 @@ def readme_speed(engine: Stage) -> str:
     speeds, peer = workload_speeds(engine), "transformers, continuous batching"
     if OURS not in speeds:
         return readme_not_measured("engine")
-    text = f"{speeds[OURS]:,.0f} tokens/s of Qwen3-0.6B's shape on {engine['environment']['device']['name']}"
+    text = (
+        f"{speeds[OURS]:,.0f} tokens/s of Qwen3-0.6B's shape on"
+        f" {engine['environment']['device']['name']}"
+    )
     if peer in speeds:
         text += f", {speeds[OURS] / speeds[peer]:.1f} times `transformers`' continuous batching"
     return text
@@ -263,7 +336,9 @@ def step(profile: Stage) -> str:
     lines = []
     for row in profile["rows"]:
         numbers = [statistics.median(row[name]) for name in ("runs", "profiled_runs", "busy")]
-        outside = f"{row['outside_kernels']:.0%}, {row['outside_kernels_profiled']:.0%}".replace("%", " %")
+        outside = f"{row['outside_kernels']:.0%}, {row['outside_kernels_profiled']:.0%}".replace(
+            "%", " %"
+        )
         lines.append(
             [
                 str(row["batch"]),
@@ -274,17 +349,31 @@ def step(profile: Stage) -> str:
                 outside,
             ]
         )
-    columns = ["sequences", "CUDA graphs", "step", "step, profiled", "kernels run", "launches", "kernels"]
+    columns = [
+        "sequences",
+        "CUDA graphs",
+        "step",
+        "step, profiled",
+        "kernels run",
+        "launches",
+        "kernels",
+    ]
     columns.append(f"outside of kernels (step, profiled step; goal with graphs: {STEP_GOAL})")
     first = profile["rows"][0]
     return "\n\n".join(
         [
-            f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, prompts of the published workload with half an average output behind them "
-            f"({_prompt_lengths(profile)}). Milliseconds: medians of "
-            f"{len(first['runs'])} steps, and of {len(first['profiled_runs'])} under torch's profiler.",
+            (
+                f"{measured_on(profile)} Decode steps in Qwen3-0.6B's shape, prompts of the"
+                " published workload with half an average output behind them"
+                f" ({_prompt_lengths(profile)}). Milliseconds: medians of {len(first['runs'])}"
+                f" steps, and of {len(first['profiled_runs'])} under torch's profiler."
+            ),
             table(columns, lines),
-            "Requests ask for their output at the end only, as `LLM.generate` does, and nobody subscribes to events. "
-            "A server, which streams tokens and emits events, has more host work in each step.",
+            (
+                "Requests ask for their output at the end only, as `LLM.generate` does, and nobody"
+                " subscribes to events. A server, which streams tokens and emits events, has more"
+                " host work in each step."
+            ),
             *_top_kernels(profile),
         ]
     )
@@ -293,7 +382,9 @@ def step(profile: Stage) -> str:
 def _prompt_lengths(profile: Stage) -> str:
     """Mean prompt of each batch: the same lengths with and without graphs."""
     means = {row["batch"]: row["prompt_tokens"] / row["batch"] for row in profile["rows"]}
-    return "on average " + ", ".join(f"{mean:,.0f} tokens at batch {batch}" for batch, mean in means.items())
+    return "on average " + ", ".join(
+        f"{mean:,.0f} tokens at batch {batch}" for batch, mean in means.items()
+    )
 
 
 def _top_kernels(profile: Stage) -> list[str]:
@@ -301,7 +392,11 @@ def _top_kernels(profile: Stage) -> list[str]:
     if row is None:
         return []
     lines = [
-        [f"`{kernel['name'][:70].replace('|', ' ')}`", microseconds(kernel["seconds"]), f"{kernel['launches']:g}"]
+        [
+            f"`{kernel['name'][:70].replace('|', ' ')}`",
+            microseconds(kernel["seconds"]),
+            f"{kernel['launches']:g}",
+        ]
         for kernel in row["top_kernels"]
     ]
     return [
@@ -315,9 +410,10 @@ def profile_intro(profile: Stage) -> str:
     row = found.get(f"graphs/{PICTURED_BATCH}", profile["rows"][0])
     wall, busy = statistics.median(row["runs"]), statistics.median(row["busy"])
     return (
-        f"On an {profile['environment']['device']['name']} ({profile['began'][:10]}) a decode step of {row['batch']} sequences in "
-        f"Qwen3-0.6B's shape took {wall * 1e3:.2f} ms, and kernels ran in {busy * 1e3:.2f} ms of it. All figures are in "
-        "[Performance](../performance.md#a-decode-step-on-a-gpu)."
+        f"On an {profile['environment']['device']['name']} ({profile['began'][:10]}) a decode step"
+        f" of {row['batch']} sequences in Qwen3-0.6B's shape took {wall * 1e3:.2f} ms, and kernels"
+        f" ran in {busy * 1e3:.2f} ms of it. All figures are in"
+        " [Performance](../performance.md#a-decode-step-on-a-gpu)."
     )
 
 
@@ -328,15 +424,25 @@ def tests(stage: Stage) -> str:
     num_files = sum(row["tests"] > row["skipped"] for row in rows)
     sentences = [
         measured_on(stage),
-        f"{passed} of {ran} tests marked `gpu` passed, in {num_files} files; {skipped} more were skipped.",
+        (
+            f"{passed} of {ran} tests marked `gpu` passed, in {num_files} files; {skipped} more"
+            " were skipped."
+        ),
         "All of `tests/kernels` has this mark, and some tests in it need no GPU.",
     ]
     failed = [f"`{failure['name']}`" for row in rows for failure in row["failures"]]
     if failed:
         sentences.append(f"Failed: {', '.join(failed)}.")
-    missing = [f"`{place}`" for places in PLACES for place in places if not any(_is_in(row, place) for row in rows)]
+    missing = [
+        f"`{place}`"
+        for places in PLACES
+        for place in places
+        if not any(_is_in(row, place) for row in rows)
+    ]
     if missing:
-        sentences.append(f"Not in these numbers, since it did not run to its end: {', '.join(missing)}.")
+        sentences.append(
+            f"Not in these numbers, since it did not run to its end: {', '.join(missing)}."
+        )
     return " ".join(sentences)
 
 
@@ -347,14 +453,21 @@ def _is_in(row: dict[str, Any], place: str) -> bool:
 
 def intro_not_measured(stage: str) -> str:
     return (
-        "No GPU was there when this page was written, so it has no figures; those that will be are in "
-        "[Performance](../performance.md#a-decode-step-on-a-gpu)."
+        "No GPU was there when this page was written, so it has no figures; those that will be are"
+        " in [Performance](../performance.md#a-decode-step-on-a-gpu)."
     )
 
 
 def _host_time(profile: Stage, kind: str, words: str) -> str:
     """How the host's time of the pictured step divides."""
-    row = next((row for row in profile["rows"] if row["key"] == f"{kind}/{PICTURED_BATCH}" and "timeline" in row), None)
+    row = next(
+        (
+            row
+            for row in profile["rows"]
+            if row["key"] == f"{kind}/{PICTURED_BATCH}" and "timeline" in row
+        ),
+        None,
+    )
     if row is None:
         return ""
     spent = Counter({"launch": 0.0, "wait": 0.0, "python": 0.0})
@@ -363,19 +476,25 @@ def _host_time(profile: Stage, kind: str, words: str) -> str:
             spent[one["name"] if one["name"] in spent else "python"] += one["duration"]
     milliseconds = {name: f"{total / 1e3:.1f} ms" for name, total in spent.items()}
     return (
-        f"{words} the host spent {milliseconds['launch']} in launches and other calls of CUDA, {milliseconds['wait']} waiting for the "
-        f"device, and {milliseconds['python']} in Python."
+        f"{words} the host spent {milliseconds['launch']} in launches and other calls of CUDA,"
+        f" {milliseconds['wait']} waiting for the device, and {milliseconds['python']} in Python."
     )
 
 
 def profile_picture(profile: Stage) -> str:
     if all("timeline" not in row for row in profile["rows"]):
-        return f"The profile has no step of {PICTURED_BATCH} sequences, which is what the picture shows."
+        return (
+            f"The profile has no step of {PICTURED_BATCH} sequences, which is what the picture"
+            " shows."
+        )
     return (
-        f"[![One decode step of {PICTURED_BATCH} sequences on a time axis: what the host does, and when kernels run on the device, with CUDA "
-        "graphs and without.](../assets/gpu-step.svg)](../assets/gpu-step.svg)\n\n"
-        f"One decode step of {PICTURED_BATCH} sequences under torch's profiler, {profile['environment']['device']['name']}, {profile['began'][:10]}. "
-        f"{_host_time(profile, 'graphs', 'With CUDA graphs')} {_host_time(profile, 'eager', 'Without them')}"
+        f"[![One decode step of {PICTURED_BATCH} sequences on a time axis: what the host does, and"
+        " when kernels run on the device, with CUDA graphs and"
+        " without.](../assets/gpu-step.svg)](../assets/gpu-step.svg)\n\nOne decode step of"
+        f" {PICTURED_BATCH} sequences under torch's profiler,"
+        f" {profile['environment']['device']['name']}, {profile['began'][:10]}."
+        f" {_host_time(profile, 'graphs', 'With CUDA graphs')}"
+        f" {_host_time(profile, 'eager', 'Without them')}"
     )
 
 
@@ -389,4 +508,6 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }
-"""Name of a region -> its stage, what makes its text from that, and what says that there is no such stage."""
+"""Name of a region -> its stage, what makes its text from that, and what says that there is no such
+stage.
+"""

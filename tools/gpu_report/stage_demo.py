@@ -1,7 +1,8 @@
 """Stage `demo`: the demo's scenario on this device, every event recorded into DIR/demo.jsonl.
 
-One decode is traced by the kernel x-ray, as the key `X` of the dashboard asks for it, and in that step the attention mass of each block
-is recorded, too. The recording opens anywhere: `minivllm replay DIR/demo.jsonl`.
+One decode is traced by the kernel x-ray, as the key `X` of the dashboard asks for it, and in that
+step the attention mass of each block is recorded, too. The recording opens anywhere: `minivllm
+replay DIR/demo.jsonl`.
 """
 
 from pathlib import Path
@@ -32,7 +33,9 @@ def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path)
         return
     scenario = SCENARIOS[SCENARIO]
     name = model or ("tiny-random" if dry_run else _first_model_found())
-    engine = LLMEngine.from_config(EngineConfig(**scenario.options, model=name, check_invariants=True))
+    engine = LLMEngine.from_config(
+        EngineConfig(**scenario.options, model=name, check_invariants=True)
+    )
     clock = MonotonicClock()
     started = clock.now()
     row = _play(scenario, engine, recording)
@@ -87,7 +90,9 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
         "steps": events[-1].step,
         "traced": [trace.seq_id for trace in traces],
         "traced_programs": sum(len(trace.programs) for trace in traces),
-        "trace_problem": next((trace.problem for trace in traces), "the scenario ended before a decode was traced."),
+        "trace_problem": next(
+            (trace.problem for trace in traces), "the scenario ended before a decode was traced."
+        ),
         "attention_mass_events": sum(isinstance(event, ev.AttentionMass) for event in events),
     }
 
@@ -95,4 +100,6 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
 def _decoding_sequence(events: list[ev.Event]) -> str | None:
     """A sequence that has sampled a token and has not ended."""
     ended = {event.seq_id for event in events if isinstance(event, ev.RequestFinished)}
-    return next((e.seq_id for e in events if isinstance(e, ev.TokenSampled) and e.seq_id not in ended), None)
+    return next(
+        (e.seq_id for e in events if isinstance(e, ev.TokenSampled) and e.seq_id not in ended), None
+    )

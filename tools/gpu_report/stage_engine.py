@@ -1,8 +1,10 @@
-"""Stage `engine`: the workload of nano-vllm, our engine with and without CUDA graphs, and three ways of `transformers`.
+"""Stage `engine`: the workload of nano-vllm, our engine with and without CUDA graphs, and three
+ways of `transformers`.
 
-A row is one round of one engine. Our rounds come first, all of them, and our engines are gone before the first peer is
-built, since each wants the device's memory for itself. Then the peers take turns, so that each has had a round when the
-stage runs out of time. What the workload is: `minivllm.lab.bench.throughput.nano_vllm`.
+A row is one round of one engine. Our rounds come first, all of them, and our engines are gone
+before the first peer is built, since each wants the device's memory for itself. Then the peers take
+turns, so that each has had a round when the stage runs out of time. What the workload is:
+`minivllm.lab.bench.throughput.nano_vllm`.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,12 @@ from minivllm.lab.bench.throughput.nano_vllm import (
     one_line,
 )
 from minivllm.lab.bench.throughput.peers import BenchEngine, StaticBatches
-from minivllm.lab.bench.throughput.workloads import NANO_VLLM, BenchRequest, WorkloadSpec, make_requests
+from minivllm.lab.bench.throughput.workloads import (
+    NANO_VLLM,
+    BenchRequest,
+    WorkloadSpec,
+    make_requests,
+)
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
 from minivllm.runtime.store.model_store import resolve_model
 from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
@@ -72,7 +79,9 @@ def run(report: StageFile, *, dry_run: bool) -> None:
     _run_peers(report, settings, rounds)
 
 
-def _run_ours(report: StageFile, settings: Settings, rounds: list[list[BenchRequest]], enforce_eager: bool) -> None:
+def _run_ours(
+    report: StageFile, settings: Settings, rounds: list[list[BenchRequest]], enforce_eager: bool
+) -> None:
     name, engine = OURS[enforce_eager], None
     for number in range(1, len(rounds)):
         if not report.wants(_key(name, number)):
@@ -80,7 +89,11 @@ def _run_ours(report: StageFile, settings: Settings, rounds: list[list[BenchRequ
         if engine is None:
             engine = make_our_engine(settings, enforce_eager=enforce_eager)
             warm_up(engine, rounds[0])
-        report.add(_measure_round(name, number, engine, rounds[number], settings, None, engine.attention_backend))
+        report.add(
+            _measure_round(
+                name, number, engine, rounds[number], settings, None, engine.attention_backend
+            )
+        )
     del engine
     free_device_memory()
 
@@ -93,16 +106,28 @@ def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchReq
                 continue
             if model is None:
                 directory = resolve_model(settings.model, weights=False)
-                model = load_dummy_transformers(directory, settings.dtype, settings.device, settings.seed)
+                model = load_dummy_transformers(
+                    directory, settings.dtype, settings.device, settings.seed
+                )
             try:
                 with _peer_engine(peer, model, settings) as (engine, attention):
                     warm_up(engine, rounds[0][: peer.batch_size])
                     row = _measure_round(
-                        peer.name, number, engine, rounds[number], settings, peer.batch_size, attention
+                        peer.name,
+                        number,
+                        engine,
+                        rounds[number],
+                        settings,
+                        peer.batch_size,
+                        attention,
                     )
             except Exception as error:  # whatever another project's code may raise
                 failed.add(peer)
-                row = {"key": _key(peer.name, number), "engine": peer.name, "reason": one_line(error)}
+                row = {
+                    "key": _key(peer.name, number),
+                    "engine": peer.name,
+                    "reason": one_line(error),
+                }
             report.add(row)
             free_device_memory()
 

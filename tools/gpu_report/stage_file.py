@@ -1,9 +1,12 @@
-"""`StageFile`: the one JSON file that a stage of the GPU report writes, whole again after every row.
+"""`StageFile`: the one JSON file that a stage of the GPU report writes, whole again after every
+row.
 
-    {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key", "runs", ...}, ...]}
+    {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key",
+    "runs", ...}, ...]}
 
-A stage that is killed in the middle leaves the rows that it had. A later run into the same folder keeps rows that were
-measured on the same device with the same versions and the same commit, and measures the others.
+A stage that is killed in the middle leaves the rows that it had. A later run into the same folder
+keeps rows that were measured on the same device with the same versions and the same commit, and
+measures the others.
 """
 
 import json
@@ -29,7 +32,14 @@ class StageFile:
     """The rows of one stage, in memory and on disk."""
 
     def __init__(
-        self, path: Path, stage: str, environment: dict[str, Any], *, dry_run: bool, limit_s: float, clock: Clock
+        self,
+        path: Path,
+        stage: str,
+        environment: dict[str, Any],
+        *,
+        dry_run: bool,
+        limit_s: float,
+        clock: Clock,
     ) -> None:
         """limit_s: seconds from now on after which no new row is begun"""
         self._path = path
@@ -46,11 +56,18 @@ class StageFile:
             self.rows: dict[str, dict[str, Any]] = {}
             self._seconds_before = 0.0
             began = datetime.now(UTC).isoformat(timespec="seconds")
-        self._head = {"stage": stage, "began": began, "dry_run": dry_run, "environment": environment}
+        self._head = {
+            "stage": stage,
+            "began": began,
+            "dry_run": dry_run,
+            "environment": environment,
+        }
         self._write("running", None)
 
     def wants(self, key: str) -> bool:
-        """Whether the row has yet to be measured. Raises `OutOfTimeError` if it has, and the limit is reached."""
+        """Whether the row has yet to be measured. Raises `OutOfTimeError` if it has, and the limit
+        is reached.
+        """
         if key in self.rows:
             return False
         self.check_time(f"before the row {key}")
@@ -60,7 +77,8 @@ class StageFile:
         """Raise `OutOfTimeError` if the limit is reached."""
         if self.seconds_left <= 0:
             raise OutOfTimeError(
-                f"The limit of {self._limit_s:.0f} s was reached {where}: run the same command again to go on from here."
+                f"The limit of {self._limit_s:.0f} s was reached {where}: run the same command"
+                " again to go on from here."
             )
 
     @property
@@ -71,12 +89,15 @@ class StageFile:
     def add(self, row: dict[str, Any]) -> None:
         """Take in a row and write the file. A row with the same key is replaced.
 
-        row: `key`, and `runs` (the time of every run, in seconds) or `reason` (why there is no measurement)
+        row: `key`, and `runs` (the time of every run, in seconds) or `reason` (why there is no
+        measurement)
         """
         self.rows[row["key"]] = {**row, "dry_run": True} if self._head["dry_run"] else row
         self._write("running", None)
 
-    def end(self, status: Status, error: str | None, clocks: dict[str, float] | None = None) -> None:
+    def end(
+        self, status: Status, error: str | None, clocks: dict[str, float] | None = None
+    ) -> None:
         """Write the last state. clocks: the device's, as they are now"""
         if clocks is not None:
             self._head["environment"]["clocks"]["after"] = clocks
@@ -84,7 +105,13 @@ class StageFile:
 
     def _write(self, status: Status, error: str | None) -> None:
         seconds = self._seconds_before + self._clock.now() - self._started
-        stage = {**self._head, "status": status, "error": error, "seconds": seconds, "rows": [*self.rows.values()]}
+        stage = {
+            **self._head,
+            "status": status,
+            "error": error,
+            "seconds": seconds,
+            "rows": [*self.rows.values()],
+        }
         write_whole(self._path, json.dumps(stage, indent=1) + "\n")
 
 
@@ -95,7 +122,13 @@ def read_stage(path: Path) -> dict[str, Any] | None:
 
 def mark_ended(path: Path, stage: str, status: Status, error: str) -> None:
     """Say for a stage's process, which could not do it itself, how it ended."""
-    rest = read_stage(path) or {"stage": stage, "began": None, "seconds": 0.0, "environment": {}, "rows": []}
+    rest = read_stage(path) or {
+        "stage": stage,
+        "began": None,
+        "seconds": 0.0,
+        "environment": {},
+        "rows": [],
+    }
     write_whole(path, json.dumps({**rest, "status": status, "error": error}, indent=1) + "\n")
 
 

@@ -1,4 +1,5 @@
-"""Stages `kernels` and `tune`: the rows of `minivllm.lab.bench.kernels.kernels` and of `minivllm.lab.bench.kernels.tuning`.
+"""Stages `kernels` and `tune`: the rows of `minivllm.lab.bench.kernels.kernels` and of
+`minivllm.lab.bench.kernels.tuning`.
 
 In a dry run the kernels are interpreted on tiny shapes, and their times mean nothing.
 """
@@ -14,23 +15,30 @@ TUNING = "minivllm.lab.bench.kernels.tuning"
 
 
 def run_kernels(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each kernel or peer and shape. Raises `StageFailedError` if a kernel of ours gave no time."""
+    """Add a row for each kernel or peer and shape. Raises `StageFailedError` if a kernel of ours
+    gave no time.
+    """
     for row in measure_rows(num_runs=2 if dry_run else RUNS, interpret=dry_run, wants=report.wants):
         report.add(row)
     broken = [row["key"] for row in report.rows.values() if row.get("ours") and "reason" in row]
     if broken:
-        raise StageFailedError(f"Kernels of ours gave no time: {', '.join(broken)}; the rows say why.")
+        raise StageFailedError(
+            f"Kernels of ours gave no time: {', '.join(broken)}; the rows say why."
+        )
 
 
 def run_tune(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each candidate, then one for each entry of the table that has all of them; print these entries."""
+    """Add a row for each candidate, then one for each entry of the table that has all of them;
+    print these entries.
+    """
     try:
         tuning = import_module(TUNING)
     except ModuleNotFoundError as error:
         if error.name != TUNING:
             raise
         raise StageFailedError(
-            "minivllm/lab/bench/kernels/tuning.py does not exist, so there is nothing to tune: leave the stage out."
+            "minivllm/lab/bench/kernels/tuning.py does not exist, so there is nothing to tune:"
+            " leave the stage out."
         ) from error
     try:
         tuning.tune(on_row=report.add, dry_run=dry_run, wants=report.wants)

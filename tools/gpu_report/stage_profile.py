@@ -1,7 +1,9 @@
-"""Stage `profile`: where a decode step of Qwen3-0.6B's shape goes, at three batch sizes, with CUDA graphs and without.
+"""Stage `profile`: where a decode step of Qwen3-0.6B's shape goes, at three batch sizes, with CUDA
+graphs and without.
 
-First 40 steps without a profiler, since watching makes a step longer; then 5 under torch's profiler. Both times are in the
-row, so that a reader sees what the profiler cost. What is worked out from the profiler's trace: `timeline`.
+First 40 steps without a profiler, since watching makes a step longer; then 5 under torch's
+profiler. Both times are in the row, so that a reader sees what the profiler cost. What is worked
+out from the profiler's trace: `timeline`.
 """
 
 import json
@@ -27,9 +29,13 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5
 PREFILL_STEPS = 32
-"""Most steps in which the prompts of a batch go through the model; the first sequences decode meanwhile."""
+"""Most steps in which the prompts of a batch go through the model; the first sequences decode
+meanwhile.
+"""
 MEAN_CONTEXT = (381, 1305)
-"""Prompts of the workload, 100 to 1,024 tokens, with half of an average output behind them: a request's mean context."""
+"""Prompts of the workload, 100 to 1,024 tokens, with half of an average output behind them: a
+request's mean context.
+"""
 
 
 @dataclass(frozen=True)
@@ -70,7 +76,9 @@ def run(report: StageFile, *, dry_run: bool) -> None:
             if not report.wants(key):
                 continue
             if engine is None:
-                engine = LLMEngine.from_config(EngineConfig(**plan.engine, enforce_eager=enforce_eager))
+                engine = LLMEngine.from_config(
+                    EngineConfig(**plan.engine, enforce_eager=enforce_eager)
+                )
             numbers = _measure_batch(engine, plan, batch)
             report.add({"key": key, "batch": batch, "enforce_eager": enforce_eager, **numbers})
         engine = None
@@ -89,7 +97,8 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         _decode(engine, batch)
         _wait_for_device()
         runs.append(clock.now() - started)
-    _profile(engine, batch, 1)  # the profiler's own start is slow, and would count as the first step's
+    # the profiler's own start is slow, and would count as the first step's
+    _profile(engine, batch, 1)
     trace_events = _profile(engine, batch, plan.profiled_steps)
     for number in range(batch):
         engine.abort_request(str(number))
@@ -112,7 +121,10 @@ def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
     max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
     # Nothing before the end, as `LLM.generate` asks for.
     params = SamplingParams(
-        temperature=0, max_tokens=max_tokens, ignore_eos=True, output_kind=RequestOutputKind.FINAL_ONLY
+        temperature=0,
+        max_tokens=max_tokens,
+        ignore_eos=True,
+        output_kind=RequestOutputKind.FINAL_ONLY,
     )
     # The number of the round is the batch, so that no prompt is found in the prefix cache.
     requests = make_requests(plan.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
@@ -126,7 +138,9 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
         engine.step()
         if _is_decode(engine, batch):
             return
-    raise StageFailedError(f"{batch} prompts were not through the model after {PREFILL_STEPS} steps: use shorter ones.")
+    raise StageFailedError(
+        f"{batch} prompts were not through the model after {PREFILL_STEPS} steps: use shorter ones."
+    )
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
@@ -139,7 +153,8 @@ def _decode(engine: LLMEngine, batch: int) -> None:
     engine.step()
     if not _is_decode(engine, batch):
         raise StageFailedError(
-            f"A measured step was not one of {batch} decodes: the KV cache may be too small for them."
+            f"A measured step was not one of {batch} decodes: the KV cache may be too small for"
+            " them."
         )
 
 

@@ -1,7 +1,9 @@
-"""Stage `tests`: the tests that need a GPU, a row for each file of them, read back from pytest's JUnit XML.
+"""Stage `tests`: the tests that need a GPU, a row for each file of them, read back from pytest's
+JUnit XML.
 
-Kernels are compiled once for each shape and type, which takes most of the time, so they run in many processes where
-pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone: it measures how much of the device's memory is free.
+Kernels are compiled once for each shape and type, which takes most of the time, so they run in many
+processes where pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone: it measures how
+much of the device's memory is free.
 """
 
 import subprocess
@@ -25,7 +27,9 @@ WORKERS = 8
 SECONDS_AFTER_LIMIT = 30
 """How long the last run, begun before the limit, may still go on."""
 SHARE_IF_MORE_WAIT = 0.75
-"""Of the time left, for a run that is not the last, so that the next one gets its turn even if this one never ends."""
+"""Of the time left, for a run that is not the last, so that the next one gets its turn even if this
+one never ends.
+"""
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
@@ -35,16 +39,24 @@ def run(report: StageFile, *, dry_run: bool) -> None:
     """
     marks = [] if dry_run else ["-m", "gpu"]
     done = {row.get("run") for row in report.rows.values()}
-    pending = [places for places in (DRY_RUN_PLACES if dry_run else PLACES) if run_name(places) not in done]
+    pending = [
+        places for places in (DRY_RUN_PLACES if dry_run else PLACES) if run_name(places) not in done
+    ]
     for number, places in enumerate(pending, 1):
         report.check_time(f"before {run_name(places)}")
         is_last = number == len(pending)
-        limit_s = report.seconds_left + SECONDS_AFTER_LIMIT if is_last else report.seconds_left * SHARE_IF_MORE_WAIT
+        limit_s = (
+            report.seconds_left + SECONDS_AFTER_LIMIT
+            if is_last
+            else report.seconds_left * SHARE_IF_MORE_WAIT
+        )
         for row in _run(places, marks, limit_s):
             report.add(row | {"run": run_name(places)})
     bad = [row["key"] for row in report.rows.values() if "reason" in row or row["failures"]]
     if bad:
-        raise StageFailedError(f"Tests failed or did not end in {', '.join(bad)}: see these rows for the failures.")
+        raise StageFailedError(
+            f"Tests failed or did not end in {', '.join(bad)}: see these rows for the failures."
+        )
 
 
 def run_name(places: tuple[str, ...]) -> str:
@@ -62,25 +74,43 @@ def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[
         command += ["-n", str(workers)] if workers else []
         started = clock.now()
         try:
-            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s)
+            done = subprocess.run(
+                command, cwd=ROOT, capture_output=True, text=True, timeout=limit_s
+            )
         except subprocess.TimeoutExpired:
-            yield {"key": places[0], "reason": f"It had not ended after {limit_s:.0f} s, and was stopped."}
+            yield {
+                "key": places[0],
+                "reason": f"It had not ended after {limit_s:.0f} s, and was stopped.",
+            }
             return
         seconds = clock.now() - started
         files = read_junit(xml) if xml.exists() else {}
         if not files:
-            reason = f"pytest ran no test and ended with exit status {done.returncode}: {_last_line(done)}"
+            reason = (
+                f"pytest ran no test and ended with exit status {done.returncode}:"
+                f" {_last_line(done)}"
+            )
             yield {"key": places[0], "reason": reason}
         for file, counts in files.items():
-            yield {"key": file, **counts, "workers": workers, "seconds_of_run": seconds, "runs": [counts["seconds"]]}
+            yield {
+                "key": file,
+                **counts,
+                "workers": workers,
+                "seconds_of_run": seconds,
+                "runs": [counts["seconds"]],
+            }
 
 
 def read_junit(path: Path) -> dict[str, dict[str, Any]]:
-    """File -> counts, the sum of its tests' seconds, and of each test that failed its name and the first line of what it said."""
+    """File -> counts, the sum of its tests' seconds, and of each test that failed its name and the
+    first line of what it said.
+    """
     files: dict[str, dict[str, Any]] = {}
     for case in ElementTree.parse(path).getroot().iterfind(".//testcase"):
         file = f"{case.get('classname', '').replace('.', '/')}.py"
-        counts = files.setdefault(file, {"tests": 0, "passed": 0, "skipped": 0, "failures": [], "seconds": 0.0})
+        counts = files.setdefault(
+            file, {"tests": 0, "passed": 0, "skipped": 0, "failures": [], "seconds": 0.0}
+        )
         trouble = next((child for child in case if child.tag in ("failure", "error")), None)
         if trouble is not None:
             line = (trouble.get("message") or trouble.text or "").strip().partition("\n")[0]

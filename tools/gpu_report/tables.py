@@ -1,11 +1,13 @@
-"""`python tools/gpu_report/tables.py [DIR]`: put the results of a GPU report into the docs, the README and lesson 12.
+"""`python tools/gpu_report/tables.py [DIR]`: put the results of a GPU report into the docs, the
+README and lesson 12.
 
     python tools/gpu_report/tables.py report     take the stages that are in report, and write everything anew
     python tools/gpu_report/tables.py            write everything anew from docs/measured/gpu
 
-Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these come the marked regions of the pages (`regions`),
-lessons/shown/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is wrong: then the
-exit status is 2. The pages of lesson 12 are written by `make docs-pages`.
+Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these
+come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and
+docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is
+wrong: then the exit status is 2. The pages of lesson 12 are written by `make docs-pages`.
 """
 
 import argparse
@@ -25,7 +27,10 @@ MEASURED = "docs/measured/gpu"
 PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md")
 RUNGS = "lessons/shown/measured_rungs.json"
 PICTURE = "docs/assets/gpu-step.svg"
-PICTURED = {f"graphs/{PICTURED_BATCH}": "with CUDA graphs", f"eager/{PICTURED_BATCH}": "without (enforce_eager)"}
+PICTURED = {
+    f"graphs/{PICTURED_BATCH}": "with CUDA graphs",
+    f"eager/{PICTURED_BATCH}": "without (enforce_eager)",
+}
 REGION = re.compile(r"(<!-- gpu: (?P<name>[\w-]+) -->)(?P<text>.*?)(<!-- end gpu -->)", re.DOTALL)
 
 
@@ -36,7 +41,9 @@ class TablesError(Exception):
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """root: the repository, whose files are read and written"""
     parser = argparse.ArgumentParser(prog="tables", description="Put a GPU report into the docs.")
-    parser.add_argument("dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})")
+    parser.add_argument(
+        "dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})"
+    )
     args = parser.parse_args(arguments)
     try:
         stages = read_stages(root / MEASURED)
@@ -58,7 +65,9 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """The stages that the folder has a file of. Raises `TablesError` if a file is none of a stage."""
+    """The stages that the folder has a file of. Raises `TablesError` if a file is none of a
+    stage.
+    """
     paths = ((stage, folder / f"{stage}.json") for stage in STAGES)
     return {stage: _read_stage(path) for stage, path in paths if path.exists()}
 
@@ -67,7 +76,9 @@ def _read_stage(path: Path) -> Stage:
     try:
         stage = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise TablesError(f"{path} is not JSON ({error}): take the file that the stage has written.") from error
+        raise TablesError(
+            f"{path} is not JSON ({error}): take the file that the stage has written."
+        ) from error
     if not isinstance(stage, dict) or not isinstance(stage.get("rows"), list):
         raise TablesError(f"{path} has no list of rows: take the file that the stage has written.")
     return stage
@@ -77,11 +88,15 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
     """As `read_stages`; raises `TablesError` where there is nothing, or nothing real."""
     stages = read_stages(folder)
     if not stages:
-        raise TablesError(f"{folder} has no file of a stage: make one with python tools/gpu_report --out {folder}.")
+        raise TablesError(
+            f"{folder} has no file of a stage: make one with python tools/gpu_report --out"
+            f" {folder}."
+        )
     for name, stage in stages.items():
         if stage.get("dry_run"):
             raise TablesError(
-                f"{folder / name}.json is of a dry run, whose times mean nothing: take a report without --dry-run."
+                f"{folder / name}.json is of a dry run, whose times mean nothing: take a report"
+                " without --dry-run."
             )
     # A stage that failed at once has neither rows nor a device to speak of.
     return {name: _reduced(stage) for name, stage in stages.items() if stage["rows"]}
@@ -91,7 +106,11 @@ def _reduced(stage: Stage) -> Stage:
     """Without the timelines that no picture is made of."""
     return stage | {
         "rows": [
-            {name: value for name, value in row.items() if name != "timeline" or row["key"] in PICTURED}
+            {
+                name: value
+                for name, value in row.items()
+                if name != "timeline" or row["key"] in PICTURED
+            }
             for row in stage["rows"]
         ]
     }
@@ -99,7 +118,9 @@ def _reduced(stage: Stage) -> Stage:
 
 def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
     """Path below the root -> what the file must hold; None: there must be none."""
-    outputs: dict[str, str | None] = {f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()}
+    outputs: dict[str, str | None] = {
+        f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()
+    }
     for page in PAGES:
         outputs[page] = _fill((root / page).read_text(encoding="utf-8"), stages, page)
     for name, stage, make in ((RUNGS, "kernels", _measured_rungs), (PICTURE, "profile", _picture)):
@@ -115,15 +136,17 @@ def _make(make: Callable[[Stage], str | None], name: str, stage: Stage) -> str |
         raise TablesError(str(error)) from error
     except (LookupError, TypeError, ValueError) as error:
         raise TablesError(
-            f"{name}.json or one of its rows lacks what the pages need ({type(error).__name__}: {error}): run "
-            f"python tools/gpu_report {name} again, into another folder."
+            f"{name}.json or one of its rows lacks what the pages need ({type(error).__name__}:"
+            f" {error}): run python tools/gpu_report {name} again, into another folder."
         ) from error
 
 
 def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
     def text_of(match: re.Match[str]) -> str:
         if match["name"] not in REGIONS:
-            raise TablesError(f"{name} has a region {match['name']!r}: choose from {', '.join(REGIONS)}.")
+            raise TablesError(
+                f"{name} has a region {match['name']!r}: choose from {', '.join(REGIONS)}."
+            )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
         # A region inside of a line, as in a table's cell, stays there.

@@ -1,9 +1,10 @@
 """What torch's profiler saw of engine steps, as a few numbers and as a timeline that can be drawn.
 
-Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the timeline. A device is busy
-while at least one kernel (or copy) runs, so overlapping kernels count once. The host's time divides into what passes inside of
-CUDA's own functions and the rest, which is Python. Some of it is waiting for the device: a synchronization, and a
-copy to the host's memory, which returns when everything before it on the device is done.
+Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the
+timeline. A device is busy while at least one kernel (or copy) runs, so overlapping kernels count
+once. The host's time divides into what passes inside of CUDA's own functions and the rest, which is
+Python. Some of it is waiting for the device: a synchronization, and a copy to the host's memory,
+which returns when everything before it on the device is done.
 
 Only intervals and names are looked at here, so all of this runs without a GPU.
 """
@@ -15,8 +16,9 @@ from typing import Any, NamedTuple
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 IN_CUDA_API = frozenset({"cuda_runtime", "cuda_driver"})
 PHASES = ("step", "schedule", "prepare", "model", "sample")
-"""Names of the ranges that the stage puts around the parts of a step; a step contains all others. What comes after `sample`,
-outputs and events, has no range of its own: it is one call for each sequence, and ranges would make it longer than it is."""
+"""Names of the ranges that the stage puts around the parts of a step; a step contains all others.
+What comes after `sample`, outputs and events, has no range of its own: it is one call for each
+sequence, and ranges would make it longer than it is."""
 MERGED_BELOW = 1 / 1000
 """Neighbours on a timeline become one where less than this part of the step lies between them."""
 
@@ -39,7 +41,9 @@ def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str])
 
 
 def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """The time inside of CUDA's functions, each named `launch` or `wait`. (Other calls, which are short, count as launches.)"""
+    """The time inside of CUDA's functions, each named `launch` or `wait`. (Other calls, which are
+    short, count as launches.)
+    """
     to_host = {
         event["args"]["correlation"]
         for event in trace_events
@@ -58,8 +62,14 @@ def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
 
 
 def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category of its own.)"""
-    return [span for span in intervals_of(trace_events, frozenset({"user_annotation"})) if span.name in PHASES]
+    """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category
+    of its own.)
+    """
+    return [
+        span
+        for span in intervals_of(trace_events, frozenset({"user_annotation"}))
+        if span.name in PHASES
+    ]
 
 
 def union_length(spans: list[Interval], within: Interval) -> float:
@@ -74,7 +84,9 @@ def union_length(spans: list[Interval], within: Interval) -> float:
 
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each profiled step, in order: wall and busy in seconds, launches and kernels in numbers; the kernels with most time."""
+    """Of each profiled step, in order: wall and busy in seconds, launches and kernels in numbers;
+    the kernels with most time.
+    """
     device, api = intervals_of(trace_events, ON_DEVICE), intervals_of(trace_events, IN_CUDA_API)
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
@@ -82,14 +94,18 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
     return {
         "profiled_runs": [(step.end - step.start) / 1e6 for step in steps],
         "busy": [union_length(device, step) / 1e6 for step in steps],
-        "launches": [sum(step.start <= span.start < step.end for span in launches) for step in steps],
+        "launches": [
+            sum(step.start <= span.start < step.end for span in launches) for step in steps
+        ],
         "kernels": [len(kernels) for kernels in inside],
         "top_kernels": _top_kernels(inside),
     }
 
 
 def _outermost(spans: list[Interval]) -> list[Interval]:
-    """Without those inside of another: a function of the runtime may call one of the driver for the same launch."""
+    """Without those inside of another: a function of the runtime may call one of the driver for the
+    same launch.
+    """
     found: list[Interval] = []
     for span in spans:
         if not found or span.end > found[-1].end:
@@ -110,15 +126,20 @@ def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, 
 
 
 def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last profiled step for a picture: `{"on", "name", "start", "duration"}`, microseconds from the step's begin.
+    """The last profiled step for a picture: `{"on", "name", "start", "duration"}`, microseconds
+    from the step's begin.
 
-    on: `device` for kernels; `host` for the phases and for `launch` and `wait`, the time inside of CUDA's functions
+    on: `device` for kernels; `host` for the phases and for `launch` and `wait`, the time inside of
+    CUDA's functions
     """
     phases = phases_of(trace_events)
     step = [span for span in phases if span.name == "step"][-1]
     api = cuda_api_of(trace_events)
     kernels = [span._replace(name="kernel") for span in intervals_of(trace_events, ON_DEVICE)]
-    sampled = max((span.end for span in phases if span.name == "sample" and span.start >= step.start), default=step.end)
+    sampled = max(
+        (span.end for span in phases if span.name == "sample" and span.start >= step.start),
+        default=step.end,
+    )
     host = [
         span._replace(name="output") if span.name == "step" and span.start >= sampled else span
         for span in _innermost([*phases, *api], step)
@@ -137,8 +158,17 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
-    """Nested intervals as intervals side by side: each moment belongs to the span that began last."""
-    edges = sorted({edge for span in spans for edge in (span.start, span.end) if within.start <= edge <= within.end})
+    """Nested intervals as intervals side by side: each moment belongs to the span that began
+    last.
+    """
+    edges = sorted(
+        {
+            edge
+            for span in spans
+            for edge in (span.start, span.end)
+            if within.start <= edge <= within.end
+        }
+    )
     ordered, running, begun, found = sorted(spans), [], 0, []
     for start, end in pairwise(edges):
         while begun < len(ordered) and ordered[begun].start <= start:
@@ -146,7 +176,9 @@ def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
             begun += 1
         running = [span for span in running if span.end > start]
         if running:
-            found.append(Interval(start, end, max(running, key=lambda span: (span.start, -span.end)).name))
+            found.append(
+                Interval(start, end, max(running, key=lambda span: (span.start, -span.end)).name)
+            )
     return found
 
 

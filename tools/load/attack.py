@@ -2,11 +2,13 @@
 
     python tools/load/attack.py --model tiny-random
 
-It starts a server as a process with `--events`. Beside each attack, one client asks for `/health` and another for a short completion,
-which must always be the same text. The tool prints how each attack was answered and how long the two had to wait. It fails,
-with exit status 1, for any 5xx, another text, a block, file or request that is not given back, or more memory than the bound.
+It starts a server as a process with `--events`. Beside each attack, one client asks for `/health`
+and another for a short completion, which must always be the same text. The tool prints how each
+attack was answered and how long the two had to wait. It fails, with exit status 1, for any 5xx,
+another text, a block, file or request that is not given back, or more memory than the bound.
 
-The KV cache and the pool of blocks are small here and full before memory is read first, so growth is the server's own.
+The KV cache and the pool of blocks are small here and full before memory is read first, so growth
+is the server's own.
 """
 
 import argparse
@@ -25,7 +27,9 @@ from server_process import Reading, ServerProcess, serve
 
 MIB = 1 << 20
 CANARY = {"prompt": "Hello there", "max_tokens": 16, "temperature": 0, "ignore_eos": True}
-STREAM = json.dumps({"prompt": "Hi", "max_tokens": 1000, "ignore_eos": True, "stream": True, "n": 2}).encode()
+STREAM = json.dumps(
+    {"prompt": "Hi", "max_tokens": 1000, "ignore_eos": True, "stream": True, "n": 2}
+).encode()
 
 
 @dataclass
@@ -35,8 +39,12 @@ class AttackedServer:
     url: str
     answers: Counter[str] = field(default_factory=Counter)
 
-    async def send(self, raw: bytes, *, seconds: float = 20.0, at_most: int = -1, rudely: bool = False) -> str:
-        """Send `raw`, read until the server closes, `at_most` bytes or `seconds`; the status of the first answer."""
+    async def send(
+        self, raw: bytes, *, seconds: float = 20.0, at_most: int = -1, rudely: bool = False
+    ) -> str:
+        """Send `raw`, read until the server closes, `at_most` bytes or `seconds`; the status of the
+        first answer.
+        """
         address = urlsplit(self.url)
         answer = b""
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
@@ -56,12 +64,18 @@ class AttackedServer:
 
     async def post(self, path: str, body: bytes, content_type: str = JSON, **how: object) -> str:
         return await self.send(
-            self.head("POST", path, f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n") + body, **how
+            self.head(
+                "POST", path, f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n"
+            )
+            + body,
+            **how,
         )
 
     def head(self, method: str, path: str, more: str = "") -> bytes:
         address = urlsplit(self.url).netloc
-        return f"{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{more}\r\n".encode("latin-1")
+        return f"{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{more}\r\n".encode(
+            "latin-1"
+        )
 
 
 async def _each(work: Iterable[Callable[[], Awaitable[object]]], at_once: int) -> None:
@@ -80,12 +94,19 @@ async def bad_bodies(target: AttackedServer) -> None:
 
 async def content_types(target: AttackedServer) -> None:
     await _each(
-        (lambda p=path, k=kind: target.post(p, b'{"prompt":"x"}', k) for kind in CONTENT_TYPES for path in POSTS), 20
+        (
+            lambda p=path, k=kind: target.post(p, b'{"prompt":"x"}', k)
+            for kind in CONTENT_TYPES
+            for path in POSTS
+        ),
+        20,
     )
 
 
 async def mutations(target: AttackedServer) -> None:
-    await _each((lambda n=n: target.post(POSTS[n % len(POSTS)], mutated(n)) for n in range(5000)), 20)
+    await _each(
+        (lambda n=n: target.post(POSTS[n % len(POSTS)], mutated(n)) for n in range(5000)), 20
+    )
 
 
 async def no_http(target: AttackedServer) -> None:
@@ -106,7 +127,9 @@ async def half_open(target: AttackedServer) -> None:
 async def disconnects(target: AttackedServer) -> None:
     await _each(
         (
-            lambda n=n: target.post("/v1/completions", STREAM, at_most=1 + n % 2000, rudely=n % 2 == 0)
+            lambda n=n: target.post(
+                "/v1/completions", STREAM, at_most=1 + n % 2000, rudely=n % 2 == 0
+            )
             for n in range(1000)
         ),
         50,
@@ -116,7 +139,9 @@ async def disconnects(target: AttackedServer) -> None:
 async def deaf_readers(target: AttackedServer) -> None:
     """Large answers that are not read, until this client leaves."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
-    await _each([lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20)
+    await _each(
+        [lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20
+    )
     watch = target.head("GET", "/events")
     await _each([lambda: target.send(watch, at_most=1, seconds=2.0)] * 40, 40)
 
@@ -139,7 +164,9 @@ async def large_bodies(target: AttackedServer) -> None:
     await _each(
         (
             lambda b=body: target.post(
-                "/v1/chat/completions" if "messages" in b else "/v1/completions", b.encode(), seconds=120.0
+                "/v1/chat/completions" if "messages" in b else "/v1/completions",
+                b.encode(),
+                seconds=120.0,
             )
             for body in bodies * 40
         ),
@@ -215,7 +242,11 @@ class Others:
         reader, writer = await asyncio.open_connection(address.hostname, address.port)
         body = json.dumps(CANARY).encode()
         writer.write(
-            self._target.head("POST", "/v1/completions", f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\n")
+            self._target.head(
+                "POST",
+                "/v1/completions",
+                f"Content-Type: {JSON}\r\nContent-Length: {len(body)}\r\n",
+            )
             + body
         )
         answer = await reader.read(-1)
@@ -228,9 +259,16 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
     faults: list[str] = []
     await asyncio.to_thread(server.start_its_pools)
     expected = await Others(server.url).canary()
-    await _each([lambda: AttackedServer(server.url).post("/v1/completions", STREAM, at_most=100_000)] * 30, 30)
+    await _each(
+        [lambda: AttackedServer(server.url).post("/v1/completions", STREAM, at_most=100_000)] * 30,
+        30,
+    )
     fresh = await _idle(server)
-    print(f"{'attack':<16} {'inputs':>6} {'seconds':>7}  {'health':>7} {'answer':>7}  {'MiB':>6}  answers", flush=True)
+    print(
+        f"{'attack':<16} {'inputs':>6} {'seconds':>7}  {'health':>7} {'answer':>7}  {'MiB':>6} "
+        " answers",
+        flush=True,
+    )
     for attack in ATTACKS:
         if names and attack.__name__ not in names:
             continue
@@ -245,14 +283,26 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
             f"{attack.__name__:<16} {target.answers.total():>6} {seconds:>7.1f}  {worst[0]:>6.2f}s {worst[1]:>6.2f}s  "
             f"{left.memory_mib - fresh.memory_mib:>+6.0f}  {counts}", flush=True,
         )  # fmt: skip
-        faults += [f"{attack.__name__}: status {status}" for status in target.answers if status.startswith("5")]
+        faults += [
+            f"{attack.__name__}: status {status}"
+            for status in target.answers
+            if status.startswith("5")
+        ]
         faults += [f"{attack.__name__}: /health failed {others.failed} times"] * (others.failed > 0)
-        faults += [f"{attack.__name__}: the others' answer changed"] * (others.texts not in ({expected}, set()))
-        faults += [f"{attack.__name__}: not given back: {left}"] * (not left.is_idle or left.files > fresh.files)
-        faults += [f"{attack.__name__}: {left.memory_mib - fresh.memory_mib:.0f} MiB more than before all attacks"] * (
-            left.memory_mib - fresh.memory_mib > MAX_GROWTH_MIB
+        faults += [f"{attack.__name__}: the others' answer changed"] * (
+            others.texts not in ({expected}, set())
         )
-    print(f"memory: {fresh.memory_mib:.0f} MiB before, {left.memory_mib:.0f} after, at most {server.peak_mib():.0f}")
+        faults += [f"{attack.__name__}: not given back: {left}"] * (
+            not left.is_idle or left.files > fresh.files
+        )
+        faults += [
+            f"{attack.__name__}: {left.memory_mib - fresh.memory_mib:.0f} MiB more than before all"
+            " attacks"
+        ] * (left.memory_mib - fresh.memory_mib > MAX_GROWTH_MIB)
+    print(
+        f"memory: {fresh.memory_mib:.0f} MiB before, {left.memory_mib:.0f} after, at most"
+        f" {server.peak_mib():.0f}"
+    )
     return faults
 
 
@@ -264,7 +314,9 @@ async def _idle(server: ServerProcess, fresh: Reading | None = None) -> Reading:
     while True:
         await asyncio.sleep(1.0)
         reading = await asyncio.to_thread(server.read)
-        if (reading.is_idle and (fresh is None or reading.files <= fresh.files)) or time.monotonic() > until:
+        if (
+            reading.is_idle and (fresh is None or reading.files <= fresh.files)
+        ) or time.monotonic() > until:
             return reading
 
 
@@ -272,10 +324,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="tiny-random", help="default: %(default)s")
     parser.add_argument(
-        "attacks", nargs="*", metavar="ATTACK", help=f"only these of {', '.join(one.__name__ for one in ATTACKS)}"
+        "attacks",
+        nargs="*",
+        metavar="ATTACK",
+        help=f"only these of {', '.join(one.__name__ for one in ATTACKS)}",
     )
     args = parser.parse_args()
-    with serve("--model", args.model, "--dtype", "float32", "--events", "--num-gpu-blocks-override", "4000") as server:
+    with serve(
+        "--model", args.model, "--dtype", "float32", "--events", "--num-gpu-blocks-override", "4000"
+    ) as server:
         faults = asyncio.run(_attack(server, args.attacks))
         if (status := server.end()) != 0:
             faults.append(f"the server ended with status {status}")

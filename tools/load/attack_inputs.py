@@ -1,6 +1,8 @@
-"""What the attacks of `tools/load/attack.py` send: bodies that are no requests, and bytes that are no HTTP.
+"""What the attacks of `tools/load/attack.py` send: bodies that are no requests, and bytes that are
+no HTTP.
 
-Each list is data. Add a line for each new idea; the tool counts the answers by status and fails for any 5xx.
+Each list is data. Add a line for each new idea; the tool counts the answers by status and fails for
+any 5xx.
 """
 
 import json
@@ -78,7 +80,9 @@ VALID = [
 
 
 def mutated(number: int) -> bytes:
-    """A valid body with some bytes changed, cut, doubled or replaced by something nasty; the same for the same number."""
+    """A valid body with some bytes changed, cut, doubled or replaced by something nasty; the same
+    for the same number.
+    """
     draw = random.Random(number)
     body = bytearray(draw.choice(VALID))
     for _ in range(draw.randint(1, 6)):
@@ -92,8 +96,20 @@ def mutated(number: int) -> bytes:
                 body[at:at] = body[at : at + draw.randint(1, 20)]
             case 3:
                 body[at:at] = draw.choice(
-                    [b"NaN", b"1e999", b"\\ud800", b"\\u0000", b"[" * 40, b'"', b"null", b"-", b"9" * 200]
+                    [
+                        b"NaN",
+                        b"1e999",
+                        b"\\ud800",
+                        b"\\u0000",
+                        b"[" * 40,
+                        b'"',
+                        b"null",
+                        b"-",
+                        b"9" * 200,
+                    ]
                 )
             case _:
-                body[at:at] = draw.choice([b"{", b"}", b",", b":", b"\x00", b"\xff", b"true", b'{"a":1}'])
+                body[at:at] = draw.choice(
+                    [b"{", b"}", b",", b":", b"\x00", b"\xff", b"true", b'{"a":1}']
+                )
     return bytes(body)

@@ -1,11 +1,13 @@
-"""How much slower generating becomes beside busy processes: ours, and `transformers` in the same run.
+"""How much slower generating becomes beside busy processes: ours, and `transformers` in the same
+run.
 
     python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
     python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
-Each engine is a process of its own with torch's and OpenMP's defaults, named by its threads (`minivllm:1`). In each round each
-has a turn while the busy processes are stopped, and one while they run: what a machine does over minutes, it does to all of them.
-The slow-down is the median over the rounds of loaded over quiet, pair by pair.
+Each engine is a process of its own with torch's and OpenMP's defaults, named by its threads
+(`minivllm:1`). In each round each has a turn while the busy processes are stopped, and one while
+they run: what a machine does over minutes, it does to all of them. The slow-down is the median over
+the rounds of loaded over quiet, pair by pair.
 """
 
 import argparse
@@ -31,13 +33,25 @@ BUSY = f"import time\nend = time.monotonic() + {LONGEST_S}\nwhile time.monotonic
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
-    parser.add_argument("--engine", action="append", help="minivllm or transformers, and threads; default: both with 2")
-    parser.add_argument("--busy", type=positive_int, default=4, help="processes (default: %(default)s)")
+    parser.add_argument(
+        "--engine",
+        action="append",
+        help="minivllm or transformers, and threads; default: both with 2",
+    )
+    parser.add_argument(
+        "--busy", type=positive_int, default=4, help="processes (default: %(default)s)"
+    )
     parser.add_argument("--rounds", type=positive_int, default=5, help="default: %(default)s")
     parser.add_argument("--requests", type=positive_int, default=16, help="default: %(default)s")
-    parser.add_argument("--prompt-len", type=positive_int, default=8, help="tokens (default: %(default)s)")
-    parser.add_argument("--output-len", type=positive_int, default=8, help="tokens (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="end standard output with one line of JSON")
+    parser.add_argument(
+        "--prompt-len", type=positive_int, default=8, help="tokens (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--output-len", type=positive_int, default=8, help="tokens (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="end standard output with one line of JSON"
+    )
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
@@ -47,10 +61,14 @@ def main() -> None:
 
 
 def _spec(args: argparse.Namespace) -> WorkloadSpec:
-    return WorkloadSpec("busy-machine", args.requests, (args.prompt_len,) * 2, (args.output_len,) * 2)
+    return WorkloadSpec(
+        "busy-machine", args.requests, (args.prompt_len,) * 2, (args.output_len,) * 2
+    )
 
 
-def _measure(args: argparse.Namespace, names: list[str]) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
+def _measure(
+    args: argparse.Namespace, names: list[str]
+) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
     """Seconds of each engine in each round: quiet, and loaded."""
     quiet: dict[str, list[float]] = {name: [] for name in names}
     loaded: dict[str, list[float]] = {name: [] for name in names}
@@ -132,23 +150,38 @@ def _answer(args: argparse.Namespace) -> None:
         answers.write(f"{time.perf_counter() - began}\n")
 
 
-def _report(args: argparse.Namespace, quiet: dict[str, list[float]], loaded: dict[str, list[float]]) -> None:
+def _report(
+    args: argparse.Namespace, quiet: dict[str, list[float]], loaded: dict[str, list[float]]
+) -> None:
     num_tokens = count_output_tokens(make_requests(_spec(args), 0, 0, 256))
     rows, engines = [], {}
     for name in quiet:
         ratios = [slow / fast for slow, fast in zip(loaded[name], quiet[name], strict=True)]
         speeds = [num_tokens / statistics.median(times[name]) for times in (quiet, loaded)]
-        engines[name] = {"quiet_s": quiet[name], "loaded_s": loaded[name], "slow_down": statistics.median(ratios)}
+        engines[name] = {
+            "quiet_s": quiet[name],
+            "loaded_s": loaded[name],
+            "slow_down": statistics.median(ratios),
+        }
         told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
-        rows.append((name, *(f"{speed:.1f}" for speed in speeds), f"{statistics.median(ratios):.2f}", told))
+        rows.append(
+            (name, *(f"{speed:.1f}" for speed in speeds), f"{statistics.median(ratios):.2f}", told)
+        )
     environment = describe_environment("torch", "transformers")
     machine = environment["machine"]
     title = (
-        f"{args.model} float32, {args.requests} requests of {args.prompt_len} + {args.output_len} tokens, {args.busy} busy "
-        f"processes, {args.rounds} rounds; {machine['cpu']}, {machine['cores']} cores"
+        f"{args.model} float32, {args.requests} requests of {args.prompt_len} + {args.output_len}"
+        f" tokens, {args.busy} busy processes, {args.rounds} rounds; {machine['cpu']},"
+        f" {machine['cores']} cores"
     )
     result = {"tool": "busy_machine", **vars(args), "engines": engines, **environment}
-    columns = ("engine:threads", "quiet, tokens/s", "loaded, tokens/s", "slow-down", "of each round")
+    columns = (
+        "engine:threads",
+        "quiet, tokens/s",
+        "loaded, tokens/s",
+        "slow-down",
+        "of each round",
+    )
     print_report(title, columns, rows, [], result, args.json)
 
 

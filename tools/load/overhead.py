@@ -1,14 +1,17 @@
-"""`make overhead`: time per output token of 16 streams through the server, against the same engine without it.
+"""`make overhead`: time per output token of 16 streams through the server, against the same engine
+without it.
 
     python tools/load/overhead.py --streams 16 --rounds 5
 
-One engine, in one thread, serves both by turns: over HTTP to a client in a process of its own, and stepped directly, while
-the server has nothing to do. So neither weights nor memory lie elsewhere, which alone can make more than the bar. The
-ratio is that of the medians over the rounds; it fails, with exit status 1, if the server is slower by more than the bar.
+One engine, in one thread, serves both by turns: over HTTP to a client in a process of its own, and
+stepped directly, while the server has nothing to do. So neither weights nor memory lie elsewhere,
+which alone can make more than the bar. The ratio is that of the medians over the rounds; it fails,
+with exit status 1, if the server is slower by more than the bar.
 
-Two things are easy to get wrong. A client sees a token when its message comes, so each message has to be one token
-(`return_token_ids` has one sent even where the text is held back). And streams do not begin together over HTTP: what
-counts is the time in which all of them run, or the prompts of the last would be counted as time between the tokens of the first.
+Two things are easy to get wrong. A client sees a token when its message comes, so each message has
+to be one token (`return_token_ids` has one sent even where the text is held back). And streams do
+not begin together over HTTP: what counts is the time in which all of them run, or the prompts of
+the last would be counted as time between the tokens of the first.
 """
 
 import argparse
@@ -50,9 +53,14 @@ def main() -> int:
         told = ", ".join(f"{value:.2f}" for value in values)
         print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {told}")
     passed = ratio <= args.max_ratio
-    print(f"{'pass' if passed else 'FAIL'}  {args.streams} streams: {ratio:.3f} of the offline engine's time")
+    print(
+        f"{'pass' if passed else 'FAIL'}  {args.streams} streams: {ratio:.3f} of the offline"
+        " engine's time"
+    )
     if args.json:
-        Path(args.json).write_text(json.dumps({"ms_per_token": found, "ratio": ratio, "options": options}, indent=1))
+        Path(args.json).write_text(
+            json.dumps({"ms_per_token": found, "ratio": ratio, "options": options}, indent=1)
+        )
     return 0 if passed else 1
 
 
@@ -60,8 +68,12 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     parser.add_argument("--streams", type=int, default=16, help="at once (default: %(default)s)")
-    parser.add_argument("--tokens", type=int, default=128, help="of each answer, 2 or more (default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=5, help="of each of the two (default: %(default)s)")
+    parser.add_argument(
+        "--tokens", type=int, default=128, help="of each answer, 2 or more (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="of each of the two (default: %(default)s)"
+    )
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
@@ -72,7 +84,9 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Mean time between two tokens of a stream, from when all streams have begun until the first ends."""
+    """Mean time between two tokens of a stream, from when all streams have begun until the first
+    ends.
+    """
     begin, end = max(one[0] for one in times), min(one[-1] for one in times)
     within = [[t for t in one if begin <= t <= end] for one in times]
     gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
@@ -94,7 +108,9 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
         )  # fmt: skip
         try:
             for number in range(args.rounds + 1):
-                offline = await assembled.service.ask_engine(partial(_step, args=args, seed=2 * number))
+                offline = await assembled.service.ask_engine(
+                    partial(_step, args=args, seed=2 * number)
+                )
                 served = await _ask(client, 2 * number + 1)
                 if number > 0:  # the first warms both up
                     found["offline"].append(ms_per_token(offline))
@@ -110,12 +126,17 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
 def _prompts(seed: int, streams: int) -> list[list[int]]:
     """Others for each seed, or the second to get them would find them in the prefix cache."""
     draw = random.Random(seed)
-    return [[draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(PROMPT_TOKENS)] for _ in range(streams)]
+    return [
+        [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(PROMPT_TOKENS)]
+        for _ in range(streams)
+    ]
 
 
 def _step(engine: LLMEngine, args: argparse.Namespace, seed: int) -> Times:
     """The streams without a server, in the engine's thread."""
-    params = SamplingParams(temperature=0, max_tokens=args.tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA)
+    params = SamplingParams(
+        temperature=0, max_tokens=args.tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA
+    )
     times: dict[str, list[float]] = {}
     for i, prompt in enumerate(_prompts(seed, args.streams)):
         times[f"offline-{i}"] = []
@@ -143,7 +164,9 @@ async def _be_client(args: argparse.Namespace) -> int:
     """A round for each seed that it is sent."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
-        times = await asyncio.gather(*(_stream(args.client, prompt, args.tokens) for prompt in prompts))
+        times = await asyncio.gather(
+            *(_stream(args.client, prompt, args.tokens) for prompt in prompts)
+        )
         print(json.dumps(times), flush=True)
     return 0
 
@@ -153,12 +176,17 @@ async def _stream(url: str, prompt: list[int], num_tokens: int) -> list[float]:
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     fields = {"prompt": prompt, "max_tokens": num_tokens, "ignore_eos": True, "temperature": 0}
     body = json.dumps(fields | {"stream": True, "return_token_ids": True}).encode()
-    head = f"POST /v1/completions HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/json\r\n"
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type:"
+        " application/json\r\n"
+    )
     writer.write(f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body)
     times = [time.perf_counter() async for line in reader if line.startswith(b'data: {"id"')]
     writer.close()
     if len(times) != num_tokens:
-        raise RuntimeError(f"the server sent {len(times)} messages and not one for each of {num_tokens} tokens")
+        raise RuntimeError(
+            f"the server sent {len(times)} messages and not one for each of {num_tokens} tokens"
+        )
     return times
 
 

@@ -1,7 +1,9 @@
-"""A `minivllm serve` of its own for the tools that test one from outside, and what the system says about its process.
+"""A `minivllm serve` of its own for the tools that test one from outside, and what the system says
+about its process.
 
-The easy thing to get wrong is the pipe that it logs into: nobody who waits for an answer reads it, and when it is full
-the server stands still. So after the address has been read, a thread throws the rest away.
+The easy thing to get wrong is the pipe that it logs into: nobody who waits for an answer reads it,
+and when it is full the server stands still. So after the address has been read, a thread throws the
+rest away.
 """
 
 import contextlib
@@ -17,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _METRIC = re.compile(
-    r"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{[^}]*\} (\S+)$", re.MULTILINE
+    r"^vllm:(num_requests_running|num_requests_waiting|kv_cache_usage_perc)\{[^}]*\} (\S+)$",
+    re.MULTILINE,
 )
 
 
@@ -28,7 +31,9 @@ class Reading:
     memory_mib: float
     threads: int
     files: int
-    """Open files and sockets. Not pipes: those lead to the few processes that render chat templates, and these stay."""
+    """Open files and sockets. Not pipes: those lead to the few processes that render chat
+    templates, and these stay.
+    """
     running: float
     waiting: float
     cache_usage: float
@@ -75,12 +80,15 @@ class ServerProcess:
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def start_its_pools(self) -> None:
-        """Have it start the threads that are started once and stay, so that those which come later are its requests'.
+        """Have it start the threads that are started once and stay, so that those which come later
+        are its requests'.
 
         They are a worker that tokenizes, the model's, and a worker for /metrics.
         """
         body = b'{"prompt": "a", "max_tokens": 1}'
-        asked = urllib.request.Request(f"{self.url}/v1/completions", body, {"Content-Type": "application/json"})
+        asked = urllib.request.Request(
+            f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}
+        )
         with urllib.request.urlopen(asked, timeout=60) as answer:
             answer.read()
         self.read()

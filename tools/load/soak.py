@@ -1,13 +1,16 @@
-"""`make soak`: hundreds of streams for minutes, then thousands of clients that just leave; nothing may be left of any.
+"""`make soak`: hundreds of streams for minutes, then thousands of clients that just leave; nothing
+may be left of any.
 
     python tools/load/soak.py --clients 200 --seconds 600 --disconnects 10000
 
-It starts a server as a process and fails, with exit status 1, if a request fails, if memory, threads, files or blocks
-are not given back, or if the server is slower than the offline engine on the same requests by more than the bar.
+It starts a server as a process and fails, with exit status 1, if a request fails, if memory,
+threads, files or blocks are not given back, or if the server is slower than the offline engine on
+the same requests by more than the bar.
 
-The easy thing to get wrong is the comparison. The machine is not equally fast all the time, so the offline engine runs
-before the server and after it, and the mean counts. And memory has to be compared at the same load, after the warm-up:
-a server that has served anybody is larger than one that has not.
+The easy thing to get wrong is the comparison. The machine is not equally fast all the time, so the
+offline engine runs before the server and after it, and the mean counts. And memory has to be
+compared at the same load, after the warm-up: a server that has served anybody is larger than one
+that has not.
 """
 
 import argparse
@@ -26,8 +29,8 @@ from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
-"""Enough for what a client asks for on average at its longest, and no more: the memory of a block counts from when it is first used, and all of them
-should be within the warm-up."""
+"""Enough for what a client asks for on average at its longest, and no more: the memory of a block
+counts from when it is first used, and all of them should be within the warm-up."""
 
 
 def main() -> int:
@@ -39,7 +42,11 @@ def main() -> int:
         "num_gpu_blocks_override": args.clients * BLOCKS_OF_A_CLIENT,
     }
     before = _offline(args, options)
-    command = [part for name, value in options.items() for part in (f"--{name.replace('_', '-')}", str(value))]
+    command = [
+        part
+        for name, value in options.items()
+        for part in (f"--{name.replace('_', '-')}", str(value))
+    ]
     with serve(*command, "--max-waiting-requests", str(2 * args.clients)) as server:
         result = asyncio.run(_soak(server, args))
         result["exit_status"] = server.end()
@@ -61,15 +68,25 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
-    parser.add_argument("--clients", type=int, default=200, help="streams at once (default: %(default)s)")
+    parser.add_argument(
+        "--clients", type=int, default=200, help="streams at once (default: %(default)s)"
+    )
     parser.add_argument("--seconds", type=float, default=600.0, help="default: %(default)s")
     parser.add_argument(
-        "--offline-seconds", type=float, default=60.0, help="of each of two runs (default: %(default)s)"
+        "--offline-seconds",
+        type=float,
+        default=60.0,
+        help="of each of two runs (default: %(default)s)",
     )
     parser.add_argument("--disconnects", type=int, default=10_000, help="default: %(default)s")
-    parser.add_argument("--min-ratio", type=float, default=0.95, help="to the offline engine (default: %(default)s)")
-    # Of memory at full load, from the end of the warm-up to the end. The allocator's own noise is a few MiB.
-    parser.add_argument("--max-growth-mib", type=float, default=32.0, help="of memory (default: %(default)s)")
+    parser.add_argument(
+        "--min-ratio", type=float, default=0.95, help="to the offline engine (default: %(default)s)"
+    )
+    # Of memory at full load, from the end of the warm-up to the end. The allocator's own noise is a
+    # few MiB.
+    parser.add_argument(
+        "--max-growth-mib", type=float, default=32.0, help="of memory (default: %(default)s)"
+    )
     parser.add_argument("--json", metavar="FILE", help="write all that was measured")
     return parser.parse_args()
 
@@ -103,20 +120,27 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
 
 
 def _warm_up(args: argparse.Namespace) -> float:
-    """A fifth on top, during which nothing is measured: all sequences begin together, and the memory grows to its size."""
+    """A fifth on top, during which nothing is measured: all sequences begin together, and the
+    memory grows to its size.
+    """
     return max(args.seconds, args.offline_seconds) / 5
 
 
 def _growth(readings: list[Reading]) -> float:
     """Of memory, from the first fifth to the last one."""
     fifth = max(1, len(readings) // 5)
-    ends = (statistics.median(one.memory_mib for one in part) for part in (readings[:fifth], readings[-fifth:]))
+    ends = (
+        statistics.median(one.memory_mib for one in part)
+        for part in (readings[:fifth], readings[-fifth:])
+    )
     first, last = ends
     return last - first
 
 
 async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
-    """When nothing is served any more and the connections have gone; or what is still held after a minute."""
+    """When nothing is served any more and the connections have gone; or what is still held after a
+    minute.
+    """
     until = time.monotonic() + SECONDS_UNTIL_IDLE
     while True:
         reading = await asyncio.to_thread(server.read)
@@ -126,7 +150,11 @@ async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
 
 
 def _offline(args: argparse.Namespace, options: dict) -> float:
-    command = [sys.executable, str(Path(__file__).with_name("soak_offline.py")), json.dumps(options)]
+    command = [
+        sys.executable,
+        str(Path(__file__).with_name("soak_offline.py")),
+        json.dumps(options),
+    ]
     command += [str(args.clients), str(_warm_up(args)), str(args.offline_seconds)]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])["tokens_per_second"]
@@ -134,22 +162,32 @@ def _offline(args: argparse.Namespace, options: dict) -> float:
 
 def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool]]:
     """What is checked, what was found, and whether that is good."""
-    fresh, quiet, left = (result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects"))
+    fresh, quiet, left = (
+        result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects")
+    )
 
     def given_back(name: str, may_be: Callable[[float], float]) -> tuple[str, str, bool]:
-        told = f"{fresh[name]:g} fresh, {quiet[name]:g} after the streams, {left[name]:g} after the disconnects"
+        told = (
+            f"{fresh[name]:g} fresh, {quiet[name]:g} after the streams, {left[name]:g} after the"
+            " disconnects"
+        )
         return name, told, max(quiet[name], left[name]) <= may_be(fresh[name])
 
     requests, errors = result["requests"], len(result["errors"])
     return [
         ("requests", f"{requests} answered, {errors} failed", requests > 0 and errors == 0),
-        ("memory", f"{result['growth_mib']:+.1f} MiB under load", result["growth_mib"] <= args.max_growth_mib),
+        (
+            "memory",
+            f"{result['growth_mib']:+.1f} MiB under load",
+            result["growth_mib"] <= args.max_growth_mib,
+        ),
         (
             "memory after",
             f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
             left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
         ),
-        # Workers start when they are needed and stay: a second one that tokenizes, two for chats and one for long texts.
+        # Workers start when they are needed and stay: a second one that tokenizes, two for chats
+        # and one for long texts.
         given_back("threads", lambda fresh: fresh + 4),
         given_back("files", lambda fresh: fresh),
         given_back("running", lambda fresh: 0),
@@ -158,8 +196,11 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
         ("end", f"exit status {result['exit_status']}", result["exit_status"] == 0),
         (
             "throughput",
-            f"{result['tokens_per_second']:.1f} tokens/s, offline "
-            f"{' and '.join(f'{rate:.1f}' for rate in result['offline_tokens_per_second'])}: {result['ratio']:.3f}",
+            (
+                f"{result['tokens_per_second']:.1f} tokens/s, offline"
+                f" {' and '.join(f'{rate:.1f}' for rate in result['offline_tokens_per_second'])}:"
+                f" {result['ratio']:.3f}"
+            ),
             result["ratio"] >= args.min_ratio,
         ),
     ]

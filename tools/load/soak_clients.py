@@ -1,8 +1,8 @@
 """The clients of the soak test: many streams at once, in one event loop, by hand over sockets.
 
-By hand, since an HTTP library would cost more than the server that is measured, and both share the machine. The
-easy thing to get wrong is a client that is content too soon: each answer must have its status, all its tokens and its end
-mark, or it counts as an error.
+By hand, since an HTTP library would cost more than the server that is measured, and both share the
+machine. The easy thing to get wrong is a client that is content too soon: each answer must have its
+status, all its tokens and its end mark, or it counts as an error.
 """
 
 import asyncio
@@ -31,7 +31,9 @@ class Load:
 
 
 async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
-    """`clients` streams at once, each the next as soon as it is done, until `end` of `time.monotonic`."""
+    """`clients` streams at once, each the next as soon as it is done, until `end` of
+    `time.monotonic`.
+    """
     numbers = iter(range(1 << 40))
 
     draw = random.Random(1)
@@ -66,7 +68,9 @@ async def disconnect(url: str, times: int, clients: int) -> None:
                     async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
                         await reader.read()
                 if draw.random() < 0.5:
-                    writer.transport.abort()  # half of them rudely: a reset, and no end of the connection
+                    # half of them rudely: a reset, and no end of the
+                    # connection
+                    writer.transport.abort()
 
     await asyncio.gather(*(client() for _ in range(clients)))
 
@@ -82,7 +86,9 @@ class _Connection:
         """The whole streamed answer."""
         if self._open is None:
             address = urlsplit(self._url)
-            self._open = await asyncio.open_connection(address.hostname, address.port, limit=1 << 22)
+            self._open = await asyncio.open_connection(
+                address.hostname, address.port, limit=1 << 22
+            )
         reader, writer = self._open
         writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
@@ -117,14 +123,21 @@ async def _connected(url: str):
 
 def _head_and_body(url: str, one: SoakRequest, stream: bool, keep: bool = False) -> bytes:
     path = "/v1/chat/completions" if one.is_chat else "/v1/completions"
-    fields = {"max_tokens": one.max_tokens, "ignore_eos": True, "temperature": 0, "n": one.n, "logprobs": one.logprobs}
+    fields = {
+        "max_tokens": one.max_tokens,
+        "ignore_eos": True,
+        "temperature": 0,
+        "n": one.n,
+        "logprobs": one.logprobs,
+    }
     fields |= {"messages": one.messages} if one.is_chat else {"prompt": one.prompt}
     if stream:
         fields |= {"stream": True, "stream_options": {"include_usage": True}}
     body = json.dumps(fields).encode()
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: {'keep-alive' if keep else 'close'}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\nContent-Type:"
+        f" application/json\r\nContent-Length: {len(body)}\r\nConnection:"
+        f" {'keep-alive' if keep else 'close'}\r\n\r\n"
     )
     return head.encode() + body
 
@@ -135,4 +148,6 @@ def _check(answer: bytes, one: SoakRequest) -> None:
     if b"data: [DONE]\n\n" not in answer:
         raise ValueError(f"the stream broke off: it ends with {answer[-300:]!r}")
     if b'"completion_tokens":%d,' % one.num_output_tokens not in answer:
-        raise ValueError(f"the answer has not {one.num_output_tokens} tokens: it ends with {answer[-600:]!r}")
+        raise ValueError(
+            f"the answer has not {one.num_output_tokens} tokens: it ends with {answer[-600:]!r}"
+        )

@@ -1,6 +1,8 @@
-"""The offline engine on the requests of the soak test: the same sequence, and as many under way at once.
+"""The offline engine on the requests of the soak test: the same sequence, and as many under way at
+once.
 
-Prints its output tokens per second as JSON. A process of its own, so that it has all that the server had: caches, memory, threads.
+Prints its output tokens per second as JSON. A process of its own, so that it has all that the
+server had: caches, memory, threads.
 """
 
 import json
@@ -33,7 +35,9 @@ def main() -> None:
             output_kind=RequestOutputKind.DELTA,
         )
         prompt = engine.tokenizer.apply_chat_template(one.messages) if one.is_chat else one.prompt
-        engine.add_request(str(number), prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}, params)
+        engine.add_request(
+            str(number), prompt if isinstance(prompt, str) else {"prompt_token_ids": prompt}, params
+        )
 
     for _ in range(int(clients)):
         add()

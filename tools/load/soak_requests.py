@@ -1,7 +1,9 @@
-"""The requests of the soak test: an endless sequence, the same for the server and for the offline engine.
+"""The requests of the soak test: an endless sequence, the same for the server and for the offline
+engine.
 
-Prompts are drawn at random, so that none finds another's blocks in the prefix cache, and all lengths differ, so that
-requests come and go at every step. They differ in kind, too: token ids, texts and chats, two samples, log-probabilities.
+Prompts are drawn at random, so that none finds another's blocks in the prefix cache, and all
+lengths differ, so that requests come and go at every step. They differ in kind, too: token ids,
+texts and chats, two samples, log-probabilities.
 """
 
 import random
@@ -38,7 +40,11 @@ def request(number: int) -> SoakRequest:
     kind = ("ids", "text", "chat", "two", "logprobs")[number % 5]
     return SoakRequest(
         # Never more tokens than characters.
-        prompt="".join(draw.choices("abcdefgh ", k=len(prompt))) if kind in ("text", "chat") else prompt,
+        prompt=(
+            "".join(draw.choices("abcdefgh ", k=len(prompt)))
+            if kind in ("text", "chat")
+            else prompt
+        ),
         is_chat=kind == "chat",
         n=2 if kind == "two" else 1,
         logprobs=3 if kind == "logprobs" else None,

@@ -1,10 +1,12 @@
-"""`make mutants`: break the code a little, many times over, and see whether the fast tests notice each time.
+"""`make mutants`: break the code a little, many times over, and see whether the fast tests notice
+each time.
 
     python tools/mutants/run.py                       every list beside this file
     python tools/mutants/run.py core --only salt      those of core.toml with "salt" in their name
     python tools/mutants/run.py --list-file my.toml   a list of your own
 
-A list is a TOML file: `tests`, the arguments of pytest that are to notice; `must_kill`, the share in percent; and mutants:
+A list is a TOML file: `tests`, the arguments of pytest that are to notice; `must_kill`, the share
+in percent; and mutants:
 
     [[mutant]]
     name = "a block that is hit twice has one owner"
@@ -15,10 +17,11 @@ A list is a TOML file: `tests`, the arguments of pytest that are to notice; `mus
     equivalent = "why no test can tell"       only for those that change nothing that can be seen
     survives = "why it is not tested"         only for those that are let live, which counts against the share
 
-Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the order of `tests`, up to the first
-that fails. The exit status is 1 if fewer are killed
-than `must_kill` percent of those that are not equivalent, if one lives that the list does not explain, or if one that it explains is
-killed. It is 2 if the list no longer fits the source or the tests fail without any mutant.
+Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the
+order of `tests`, up to the first that fails. The exit status is 1 if fewer are killed than
+`must_kill` percent of those that are not equivalent, if one lives that the list does not explain,
+or if one that it explains is killed. It is 2 if the list no longer fits the source or the tests
+fail without any mutant.
 """
 
 import argparse
@@ -41,9 +44,22 @@ import pytest
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-COPIED = ("minivllm", "kernels", "tui", "lessons", "tests", "tools", "docs", "pyproject.toml", "README.md", "Makefile")
+COPIED = (
+    "minivllm",
+    "kernels",
+    "tui",
+    "lessons",
+    "tests",
+    "tools",
+    "docs",
+    "pyproject.toml",
+    "README.md",
+    "Makefile",
+)
 MOUNTED = ("kernels", "tui", "lessons")
-"""Folders that are installed inside the package: a link there, or those of the installed tree would be imported."""
+"""Folders that are installed inside the package: a link there, or those of the installed tree would
+be imported.
+"""
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
 """What the tests import that is not ours: once here, and not in every process again."""
 LIMIT = 600.0
@@ -67,12 +83,14 @@ class Mutant:
     survives: str = ""
 
     def applied_to(self, source: str) -> str:
-        """The source with the fault in it. Raises `ListError` if there is not exactly one place for it."""
+        """The source with the fault in it. Raises `ListError` if there is not exactly one place for
+        it.
+        """
         count = source.count(self.old)
         if count != 1:
             raise ListError(
-                f"{self.name!r}: its `old` is in {self.file} {count} times and must be there once: the source has changed, "
-                f"so write `old` and `new` anew, or take the mutant out."
+                f"{self.name!r}: its `old` is in {self.file} {count} times and must be there once:"
+                " the source has changed, so write `old` and `new` anew, or take the mutant out."
             )
         if self.old == self.new:
             raise ListError(f"{self.name!r}: `old` and `new` are the same.")
@@ -135,7 +153,9 @@ def read_list(path: Path, root: Path = ROOT) -> MutantList:
 
 
 class Workshop:
-    """A copy of the tree in which one mutant at a time is tried, each time in a process forked from this one."""
+    """A copy of the tree in which one mutant at a time is tried, each time in a process forked from
+    this one.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -143,7 +163,12 @@ class Workshop:
         for name in COPIED:
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("__pycache__"), symlinks=True)
+                shutil.copytree(
+                    source,
+                    folder / name,
+                    ignore=shutil.ignore_patterns("__pycache__"),
+                    symlinks=True,
+                )
             elif source.exists():
                 shutil.copy2(source, folder / name)
         for name in MOUNTED:
@@ -175,7 +200,9 @@ class Workshop:
             os.waitpid(self._process, 0)
         if self.mutant is not None:
             self._write(self._original)
-        return Outcome(self.mutant, self._killer(process != 0, os.waitstatus_to_exitcode(status)), seconds)
+        return Outcome(
+            self.mutant, self._killer(process != 0, os.waitstatus_to_exitcode(status)), seconds
+        )
 
     def _killer(self, has_ended: bool, status: int) -> str | None:
         if not has_ended:
@@ -210,21 +237,27 @@ class Workshop:
             os._exit(status)
 
     def _write(self, source: str) -> None:
-        """Write the file, with a time of its own: compiled code of a mutant must not be taken for the next one's."""
+        """Write the file, with a time of its own: compiled code of a mutant must not be taken for
+        the next one's.
+        """
         self._file.write_text(source, encoding="utf-8")
         self._num_writes += 1
         os.utime(self._file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
 
 
 def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
-    """Try all mutants of a list; the outcomes as they come. Raises `ListError` if the tests fail without any."""
+    """Try all mutants of a list; the outcomes as they come. Raises `ListError` if the tests fail
+    without any.
+    """
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
         workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
         workshops[0].start(None, listed.tests)
         while (sound := workshops[0].result()) is None:
             time.sleep(0.02)
         if sound.killed_by is not None:
-            raise ListError(f"The tests of {listed.name!r} fail without any mutant: {sound.killed_by}.")
+            raise ListError(
+                f"The tests of {listed.name!r} fail without any mutant: {sound.killed_by}."
+            )
         to_come, busy = listed.mutants[::-1], []
         while to_come or busy:
             while to_come and len(busy) < num_workers:
@@ -238,25 +271,33 @@ def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
-    """Print the sum of a list; whether enough are killed and the list explains every one that is not."""
+    """Print the sum of a list; whether enough are killed and the list explains every one that is
+    not.
+    """
     real = [outcome for outcome in outcomes if not outcome.mutant.equivalent]
     num_killed = sum(outcome.killed_by is not None for outcome in real)
     percent = 100 * num_killed / len(real) if real else 100.0
     num_same = len(outcomes) - len(real)
     print(
-        f"{num_killed} of {len(real)} killed: {percent:.1f} %, and {num_same} that change nothing (at least {must_kill:g} %)"
+        f"{num_killed} of {len(real)} killed: {percent:.1f} %, and {num_same} that change nothing"
+        f" (at least {must_kill:g} %)"
     )
     wrong = [outcome.mutant.name for outcome in outcomes if not outcome.is_as_expected]
     if wrong:
         print(
-            f"Not as the list says: {'; '.join(wrong)}. Write a test that notices, or say in the list why there is none."
+            f"Not as the list says: {'; '.join(wrong)}. Write a test that notices, or say in the"
+            " list why there is none."
         )
     return percent >= must_kill and not wrong
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description="Break the code a little, many times over: do the fast tests notice?")
-    parser.add_argument("lists", nargs="*", help="names of the lists beside this file; all if none is given")
+    parser = argparse.ArgumentParser(
+        description="Break the code a little, many times over: do the fast tests notice?"
+    )
+    parser.add_argument(
+        "lists", nargs="*", help="names of the lists beside this file; all if none is given"
+    )
     parser.add_argument("--list-file", type=Path, help="a list of your own, instead")
     parser.add_argument("--only", default="", help="only mutants with this in their name or file")
     parser.add_argument("--workers", type=int, default=2, help="how many are tried at once")
@@ -265,17 +306,26 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list_file:
         paths = [options.list_file]
     all_pass = True
-    os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}  # Triton must know before it is imported
+    # Triton must know before it is imported
+    os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
     for name in PRELOADED:
         with suppress(ModuleNotFoundError):
             import_module(name)
     try:
         lists = [read_list(path) for path in paths]
         for listed in lists:
-            chosen = [one for one in listed.mutants if options.only in one.name or options.only in one.file]
-            print(f"{listed.name}: {len(chosen)} mutants against {' '.join(listed.tests)}", flush=True)
+            chosen = [
+                one
+                for one in listed.mutants
+                if options.only in one.name or options.only in one.file
+            ]
+            print(
+                f"{listed.name}: {len(chosen)} mutants against {' '.join(listed.tests)}", flush=True
+            )
             outcomes = []
-            for outcome in run(MutantList(listed.name, listed.tests, listed.must_kill, chosen), options.workers):
+            for outcome in run(
+                MutantList(listed.name, listed.tests, listed.must_kill, chosen), options.workers
+            ):
                 print(f"{outcome}  ({outcome.seconds:.0f} s)", flush=True)
                 outcomes.append(outcome)
             all_pass &= passes(outcomes, listed.must_kill)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Draws the moving picture of the home page and the README: the dashboard playing a committed trace.
+"""Draws the moving picture of the home page and the README: the dashboard playing a committed
+trace.
 
     tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg; `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
-It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual speed, every fourth step of
-it, twice a second: an SVG with no script, whose styles make each part visible while its time lasts. What stays the same from one frame to the next is in the
-file once. The easy thing to get wrong is a reader who asked for no motion: for them, and for a program that knows
-no animation, the frame STILL is there and stands.
+It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual
+speed, every fourth step of it, twice a second: an SVG with no script, whose styles make each part
+visible while its time lasts. What stays the same from one frame to the next is in the file once.
+The easy thing to get wrong is a reader who asked for no motion: for them, and for a program that
+knows no animation, the frame STILL is there and stands.
 """
 
 import argparse
@@ -33,21 +35,27 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 4
 STEPS = range(1, 138, STRIDE)
-"""From the first prefill to where the second wave of users, who find the prompt again, begins to leave."""
+"""From the first prefill to where the second wave of users, who find the prompt again, begins to
+leave.
+"""
 STILL = 109
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One rectangle or one run of characters, in one place and one style; equal parts of two frames are one."""
+    """One rectangle or one run of characters, in one place and one style; equal parts of two frames
+    are one.
+    """
 
     is_text: bool
     svg: str
 
 
 class _StillApp(DashboardApp):
-    """A dashboard for which no time passes: it shows the moments that are asked for, however fast this machine is."""
+    """A dashboard for which no time passes: it shows the moments that are asked for, however fast
+    this machine is.
+    """
 
     CSS_PATH = Path(inspect.getfile(DashboardApp)).with_name(DashboardApp.CSS_PATH)
 
@@ -76,9 +84,13 @@ async def draw_frames(theme: str) -> list[str]:
 
 
 def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
-    """What one frame shows inside its window. `styles` learns each style that it uses, and gives it a short name."""
+    """What one frame shows inside its window. `styles` learns each style that it uses, and gives it
+    a short name.
+    """
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
-    window = next(one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib)
+    window = next(
+        one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib
+    )
     parts = []
     for one in window.iter():
         at = f'x="{one.get("x")}" y="{one.get("y")}"'
@@ -86,14 +98,24 @@ def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
             size = f'width="{one.get("width")}" height="{one.get("height")}"'
             parts.append(Part(False, f'<rect fill="{one.get("fill")}" {at} {size}/>'))
         elif one.tag == f"{SVG}text" and one.text.strip("\n\xa0 "):
-            style = styles.setdefault(declared[one.get("class").rpartition("-")[2]], f"s{len(styles)}")
+            style = styles.setdefault(
+                declared[one.get("class").rpartition("-")[2]], f"s{len(styles)}"
+            )
             text = escape(one.text)
-            parts.append(Part(True, f'<text class="{style}" {at} textLength="{one.get("textLength")}">{text}</text>'))
+            parts.append(
+                Part(
+                    True,
+                    f'<text class="{style}" {at}'
+                    f' textLength="{one.get("textLength")}">{text}</text>',
+                )
+            )
     return parts
 
 
 def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
-    """(first frame, the one after the last) -> the parts that are seen from the one to the other, and not around them."""
+    """(first frame, the one after the last) -> the parts that are seen from the one to the other,
+    and not around them.
+    """
     began: dict[Part, int] = {}
     spans: dict[tuple[int, int], list[Part]] = {}
     for number, frame in enumerate([*frames, []]):
@@ -145,7 +167,9 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
     """Each holds until the next one: `step-end`."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
-    return " ".join(f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items())
+    return " ".join(
+        f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
+    )
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
@@ -156,9 +180,15 @@ def _surroundings(svg: str) -> tuple[str, str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draw the moving picture of the home page from a committed trace.")
+    parser = argparse.ArgumentParser(
+        description="Draw the moving picture of the home page from a committed trace."
+    )
     parser.add_argument(
-        "--out", type=Path, default=ROOT / "docs/assets", metavar="FOLDER", help="(default: docs/assets)"
+        "--out",
+        type=Path,
+        default=ROOT / "docs/assets",
+        metavar="FOLDER",
+        help="(default: docs/assets)",
     )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed traces.
+"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed
+traces.
 
     tools/pictures/make_pictures.py                              # all of them, in place; `make pictures` does the same
     tools/pictures/make_pictures.py --only blocks --out /tmp/x   # this one alone, elsewhere; may be given several times
 
-Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment runs the command
-without its last half. They are also what tests/tui/test_pictures.py holds the dashboard to, so a picture that changes is
-looked at, and drawn again by this command if the change is meant. The easy thing to get wrong is what differs from one
-machine to the next; `shot` draws in the process itself, so the terminal, its colours and its size have no say.
+Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment
+runs the command without its last half. They are also what tests/tui/test_pictures.py holds the
+dashboard to, so a picture that changes is looked at, and drawn again by this command if the change
+is meant. The easy thing to get wrong is what differs from one machine to the next; `shot` draws in
+the process itself, so the terminal, its colours and its size have no say.
 """
 
 import argparse
@@ -49,7 +51,9 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""Name of the picture -> the arguments of `minivllm shot`; recordings lie under docs/assets/traces."""
+"""Name of the picture -> the arguments of `minivllm shot`; recordings lie under
+docs/assets/traces.
+"""
 
 
 def draw(name: str, path: Path) -> None:
@@ -61,9 +65,19 @@ def draw(name: str, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Draw the pictures of the docs from the committed traces.")
-    parser.add_argument("--out", type=Path, default=PICTURES, metavar="FOLDER", help="(default: docs/assets/dashboard)")
-    parser.add_argument("--only", choices=tuple(SHOTS), action="append", help="(default: all of them)")
+    parser = argparse.ArgumentParser(
+        description="Draw the pictures of the docs from the committed traces."
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=PICTURES,
+        metavar="FOLDER",
+        help="(default: docs/assets/dashboard)",
+    )
+    parser.add_argument(
+        "--only", choices=tuple(SHOTS), action="append", help="(default: all of them)"
+    )
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
     for name in args.only or SHOTS:

@@ -7,10 +7,11 @@
     tools/pictures/make_traces.py --scenario policies                     # one scenario under two policies, for `replay --with`
     tools/pictures/make_traces.py --scenario x-ray                        # one decode under the kernel x-ray
 
-The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the same byte for byte
-each time (a test makes them again and compares). The easy thing to get wrong is a setting that is chosen by the machine:
-it would stand in the header, or change a sum in its last bit. So all are fixed here. What is left is the processor
-itself: another kind may round the log-probabilities of `beams` and the numbers of `x-ray` differently in their last digits.
+The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the
+same byte for byte each time (a test makes them again and compares). The easy thing to get wrong is
+a setting that is chosen by the machine: it would stand in the header, or change a sum in its last
+bit. So all are fixed here. What is left is the processor itself: another kind may round the
+log-probabilities of `beams` and the numbers of `x-ray` differently in their last digits.
 """
 
 import argparse
@@ -31,7 +32,12 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.loader import load_model
 
 TRACES = Path(__file__).resolve().parents[2] / "docs/assets/traces"
-FIXED = {"dtype": "float32", "device": "cpu", "attention_backend": "torch", "check_invariants": True}
+FIXED = {
+    "dtype": "float32",
+    "device": "cpu",
+    "attention_backend": "torch",
+    "check_invariants": True,
+}
 POLICIES = ("static+contiguous", "continuous+paged")
 """Written as `minivllm compare` writes them: what serving was, and what it is."""
 POLICIES_SCENARIO = "burst"
@@ -54,7 +60,9 @@ def record(scenario: Scenario, model: str, path: Path) -> None:
 
 
 def record_policies(model_name: str, folder: Path) -> list[Path]:
-    """Send the same requests to two policies, as `minivllm compare` does, and record each; the files."""
+    """Send the same requests to two policies, as `minivllm compare` does, and record each; the
+    files.
+    """
     common = {**FIXED, "model": model_name}
     model = load_model(EngineConfig(**common))
     trace = make_trace(POLICIES_SCENARIO, model.tokenizer, seed=0)
@@ -72,14 +80,21 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
 
 
 def record_xray(model: str, path: Path) -> None:
-    """A few steps of one request: its second decode tells its attention, in all layers by block and in one by program."""
+    """A few steps of one request: its second decode tells its attention, in all layers by block and
+    in one by program.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     scenario = SCENARIOS[XRAY_SCENARIO]
-    config = EngineConfig(**{**scenario.options, **FIXED, "model": model, "num_gpu_blocks_override": 16})
+    config = EngineConfig(
+        **{**scenario.options, **FIXED, "model": model, "num_gpu_blocks_override": 16}
+    )
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     first = scenario.arrivals[0]
     messages = list(first.messages)
-    prompt = {"prompt_token_ids": engine.tokenizer.apply_chat_template(messages), "prompt": messages[-1]["content"]}
+    prompt = {
+        "prompt_token_ids": engine.tokenizer.apply_chat_template(messages),
+        "prompt": messages[-1]["content"],
+    }
     with LogWriter(path, engine.log_header()) as writer:
         engine.subscribe(writer.write)
         engine.add_request(first.request_id, prompt, replace(first.params, max_tokens=XRAY_STEPS))
@@ -93,11 +108,17 @@ def record_xray(model: str, path: Path) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Record the demo's scenarios, byte for byte the same each time.")
+    parser = argparse.ArgumentParser(
+        description="Record the demo's scenarios, byte for byte the same each time."
+    )
     parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
-    parser.add_argument("--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)")
+    parser.add_argument(
+        "--out", type=Path, default=TRACES, metavar="FOLDER", help="(default: docs/assets/traces)"
+    )
     choices = (*SCENARIOS, "policies", "x-ray")
-    parser.add_argument("--scenario", choices=choices, action="append", help="(default: all of them)")
+    parser.add_argument(
+        "--scenario", choices=choices, action="append", help="(default: all of them)"
+    )
     args = parser.parse_args()
     torch.set_num_threads(1)
     args.out.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for machines without it.
+"""Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for
+machines without it.
 
     tools/pictures/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/shown/recorded_kernels.json, in place
 
-Numbers of the softmax are rounded: their last digits differ from processor to processor. A test makes both anew and
-compares them with what is committed.
+Numbers of the softmax are rounded: their last digits differ from processor to processor. A test
+makes both anew and compares them with what is committed.
 """
 
 from importlib.util import find_spec
@@ -55,7 +56,10 @@ def record() -> tuple[list[RecordedTrace], RecordedKernels]:
             player.pass_over()
         player.close()
     traced = [event for engine in shelf.engines for event in engine.events_of(ev.KernelTraced)]
-    traces = [RecordedTrace(one.layer, one.num_tokens, _rounded(msgspec.to_builtins(one.programs))) for one in traced]
+    traces = [
+        RecordedTrace(one.layer, one.num_tokens, _rounded(msgspec.to_builtins(one.programs)))
+        for one in traced
+    ]
     config = shelf.engines[0].loaded.config
     shape = Shape(config.num_attention_heads, config.num_key_value_heads, config.head_size, CONTEXT)
     splits = choose_num_splits(1, config.num_key_value_heads, LONG_CONTEXT)

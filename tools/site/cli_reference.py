@@ -1,10 +1,12 @@
-"""docs/reference/cli.md: every command of `minivllm` with all of its options, read from argparse's own parsers.
+"""docs/reference/cli.md: every command of `minivllm` with all of its options, read from argparse's
+own parsers.
 
-The parsers are walked and their help is not parsed: argparse wraps and words its help differently from one Python to the
-next. The easy thing to get wrong is the machine: a default that was read from the environment, or a path below somebody's
-home folder, must not reach the page.
+The parsers are walked and their help is not parsed: argparse wraps and words its help differently
+from one Python to the next. The easy thing to get wrong is the machine: a default that was read
+from the environment, or a path below somebody's home folder, must not reach the page.
 
-A dozen commands take the same options of the engine. They are told once, and a command's section says where it differs.
+A dozen commands take the same options of the engine. They are told once, and a command's section
+says where it differs.
 """
 
 import argparse
@@ -39,14 +41,21 @@ def page() -> str:
     parsers = {name: _subparser(build_parser(name), name) for name in COMMANDS}
     text = _HEAD + table(
         ("Command", "What it does"),
-        ((f"[{code(name)}](#minivllm-{name})", prose(sentence(summary))) for name, (_, summary) in COMMANDS.items()),
+        (
+            (f"[{code(name)}](#minivllm-{name})", prose(sentence(summary)))
+            for name, (_, summary) in COMMANDS.items()
+        ),
     )
     for name, parser in parsers.items():
-        text += _section(parser, 2, shared, source=f"minivllm.cli.{COMMANDS[name].room}.{name.replace('-', '_')}")
+        text += _section(
+            parser, 2, shared, source=f"minivllm.cli.{COMMANDS[name].room}.{name.replace('-', '_')}"
+        )
     for title, rows in shared.items():
         text += f"\n## {SHARED[title]}\n\nThe fields of "
         cls = {"engine": "EngineConfig", "sampling": "SamplingParams"}[title]
-        text += f"[`{cls}`](configuration.md#{cls.lower()}), for the commands above that say so.\n\n"
+        text += (
+            f"[`{cls}`](configuration.md#{cls.lower()}), for the commands above that say so.\n\n"
+        )
         text += table(("Option", "Meaning"), rows.values())
     return text
 
@@ -55,7 +64,11 @@ def _shared_groups() -> dict[str, dict[str, Row]]:
     parser = argparse.ArgumentParser(add_help=False)
     add_engine_options(parser)
     add_sampling_options(parser)
-    return {group.title: _rows(group._group_actions) for group in parser._action_groups if group.title in SHARED}
+    return {
+        group.title: _rows(group._group_actions)
+        for group in parser._action_groups
+        if group.title in SHARED
+    }
 
 
 def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser:
@@ -63,16 +76,21 @@ def _subparser(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentP
 
 
 def _subparsers_of(parser: argparse.ArgumentParser) -> argparse._SubParsersAction | None:
-    return next((one for one in parser._actions if isinstance(one, argparse._SubParsersAction)), None)
+    return next(
+        (one for one in parser._actions if isinstance(one, argparse._SubParsersAction)), None
+    )
 
 
-def _section(parser: argparse.ArgumentParser, level: int, shared: dict[str, dict[str, Row]], source: str = "") -> str:
+def _section(
+    parser: argparse.ArgumentParser, level: int, shared: dict[str, dict[str, Row]], source: str = ""
+) -> str:
     text = f"\n{'#' * level} {parser.prog}\n\n{prose(parser.description or '')}"
     text += f" Source: {source_link(source)}.\n" if source else "\n"
     text += f"\n```text\n{usage(parser)}\n```\n"
     tables: dict[str, dict[str, Row]] = {}
     for group in parser._action_groups:
-        # argparse's own two groups, whose titles are worded differently by different Pythons, have no title of ours.
+        # argparse's own two groups, whose titles are worded differently by different Pythons, have
+        # no title of ours.
         title = group.title or "" if group not in (parser._positionals, parser._optionals) else ""
         tables[title] = tables.get(title, {}) | _rows(group._group_actions)
     for title, rows in tables.items():
@@ -80,14 +98,22 @@ def _section(parser: argparse.ArgumentParser, level: int, shared: dict[str, dict
             text += "\n" + _compared(rows, shared[title], title)
         elif rows:
             text += (
-                "\n" + (f"{sentence(title + ':')}\n\n" if title else "") + table(("Option", "Meaning"), rows.values())
+                "\n"
+                + (f"{sentence(title + ':')}\n\n" if title else "")
+                + table(("Option", "Meaning"), rows.values())
             )
     for group in parser._mutually_exclusive_groups:
-        names = " and ".join(code(one.option_strings[0]) for one in group._group_actions if one.option_strings)
+        names = " and ".join(
+            code(one.option_strings[0]) for one in group._group_actions if one.option_strings
+        )
         text += f"\nOnly one of {names} can be given.\n"
     if parser.epilog:
         laid_out = issubclass(parser.formatter_class, argparse.RawDescriptionHelpFormatter)
-        text += f"\n```text\n{parser.epilog.strip()}\n```\n" if laid_out else f"\n{prose(parser.epilog)}\n"
+        text += (
+            f"\n```text\n{parser.epilog.strip()}\n```\n"
+            if laid_out
+            else f"\n{prose(parser.epilog)}\n"
+        )
     if (subparsers := _subparsers_of(parser)) is not None:
         for one in dict.fromkeys(subparsers.choices.values()):
             text += _section(one, level + 1, shared)
@@ -99,7 +125,9 @@ def usage(parser: argparse.ArgumentParser) -> str:
     words = [parser.prog]
     required = [one for one in parser._actions if one.option_strings and one.required]
     words += [f"{one.option_strings[0]} {_value(one)}".strip() for one in required]
-    if any(one.option_strings and not one.required and one.dest != "help" for one in parser._actions):
+    if any(
+        one.option_strings and not one.required and one.dest != "help" for one in parser._actions
+    ):
         words.append("[OPTIONS]")
     for one in parser._actions:
         if isinstance(one, argparse._SubParsersAction):
@@ -111,7 +139,9 @@ def usage(parser: argparse.ArgumentParser) -> str:
 
 def _positional(action: argparse.Action) -> str:
     name = _metavar(action)
-    return {None: name, "?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(action.nargs, name)
+    return {None: name, "?": f"[{name}]", "*": f"[{name} ...]", "+": f"{name} ..."}.get(
+        action.nargs, name
+    )
 
 
 def _rows(actions: list[argparse.Action]) -> dict[str, Row]:
@@ -119,7 +149,8 @@ def _rows(actions: list[argparse.Action]) -> dict[str, Row]:
     shown = (
         one
         for one in actions
-        if one.help != argparse.SUPPRESS and not isinstance(one, (argparse._HelpAction, argparse._SubParsersAction))
+        if one.help != argparse.SUPPRESS
+        and not isinstance(one, (argparse._HelpAction, argparse._SubParsersAction))
     )
     return {one.dest: (_names(one), _meaning(one)) for one in shown}
 
@@ -153,7 +184,14 @@ def _meaning(action: argparse.Action) -> str:
     values = {name: value for name, value in vars(action).items() if value is not argparse.SUPPRESS}
     help_ = (action.help or "") % values
     # A default that the help does not tell, as far as it is one and not just "nothing was given".
-    if "default:" not in help_ and action.default not in (None, argparse.SUPPRESS, False, (), [], ""):
+    if "default:" not in help_ and action.default not in (
+        None,
+        argparse.SUPPRESS,
+        False,
+        (),
+        [],
+        "",
+    ):
         help_ += f" (default: {action.default})"
     cell = prose(sentence(help_))
     if action.choices is not None:
@@ -166,7 +204,9 @@ def _compared(rows: dict[str, Row], shared: dict[str, Row], title: str) -> str:
     heading = SHARED[title]
     link = f"[{heading.lower()}](#{heading.lower().replace(' ', '-')})"
     missing = [
-        code(shared[dest][0].strip("`").split(" ")[0].rstrip(",").strip("`")) for dest in shared if dest not in rows
+        code(shared[dest][0].strip("`").split(" ")[0].rstrip(",").strip("`"))
+        for dest in shared
+        if dest not in rows
     ]
     text = f"All {link}" + (f" but {', '.join(missing)}" if missing else "")
     different = [row for dest, row in rows.items() if row != shared.get(dest)]

@@ -1,8 +1,10 @@
-"""docs/reference/configuration.md: every option of the engine, of a request and of the server, with what is refused.
+"""docs/reference/configuration.md: every option of the engine, of a request and of the server, with
+what is refused.
 
-Types, defaults and meanings are read from the dataclasses. What is refused is found by trying: each field is given values that
-cannot be, and the sentence of the error, without the value, stands in the table. The easy thing to get wrong is a rule about two
-fields, which no single value breaks: those are tried by name.
+Types, defaults and meanings are read from the dataclasses. What is refused is found by trying: each
+field is given values that cannot be, and the sentence of the error, without the value, stands in
+the table. The easy thing to get wrong is a rule about two fields, which no single value breaks:
+those are tried by name.
 """
 
 import dataclasses
@@ -22,8 +24,12 @@ from minivllm.server.options import ServerOptions
 
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
 """Values of which at least one cannot be, for any field that refuses anything by itself."""
-_OURS = frozenset({"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"})
-"""Options of the engine that vLLM does not have: what paging and continuous batching replaced, and the checks."""
+_OURS = frozenset(
+    {"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"}
+)
+"""Options of the engine that vLLM does not have: what paging and continuous batching replaced, and
+the checks.
+"""
 
 TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
     {
@@ -64,18 +70,23 @@ A value that cannot be is refused at once, with a sentence that says what to cha
 _ABOUT: Mapping[type, str] = MappingProxyType(
     {
         EngineConfig: (
-            "Names are vLLM's, and mean the same, but for these, which vLLM does not have: "
-            f"{', '.join(code(name) for name in sorted(_OURS))}. `attention_backend` and `custom_ops` are vLLM's words with our choices. "
-            "A field `max_num_seqs` is `--max-num-seqs` on the [command line](cli.md#engine-options). What is refused raises `ConfigError`."
+            "Names are vLLM's, and mean the same, but for these, which vLLM does not have:"
+            f" {', '.join(code(name) for name in sorted(_OURS))}. `attention_backend` and"
+            " `custom_ops` are vLLM's words with our choices. A field `max_num_seqs` is"
+            " `--max-num-seqs` on the [command line](cli.md#engine-options). What is refused"
+            " raises `ConfigError`."
         ),
         SamplingParams: (
-            "Names and ranges are vLLM's. `best_of`, `use_beam_search`, `length_penalty` and `early_stopping` are those of its first versions, "
-            "`beam_width` that of its present `BeamSearchParams`. Most are options of the [command line](cli.md#sampling-options), too. "
-            "What is refused raises `InvalidSamplingParamsError`."
+            "Names and ranges are vLLM's. `best_of`, `use_beam_search`, `length_penalty` and"
+            " `early_stopping` are those of its first versions, `beam_width` that of its present"
+            " `BeamSearchParams`. Most are options of the [command line](cli.md#sampling-options),"
+            " too. What is refused raises `InvalidSamplingParamsError`."
         ),
         ServerOptions: (
-            "For who builds a server in Python. On the [command line](cli.md#minivllm-serve) `allowed_hosts` is `--allowed-host` and "
-            "`drain_timeout` is vLLM's `--shutdown-timeout`; `max_body_bytes` and `body_timeout` have no option. What is refused raises `ConfigError`."
+            "For who builds a server in Python. On the [command line](cli.md#minivllm-serve)"
+            " `allowed_hosts` is `--allowed-host` and `drain_timeout` is vLLM's"
+            " `--shutdown-timeout`; `max_body_bytes` and `body_timeout` have no option. What is"
+            " refused raises `ConfigError`."
         ),
     }
 )
@@ -91,11 +102,15 @@ def page() -> str:
 
 
 def _section(cls: type) -> str:
-    text = f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}. {_ABOUT[cls]}\n\n"
+    text = (
+        f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}."
+        f" {_ABOUT[cls]}\n\n"
+    )
     text += table(("Field", "Type, and what it is if left out", "Meaning"), _rows(cls))
     text += "\nRefused together, with what the error says:\n\n"
     return text + table(
-        ("Given", "Error"), ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls])
+        ("Given", "Error"),
+        ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls]),
     )
 
 
@@ -103,20 +118,30 @@ def _rows(cls: type) -> Iterable[tuple[str, ...]]:
     docs = field_docs(cls)
     for field in dataclasses.fields(cls):
         if not docs[field.name]:
-            raise LookupError(f"{cls.__name__}.{field.name} says nowhere what it means: write a string under it.")
+            raise LookupError(
+                f"{cls.__name__}.{field.name} says nowhere what it means: write a string under it."
+            )
         meaning = " ".join(filter(None, (sentence(docs[field.name]), _rule(cls, field.name))))
-        yield code(field.name), f"{type_name(cls, field.name)}; {code(_default(field))}", prose(meaning)
+        yield (
+            code(field.name),
+            f"{type_name(cls, field.name)}; {code(_default(field))}",
+            prose(meaning),
+        )
 
 
 def _default(field: dataclasses.Field) -> object:
-    value = field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    value = (
+        field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
+    )
     if isinstance(value, Enum):
         return f"{type(value).__name__}.{value.name}"
     return repr(value)
 
 
 def _rule(cls: type, name: str) -> str:
-    """What a value must be, in the words of the errors that others raise; empty where the type says it all."""
+    """What a value must be, in the words of the errors that others raise; empty where the type says
+    it all.
+    """
     rules: dict[str, None] = {}
     for probe in _PROBES:
         # A sentence that begins with another field's name, or with no "must", is about two fields.

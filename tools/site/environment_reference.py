@@ -1,7 +1,9 @@
-"""The environment variables that minivllm reads, and the files that it writes: a part of docs/reference/configuration.md.
+"""The environment variables that minivllm reads, and the files that it writes: a part of
+docs/reference/configuration.md.
 
-What a variable means is written here, and which ones there are is found in the source: a variable that the code reads and this table
-lacks, or the other way round, is an error. The easy thing to get wrong is a name that stands in a constant, so constants are looked up.
+What a variable means is written here, and which ones there are is found in the source: a variable
+that the code reads and this table lacks, or the other way round, is an error. The easy thing to get
+wrong is a name that stands in a constant, so constants are looked up.
 """
 
 import ast
@@ -17,16 +19,41 @@ ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "CC": "The C compiler that builds the kernels for a CPU, once (default: `cc`).",
-        "GOMP_SPINCOUNT": "How long the threads of OpenMP, on which torch computes, look for work before they sleep. The `minivllm` command, `bench` excepted, sets 2000 if you set neither this nor `OMP_WAIT_POLICY`; a program of yours can do so before it imports torch.",
-        "MINIVLLM_CACHE": "Folder of the models that minivllm has made or fetched (default: `minivllm` in `XDG_CACHE_HOME`).",
+        "GOMP_SPINCOUNT": (
+            "How long the threads of OpenMP, on which torch computes, look for work before they"
+            " sleep. The `minivllm` command, `bench` excepted, sets 2000 if you set neither this"
+            " nor `OMP_WAIT_POLICY`; a program of yours can do so before it imports torch."
+        ),
+        "MINIVLLM_CACHE": (
+            "Folder of the models that minivllm has made or fetched (default: `minivllm` in"
+            " `XDG_CACHE_HOME`)."
+        ),
         "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
-        "MINIVLLM_GRADE_SECRET": "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret` does.",
-        "MINIVLLM_PROGRESS": "File that remembers lessons and exercises (default: `minivllm/progress.json` in `XDG_DATA_HOME`).",
+        "MINIVLLM_GRADE_SECRET": (
+            "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret`"
+            " does."
+        ),
+        "MINIVLLM_PROGRESS": (
+            "File that remembers lessons and exercises (default: `minivllm/progress.json` in"
+            " `XDG_DATA_HOME`)."
+        ),
         "OPENAI_API_KEY": "`minivllm bench serve` sends it where there is no `VLLM_API_KEY`.",
-        "TEXTUAL_DRIVER": "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is no terminal.",
-        "TOKENIZERS_PARALLELISM": "Whether the tokenizer library starts threads. `minivllm serve` sets `false` unless it is set: a prompt is one text, and each thread keeps memory.",
-        "TRITON_INTERPRET": "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm sets it itself.",
-        "VLLM_API_KEY": "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve` send it.",
+        "TEXTUAL_DRIVER": (
+            "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is"
+            " no terminal."
+        ),
+        "TOKENIZERS_PARALLELISM": (
+            "Whether the tokenizer library starts threads. `minivllm serve` sets `false` unless it"
+            " is set: a prompt is one text, and each thread keeps memory."
+        ),
+        "TRITON_INTERPRET": (
+            "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm"
+            " sets it itself."
+        ),
+        "VLLM_API_KEY": (
+            "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve`"
+            " send it."
+        ),
         "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
         "XDG_CONFIG_HOME": "Folder of all configuration (default: `~/.config`).",
         "XDG_DATA_HOME": "Folder of all data (default: `~/.local/share`).",
@@ -35,7 +62,10 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 
 OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
     {
-        "HF_HOME": "Where `huggingface_hub` keeps what it has downloaded (default: `~/.cache/huggingface`).",
+        "HF_HOME": (
+            "Where `huggingface_hub` keeps what it has downloaded (default:"
+            " `~/.cache/huggingface`)."
+        ),
         "HF_ENDPOINT": "A mirror of the Hub.",
         "HF_TOKEN": "Your key to the Hub, for models that ask for one.",
         "HF_HUB_OFFLINE": "`1`: ask the Hub nothing, take what is there.",
@@ -63,14 +93,30 @@ FILES: tuple[tuple[str, str, str], ...] = (
 def section() -> str:
     read = set(variables_read())
     if read != set(VARIABLES):
-        raise LookupError(f"Read by the code or in the table VARIABLES, and not both: {sorted(read ^ set(VARIABLES))}.")
+        raise LookupError(
+            "Read by the code or in the table VARIABLES, and not both:"
+            f" {sorted(read ^ set(VARIABLES))}."
+        )
     text = "## Environment variables\n\nAll that the code of minivllm asks for.\n\n"
-    text += table(("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in VARIABLES.items()))
+    text += table(
+        ("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in VARIABLES.items())
+    )
     text += "\nLibraries under it have their own. These matter most:\n\n"
-    text += table(("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in OF_LIBRARIES.items()))
-    text += "\n## Files\n\nBeside these there are the files that an option of a command names; `minivllm compare` without `--record` "
-    text += "leaves its recordings in a new temporary folder. On a GPU Triton keeps its compiled kernels in `~/.triton`.\n\n"
-    return text + table(("Where", "What", "Source"), ((where, what, source_link(at)) for where, what, at in FILES))
+    text += table(
+        ("Variable", "What it does"),
+        ((code(name), prose(doc)) for name, doc in OF_LIBRARIES.items()),
+    )
+    text += (
+        "\n## Files\n\nBeside these there are the files that an option of a command names;"
+        " `minivllm compare` without `--record` "
+    )
+    text += (
+        "leaves its recordings in a new temporary folder. On a GPU Triton keeps its compiled"
+        " kernels in `~/.triton`.\n\n"
+    )
+    return text + table(
+        ("Where", "What", "Source"), ((where, what, source_link(at)) for where, what, at in FILES)
+    )
 
 
 def variables_read() -> Iterator[str]:
@@ -94,7 +140,8 @@ def _asked_for(tree: ast.Module) -> Iterator[str]:
         match node:
             case ast.Call(func=func, args=[asked, *_]) if _is_of_environ(func):
                 yield from _names(asked, constants)
-            case ast.Call(args=[asker, asked]) if _is_of_environ(asker):  # map(os.environ.get, NAMES)
+            # map(os.environ.get, NAMES)
+            case ast.Call(args=[asker, asked]) if _is_of_environ(asker):
                 yield from _names(asked, constants)
             case ast.Subscript(value=value, slice=asked) if _is_environ(value):
                 yield from _names(asked, constants)

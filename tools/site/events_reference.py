@@ -1,7 +1,9 @@
-"""docs/reference/events.md: every kind of event with its fields, what emits it, and a real line of it.
+"""docs/reference/events.md: every kind of event with its fields, what emits it, and a real line of
+it.
 
-Read from the structs in `minivllm.events.types`, the strings under their fields and the source they lie in. The easy thing to get wrong
-is a field without a word: it is an error here, so that no page can be written that leaves one out.
+Read from the structs in `minivllm.events.types`, the strings under their fields and the source they
+lie in. The easy thing to get wrong is a field without a word: it is an error here, so that no page
+can be written that leaves one out.
 """
 
 import inspect
@@ -10,7 +12,17 @@ from types import MappingProxyType, ModuleType
 
 import msgspec
 from example_events import example_lines
-from page_text import GENERATED, code, field_docs, paragraphs, prose, sentence, source_link, table, type_name
+from page_text import (
+    GENERATED,
+    code,
+    field_docs,
+    paragraphs,
+    prose,
+    sentence,
+    source_link,
+    table,
+    type_name,
+)
 
 from minivllm.events import types as ev
 from minivllm.events.types import blocks, kernels, requests, steps
@@ -34,9 +46,15 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "scheduling_policy": "`fcfs` or `priority`.",
         "enable_prefix_caching": "Whether blocks are found again by the hash of their tokens.",
         "schema": "What kind of file it is.",
-        "version": "Of the schema. It goes up when an old reader would misread a new log; new kinds and fields do not need it.",
+        "version": (
+            "Of the schema. It goes up when an old reader would misread a new log; new kinds and"
+            " fields do not need it."
+        ),
         "model": "What the engine was told to load.",
-        "clock": "Whose seconds `t` are: the system's, or a virtual clock's that moves by 0.01 a step on every machine.",
+        "clock": (
+            "Whose seconds `t` are: the system's, or a virtual clock's that moves by 0.01 a step on"
+            " every machine."
+        ),
         "mono": "The engine's clock when the log began, in seconds.",
         "kernel": "Name of the Triton kernel.",
     }
@@ -70,20 +88,32 @@ _SUBJECTS: tuple[tuple[str, ModuleType], ...] = (
 
 def page() -> str:
     lines = example_lines()
-    text = _HEAD + f"{paragraphs(ev.LogHeader.__doc__)}\n\n" + _fields(ev.LogHeader) + _example(lines["meta"])
-    text += "\n### The envelope\n\nEvery event begins with the same three fields.\n\n" + _fields(ev.Event, own=False)
-    text += (
-        "\nNumbers have no gaps. A reader that meets a jump which no [`log.gap`](#loggap) explains says at which line the recording is "
-        "damaged. Times are seconds: on a real engine's monotonic clock, whose zero means nothing (`wall` and `mono` of `meta` tie it to the "
-        "calendar), or on the virtual clock of a recording that is to be the same everywhere.\n"
+    text = (
+        _HEAD
+        + f"{paragraphs(ev.LogHeader.__doc__)}\n\n"
+        + _fields(ev.LogHeader)
+        + _example(lines["meta"])
     )
-    text += "\n## All kinds\n\n" + table(("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS))
+    text += "\n### The envelope\n\nEvery event begins with the same three fields.\n\n" + _fields(
+        ev.Event, own=False
+    )
+    text += (
+        "\nNumbers have no gaps. A reader that meets a jump which no [`log.gap`](#loggap) explains"
+        " says at which line the recording is damaged. Times are seconds: on a real engine's"
+        " monotonic clock, whose zero means nothing (`wall` and `mono` of `meta` tie it to the"
+        " calendar), or on the virtual clock of a recording that is to be the same everywhere.\n"
+    )
+    text += "\n## All kinds\n\n" + table(
+        ("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS)
+    )
     for title, module in _SUBJECTS:
         kinds = [kind for kind in ev.EVENT_KINDS if kind.__module__ == module.__name__]
         text += f"\n## {title}\n"
         text += "".join(_section(kind, lines[_tag(kind)]) for kind in kinds)
         for part in _parts(module, kinds):
-            text += f"\n### {part.__name__}\n\n{paragraphs(part.__doc__)}\n\n{_fields(part, own=False)}"
+            text += (
+                f"\n### {part.__name__}\n\n{paragraphs(part.__doc__)}\n\n{_fields(part, own=False)}"
+            )
     return text
 
 
@@ -120,12 +150,18 @@ def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:
     return table(("Field", "Type", "Meaning"), (_row(struct, one, docs) for one in shown))
 
 
-def _row(struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, docs: dict[str, str]) -> tuple[str, str, str]:
+def _row(
+    struct: type[msgspec.Struct], field: msgspec.structs.FieldInfo, docs: dict[str, str]
+) -> tuple[str, str, str]:
     meaning = docs.get(field.name) or COMMON.get(field.name)
     if meaning is None:
-        raise LookupError(f"{struct.__name__}.{field.name} says nowhere what it means: write a string under it.")
+        raise LookupError(
+            f"{struct.__name__}.{field.name} says nowhere what it means: write a string under it."
+        )
     if not field.required:
-        default = field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        default = (
+            field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
+        )
         meaning = f"{sentence(meaning)} If left out: `{_as_json(default)}`."
     return code(field.name), type_name(struct, field.name), prose(meaning)
 
@@ -136,5 +172,9 @@ def _as_json(value: object) -> str:
 
 def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
     """Structs of a module that are no events: what a field of one is made of."""
-    structs = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, msgspec.Struct)]
+    structs = [
+        one
+        for one in vars(module).values()
+        if isinstance(one, type) and issubclass(one, msgspec.Struct)
+    ]
     return [one for one in structs if one.__module__ == module.__name__ and one not in set(kinds)]

@@ -1,8 +1,10 @@
-"""One real line of a recording for each kind of event: from the committed traces, and for what no scenario shows from an engine.
+"""One real line of a recording for each kind of event: from the committed traces, and for what no
+scenario shows from an engine.
 
-That engine runs here, on noise (`tiny-random`) and the virtual clock, and is asked for an x-ray and for attention mass, has an option
-changed and a request aborted, loses lines to a disk that is full, and in the end has its memory spoiled. The easy thing to
-get wrong is the last digit of a float, which differs from one processor to another: such numbers are rounded.
+That engine runs here, on noise (`tiny-random`) and the virtual clock, and is asked for an x-ray and
+for attention mass, has an option changed and a request aborted, loses lines to a disk that is full,
+and in the end has its memory spoiled. The easy thing to get wrong is the last digit of a float,
+which differs from one processor to another: such numbers are rounded.
 """
 
 import io
@@ -26,8 +28,13 @@ _DIGITS = 3
 
 
 def example_lines() -> dict[str, str]:
-    """Tag -> a line, for `meta` and for every kind. Those of the traces come first: their texts are a model's."""
-    traces = [(ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines() for name in TRACES]
+    """Tag -> a line, for `meta` and for every kind. Those of the traces come first: their texts are
+    a model's.
+    """
+    traces = [
+        (ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines()
+        for name in TRACES
+    ]
     return _best(_engine_lines()) | _best(line for lines in traces for line in lines)
 
 
@@ -80,15 +87,24 @@ def _engine_lines() -> list[str]:
     with suppress(InvariantError):
         engine.step()
     log.flush()
-    gaps = [line for line in disk.getvalue().decode().splitlines() if line.startswith('{"ev":"log.gap"')]
+    gaps = [
+        line for line in disk.getvalue().decode().splitlines() if line.startswith('{"ev":"log.gap"')
+    ]
     return gaps + [_rounded(encode_event(one).decode().strip()) for one in events]
 
 
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
-    """The same request once more, with a stop string that its last visible character could begin."""
-    text = "".join(one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0")
+    """The same request once more, with a stop string that its last visible character could
+    begin.
+    """
+    text = "".join(
+        one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"
+    )
     return SamplingParams(
-        temperature=params.temperature, max_tokens=params.max_tokens, ignore_eos=True, stop=[f"{text[-1]} and so on"]
+        temperature=params.temperature,
+        max_tokens=params.max_tokens,
+        ignore_eos=True,
+        stop=[f"{text[-1]} and so on"],
     )
 
 

@@ -5,8 +5,9 @@
     tools/site/make_pages.py --only reference/cli.md          # this one alone; may be given several times
     tools/site/make_pages.py --out /tmp/pages                 # elsewhere than into docs/
 
-A page is a function that returns its text. The easy thing to get wrong is a text that depends on the machine: the pages
-are committed, and tests/docs/test_pages_are_fresh.py compares each with what this would write today.
+A page is a function that returns its text. The easy thing to get wrong is a text that depends on
+the machine: the pages are committed, and tests/docs/test_pages_are_fresh.py compares each with what
+this would write today.
 """
 
 import argparse
@@ -41,9 +42,13 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Write the pages of the docs that are made from the code.")
+    parser = argparse.ArgumentParser(
+        description="Write the pages of the docs that are made from the code."
+    )
     parser.add_argument("--out", type=Path, default=DOCS, metavar="FOLDER", help="(default: docs)")
-    parser.add_argument("--only", choices=tuple(PAGES), action="append", help="(default: all of them)")
+    parser.add_argument(
+        "--only", choices=tuple(PAGES), action="append", help="(default: all of them)"
+    )
     args = parser.parse_args()
     for name in args.only or PAGES:
         path = args.out / name

@@ -1,8 +1,8 @@
 """docs/reference/metrics.md: what `GET /metrics` tells, from the registry that makes its text.
 
-A server's registry is filled by an engine that has done nothing yet; names, types, labels and buckets are there from the first scrape on.
-The easy thing to get wrong is what comes and goes with the machine: the `process_*` of `prometheus_client` exist only on Linux, so they are
-told in words.
+A server's registry is filled by an engine that has done nothing yet; names, types, labels and
+buckets are there from the first scrape on. The easy thing to get wrong is what comes and goes with
+the machine: the `process_*` of `prometheus_client` exist only on Linux, so they are told in words.
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,15 +23,21 @@ _HEADER = LogHeader(
 )  # fmt: skip
 LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "model_name": "What clients call the model: `--served-model-name`, or what it was loaded by.",
+        "model_name": (
+            "What clients call the model: `--served-model-name`, or what it was loaded by."
+        ),
         "engine": "Always `0`: there is one engine; vLLM numbers them because it may have several.",
-        "finished_reason": "How a sequence ended: `stop`, `length`, `abort`, or `error` if it failed.",
+        "finished_reason": (
+            "How a sequence ended: `stop`, `length`, `abort`, or `error` if it failed."
+        ),
         "sleep_state": "`awake`, `weights_offloaded` or `discard_all`; always awake.",
         "block_size": "The option of this name.",
         "num_gpu_blocks": "Blocks of the KV cache, on any device.",
         "enable_prefix_caching": "The option of this name: `True` or `False`.",
         "cache_dtype": "The option `dtype`.",
-        "handler": "The route that was reached, as it is written in the server; `none` where no route was.",
+        "handler": (
+            "The route that was reached, as it is written in the server; `none` where no route was."
+        ),
         "status": "The status by its class: `2xx`, `4xx`, `5xx`.",
         "method": "The HTTP method; `other` for one that is not HTTP's own.",
     }
@@ -55,13 +61,18 @@ def page() -> str:
     families = [one for one in metrics.registry.collect() if not one.name.startswith("process_")]
     text = _HEAD
     for kind, title in (("gauge", "Gauges"), ("counter", "Counters")):
-        rows = ((_name(one), _meaning(one), _labels_of(one)) for one in families if one.type == kind)
+        rows = (
+            (_name(one), _meaning(one), _labels_of(one)) for one in families if one.type == kind
+        )
         text += f"## {title}\n\n" + table(("Name", "What it is", "Labels"), rows) + "\n"
     histograms = [one for one in families if one.type == "histogram"]
     (labels,) = {_labels_of(one) for one in histograms}  # the same for all, so it is said once
     text += f"## Histograms\n\nEach has the labels {labels}. Times are in seconds.\n\n"
     text += (
-        table(("Name", "What it is", "Buckets"), ((_name(one), _meaning(one), _buckets(one)) for one in histograms))
+        table(
+            ("Name", "What it is", "Buckets"),
+            ((_name(one), _meaning(one), _buckets(one)) for one in histograms),
+        )
         + "\n"
     )
     text += "## Labels\n\n" + table(("Label", "What it says"), _labels(families)) + "\n"
@@ -88,7 +99,9 @@ def _labels_of(family: Metric) -> str:
 
 
 def _names_of_labels(family: Metric) -> list[str]:
-    return list(dict.fromkeys(name for sample in family.samples for name in sample.labels if name != "le"))
+    return list(
+        dict.fromkeys(name for sample in family.samples for name in sample.labels if name != "le")
+    )
 
 
 def _labels(families: Iterable[Metric]) -> Iterable[tuple[str, str]]:
@@ -97,7 +110,9 @@ def _labels(families: Iterable[Metric]) -> Iterable[tuple[str, str]]:
 
 
 def _buckets(family: Metric) -> str:
-    bounds = [float(one.labels["le"]) for one in family.samples if one.labels.get("le", "+Inf") != "+Inf"]
+    bounds = [
+        float(one.labels["le"]) for one in family.samples if one.labels.get("le", "+Inf") != "+Inf"
+    ]
     if bounds == [float(one) for one in token_buckets(_MAX_MODEL_LEN)]:
         return "1, 2, 5, 10, 20, 50 and so on, up to `max_model_len`"
     return ", ".join(f"{bound:g}" for bound in bounds)

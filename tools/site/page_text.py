@@ -1,7 +1,9 @@
-"""What the generated pages are made of: tables, prose with its special characters escaped, links into the source, docs of fields.
+"""What the generated pages are made of: tables, prose with its special characters escaped, links
+into the source, docs of fields.
 
-Knows nothing of what a page is about. The easy thing to get wrong is a text that was written for a terminal or for a reader
-of the source: a `*` or a `<` in it would become markup. What stands between backticks is left as it is.
+Knows nothing of what a page is about. The easy thing to get wrong is a text that was written for a
+terminal or for a reader of the source: a `*` or a `<` in it would become markup. What stands
+between backticks is left as it is.
 """
 
 import ast
@@ -21,7 +23,9 @@ _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
 
 def prose(text: str) -> str:
-    """Text of one paragraph as markdown, fit for a table: in one line, with nothing that could be taken for markup."""
+    """Text of one paragraph as markdown, fit for a table: in one line, with nothing that could be
+    taken for markup.
+    """
     pieces = _CODE.split(" ".join(text.split()))
     for i in range(0, len(pieces), 2):
         pieces[i] = _SPECIAL.sub(r"\\\1", pieces[i]).replace("<", "&lt;")
@@ -55,7 +59,9 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/reference to `package.module:Name.name`, or to a module; the site carries the file."""
+    """A link from a page in docs/reference to `package.module:Name.name`, or to a module; the site
+    carries the file.
+    """
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
@@ -73,14 +79,18 @@ def _path_of(module: str) -> str:
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """The strings under the fields of a class, its bases' among them, in the order of the source."""
+    """The strings under the fields of a class, its bases' among them, in the order of the
+    source.
+    """
     docs: dict[str, str] = {}
     for one in reversed(cls.__mro__):
         if not one.__module__.startswith("minivllm"):
             continue
         body = ast.parse(textwrap.dedent(inspect.getsource(one))).body[0].body
         for statement, after in zip(body, [*body[1:], None], strict=True):
-            if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(statement.annotation):
+            if not isinstance(statement, ast.AnnAssign) or "ClassVar" in ast.unparse(
+                statement.annotation
+            ):
                 continue
             is_doc = isinstance(after, ast.Expr) and isinstance(after.value, ast.Constant)
             docs[statement.target.id] = str(after.value.value) if is_doc else ""
@@ -88,7 +98,9 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """A field's type as markdown, each of its alternatives by itself: a `|` in a table's code is shown differently everywhere."""
+    """A field's type as markdown, each of its alternatives by itself: a `|` in a table's code is
+    shown differently everywhere.
+    """
     hint = get_type_hints(cls)[name]
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     shown = [one for alternative in alternatives for one in _alternatives(alternative)]

@@ -1,11 +1,13 @@
-"""A hook of mkdocs: pages may link into the source, and the site then carries the files they link to.
+"""A hook of mkdocs: pages may link into the source, and the site then carries the files they link
+to.
 
-A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link that a code host can follow, too.
-The site has no code host, and works from file://; so each file that is linked becomes a page of its own, and the name
-after `#` the line on which that class, function or constant stands.
+A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link
+that a code host can follow, too. The site has no code host, and works from file://; so each file
+that is linked becomes a page of its own, and the name after `#` the line on which that class,
+function or constant stands.
 
-What is easy to get wrong is a link that goes stale: a file or a name that is not there is a warning here, and
-`mkdocs build --strict` makes it an error. A folder's link leads to its `__init__.py`.
+What is easy to get wrong is a link that goes stale: a file or a name that is not there is a warning
+here, and `mkdocs build --strict` makes it an error. A folder's link leads to its `__init__.py`.
 """
 
 import ast
@@ -36,8 +38,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 linked.add(source)
     for source in sorted(linked):
         address = f"{PAGES}/{source}.md"
-        # Not in the navigation, and meant so: else the strict build would call each of them forgotten.
-        files.append(File.generated(config, address, content=_page(source), inclusion=InclusionLevel.NOT_IN_NAV))
+        # Not in the navigation, and meant so: else the strict build would call each of them
+        # forgotten.
+        files.append(
+            File.generated(
+                config, address, content=_page(source), inclusion=InclusionLevel.NOT_IN_NAV
+            )
+        )
     return files
 
 
@@ -50,26 +57,36 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         source = _linked_file(page.file.src_uri, match["path"])
         if source is None:
             return match[0]
-        target = posixpath.relpath(f"{PAGES}/{source}.md", posixpath.dirname(page.file.src_uri) or ".")
+        target = posixpath.relpath(
+            f"{PAGES}/{source}.md", posixpath.dirname(page.file.src_uri) or "."
+        )
         if match["name"] is None:
             return f"]({target})"
         line = line_of((ROOT / source).read_text(encoding="utf-8"), match["name"])
         if line is None:
-            log.warning("%s links to %s#%s, and there is no such name", page.file.src_uri, source, match["name"])
+            log.warning(
+                "%s links to %s#%s, and there is no such name",
+                page.file.src_uri,
+                source,
+                match["name"],
+            )
         return f"]({target}#__codelineno-0-{line})"
 
     return LINK.sub(to_page, markdown)
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Tell mkdocs which lines the pages made above have: it does not see the anchors that the highlighter makes."""
+    """Tell mkdocs which lines the pages made above have: it does not see the anchors that the
+    highlighter makes.
+    """
     if page.file.src_uri.startswith(f"{PAGES}/") and page.present_anchor_ids is not None:
         page.present_anchor_ids.update(LINE_ANCHOR.findall(html))
     return html
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """The repository's file that a page's link means; None for a link that stays inside docs/, or leads nowhere.
+    """The repository's file that a page's link means; None for a link that stays inside docs/, or
+    leads nowhere.
 
     The latter is left as it stands, and mkdocs names it.
     """
@@ -83,7 +100,9 @@ def _linked_file(page: str, link: str) -> str | None:
 
 
 def _page(source: str) -> str:
-    language = {".py": "python", ".toml": "toml", ".sh": "bash", ".yml": "yaml"}.get(Path(source).suffix, "text")
+    language = {".py": "python", ".toml": "toml", ".sh": "bash", ".yml": "yaml"}.get(
+        Path(source).suffix, "text"
+    )
     text = (ROOT / source).read_text(encoding="utf-8")
     fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
     # Found by links, not by search: a page of code would answer every query.
@@ -92,7 +111,9 @@ def _page(source: str) -> str:
 
 
 def line_of(text: str, name: str) -> int | None:
-    """The line on which a dotted name is defined in Python source: a class, a function, a method, a constant."""
+    """The line on which a dotted name is defined in Python source: a class, a function, a method, a
+    constant.
+    """
     scope: list[ast.stmt] = ast.parse(text).body
     line = None
     for part in name.split("."):

@@ -1,7 +1,7 @@
 """Two pictures of docs/architecture.md: a request's way and an event's way through the files.
 
-A way is a list of stops, each a function of the source. tests/docs/test_architecture.py serves a request and sees that
-the functions are called in this order.
+A way is a list of stops, each a function of the source. tests/docs/test_architecture.py serves a
+request and sees that the functions are called in this order.
 """
 
 import re
@@ -115,11 +115,19 @@ def picture(way: Way) -> str:
         return round(left, 1), TOP + PITCH * index
 
     svg = [
-        f'<svg class="arch way" viewBox="0 0 {WIDTH} {height}" role="img" xmlns="http://www.w3.org/2000/svg" '
-        f'aria-labelledby="way-{way.name}">',
-        f'<title id="way-{way.name}">{way.title}: {", then ".join(stop.name for stop in way.stops)}.</title>',
-        f'<defs><marker id="way-{way.name}-head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="6" '
-        'markerHeight="6" orient="auto"><path class="arch-head" d="M0 0L10 5L0 10z"/></marker></defs>',
+        (
+            f'<svg class="arch way" viewBox="0 0 {WIDTH} {height}" role="img"'
+            f' xmlns="http://www.w3.org/2000/svg" aria-labelledby="way-{way.name}">'
+        ),
+        (
+            f'<title id="way-{way.name}">{way.title}:'
+            f" {', then '.join(stop.name for stop in way.stops)}.</title>"
+        ),
+        (
+            f'<defs><marker id="way-{way.name}-head" viewBox="0 0 10 10" refX="9" refY="5"'
+            ' markerWidth="6" markerHeight="6" orient="auto"><path class="arch-head" d="M0 0L10'
+            ' 5L0 10z"/></marker></defs>'
+        ),
     ]
     for lane, name in enumerate(way.lanes):
         middle = margin + lane_width * (lane + 0.5)
@@ -129,13 +137,18 @@ def picture(way: Way) -> str:
         top, bottom = TOP + PITCH * first, TOP + PITCH * last + BOX_HEIGHT
         middle = (top + bottom) / 2
         svg.append(f'<path class="way-bracket" d="M22 {top}H18V{bottom}H22"/>')
-        svg.append(f'<text class="way-note" transform="translate(11 {middle:.1f}) rotate(-90)">{words}</text>')
+        svg.append(
+            f'<text class="way-note" transform="translate(11 {middle:.1f})'
+            f' rotate(-90)">{words}</text>'
+        )
     for index in range(len(way.stops) - 1):
         (left, top), (next_left, next_top) = box(index), box(index + 1)
         x, next_x = left + BOX_WIDTH / 2, next_left + BOX_WIDTH / 2
         bend = top + BOX_HEIGHT + 6
         line = f"M{x:.1f} {top + BOX_HEIGHT}V{bend}H{next_x:.1f}V{next_top}"
-        svg.append(f'<path class="arch-use-line" d="{line}" marker-end="url(#way-{way.name}-head)"/>')
+        svg.append(
+            f'<path class="arch-use-line" d="{line}" marker-end="url(#way-{way.name}-head)"/>'
+        )
     for index, stop in enumerate(way.stops):
         left, top = box(index)
         middle = left + BOX_WIDTH / 2
@@ -146,6 +159,15 @@ def picture(way: Way) -> str:
             is_right = left + BOX_WIDTH + 8 + 5.5 * len(stop.note) > WIDTH
             x, anchor = (left - 7, "end") if is_right else (left + BOX_WIDTH + 7, "start")
             svg.append(
-                f'<text x="{x}" y="{top + 22}" class="way-note" style="text-anchor: {anchor}">{stop.note}</text>'
+                f'<text x="{x}" y="{top + 22}" class="way-note" style="text-anchor:'
+                f' {anchor}">{stop.note}</text>'
             )
-    return "\n".join(['<figure markdown="0">', *svg, "</svg>", f"<figcaption>{way.title}.</figcaption>", "</figure>\n"])
+    return "\n".join(
+        [
+            '<figure markdown="0">',
+            *svg,
+            "</svg>",
+            f"<figcaption>{way.title}.</figcaption>",
+            "</figure>\n",
+        ]
+    )

@@ -1,1 +1,3 @@
-"""Sentences and texts: why is it so (`w`), what has changed (`D`), the source of a decision (`s`), and notices."""
+"""Sentences and texts: why is it so (`w`), what has changed (`D`), the source of a decision (`s`),
+and notices.
+"""

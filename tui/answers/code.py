@@ -1,9 +1,9 @@
 """The engine's source for an event: which function decides that, and the line that tells it.
 
-Read from the files, never run: a dashboard must not load the engine, let alone torch, to show a line of it. So the
-module's file is found by the import system, and the function and its `emit` in the syntax tree. The easy thing to get
-wrong is a kind that is chosen first and emitted by another name (`kind = A if resumed else B`): there the line that
-names the kind counts too.
+Read from the files, never run: a dashboard must not load the engine, let alone torch, to show a
+line of it. So the module's file is found by the import system, and the function and its `emit` in
+the syntax tree. The easy thing to get wrong is a kind that is chosen first and emitted by another
+name (`kind = A if resumed else B`): there the line that names the kind counts too.
 """
 
 import ast
@@ -48,10 +48,12 @@ class SourceLines(NamedTuple):
         """The lines with their numbers, for a window."""
         if not self.code:
             return Text(
-                "This minivllm is not the one that wrote the recording, or it was installed without its source."
+                "This minivllm is not the one that wrote the recording, or it was installed without"
+                " its source."
             )
         chrome = DARK if dark else LIGHT
-        from rich.syntax import Syntax  # imports a highlighter of many parts, which the first picture need not wait for
+        # imports a highlighter of many parts, which the first picture need not wait for
+        from rich.syntax import Syntax
 
         shown = Syntax(
             dedent(self.code),
@@ -77,7 +79,8 @@ class SourceLines(NamedTuple):
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:
     """What to show the source of: the event in question, or what the focused panel shows.
 
-    Between two steps the last event is always the end of the step, which nobody asks for: there the panel goes first.
+    Between two steps the last event is always the end of the step, which nobody asks for: there the
+    panel goes first.
     """
     event = event_in_question(context)
     chosen = context.selection.last is not None and context.selection.last.kind == "event"
@@ -97,12 +100,18 @@ def source_of(rule: Rule) -> SourceLines:
     """The lines of a rule's function."""
     module, _, qualname = rule.name.partition(":")
     file = _file_of(module)
-    found = None if file is None else _function(ast.parse(file.read_text(encoding="utf-8")), qualname.split("."))
+    found = (
+        None
+        if file is None
+        else _function(ast.parse(file.read_text(encoding="utf-8")), qualname.split("."))
+    )
     if file is None or found is None:
         return SourceLines(f"There is no {clean(rule.name)} in this minivllm.")
     lines = file.read_text(encoding="utf-8").splitlines()
     first = min([found.lineno, *(decorator.lineno for decorator in found.decorator_list)])
-    marked = frozenset() if rule.kind is None else frozenset(_lines_that_tell(found, rule.kind.__name__))
+    marked = (
+        frozenset() if rule.kind is None else frozenset(_lines_that_tell(found, rule.kind.__name__))
+    )
     where = f"{module.replace('.', '/')}.py:{min(marked, default=found.lineno)}  {qualname}"
     return SourceLines(where, first, "\n".join(lines[first - 1 : found.end_lineno]), marked)
 
@@ -126,7 +135,8 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
             (
                 node
                 for node in ast.iter_child_nodes(tree)
-                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name
+                if isinstance(node, (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+                and node.name == name
             ),
             None,
         )
@@ -136,8 +146,14 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
 
 
 def _lines_that_tell(function: ast.AST, kind: str) -> Iterator[int]:
-    """Lines of the calls that emit or make a `kind`; where it is emitted by another name, also those that name it."""
-    direct = [call for call in _calls(function) if _is(call.func, kind) or (_emits(call) and _is(call.args[0], kind))]
+    """Lines of the calls that emit or make a `kind`; where it is emitted by another name, also
+    those that name it.
+    """
+    direct = [
+        call
+        for call in _calls(function)
+        if _is(call.func, kind) or (_emits(call) and _is(call.args[0], kind))
+    ]
     for call in direct:
         yield from range(call.lineno, call.end_lineno + 1)
     if direct:
@@ -159,4 +175,6 @@ def _emits(call: ast.Call) -> bool:
 
 def _is(node: ast.AST, name: str) -> bool:
     """Whether it is `name`, or `anything.name`."""
-    return (isinstance(node, ast.Attribute) and node.attr == name) or (isinstance(node, ast.Name) and node.id == name)
+    return (isinstance(node, ast.Attribute) and node.attr == name) or (
+        isinstance(node, ast.Name) and node.id == name
+    )

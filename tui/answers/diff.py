@@ -1,11 +1,13 @@
 """What changed between two moments, as lines that a person reads from top to bottom.
 
-Both moments are folded states, so the diff is of what *is*, and not a list of what happened between: a block that was
-taken and given back is no difference. The exception are sequences that came and went in between, which a person would
-miss. Every sequence, block and counter that differs is named once, and nothing that is equal: a test applies the lines to
-the first state and gets the second.
+Both moments are folded states, so the diff is of what *is*, and not a list of what happened
+between: a block that was taken and given back is no difference. The exception are sequences that
+came and went in between, which a person would miss. Every sequence, block and counter that differs
+is named once, and nothing that is equal: a test applies the lines to the first state and gets the
+second.
 
-The easy thing to get wrong is a name that is used twice: a request that ended and another of the same name are not one.
+The easy thing to get wrong is a name that is used twice: a request that ended and another of the
+same name are not one.
 """
 
 from collections import defaultdict
@@ -40,7 +42,10 @@ def _time(a: DashboardModel, b: DashboardModel) -> str:
     steps, seconds = b.fold.step - a.fold.step, b.fold.t - a.fold.t
     if not steps and not seconds:
         return "At the same time."
-    return f"{plural(abs(steps), 'step')} and {abs(seconds):.3f} seconds {'earlier' if seconds < 0 else 'later'}"
+    return (
+        f"{plural(abs(steps), 'step')} and {abs(seconds):.3f} seconds"
+        f" {'earlier' if seconds < 0 else 'later'}"
+    )
 
 
 # ---- sequences ----
@@ -57,7 +62,10 @@ def _sequences(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         if seq_id in old:
             yield f"{name}: ended{_reason(b, seq_id)}, had {_summary(old[seq_id])}"
         if seq_id in new:
-            yield f"{name}: {'arrived again' if seq_id in old else 'arrived'}, has {_summary(new[seq_id])}"
+            yield (
+                f"{name}: {'arrived again' if seq_id in old else 'arrived'}, has"
+                f" {_summary(new[seq_id])}"
+            )
 
 
 def _is_same_request(a: DashboardModel, b: DashboardModel, seq_id: str) -> bool:
@@ -74,10 +82,16 @@ def _reason(b: DashboardModel, seq_id: str) -> str:
 
 
 def _summary(sequence: SequenceState) -> str:
-    where = sequence.status if sequence.slot is None else f"{sequence.status} in slot {sequence.slot}"
+    where = (
+        sequence.status if sequence.slot is None else f"{sequence.status} in slot {sequence.slot}"
+    )
     blocks = f", blocks {id_ranges(sequence.block_table)}" if sequence.block_table else ""
-    preempted = f", {plural(sequence.num_preemptions, 'preemption')}" if sequence.num_preemptions else ""
-    tokens = f"{sequence.num_prompt_tokens} prompt and {len(sequence.output_token_ids)} output tokens"
+    preempted = (
+        f", {plural(sequence.num_preemptions, 'preemption')}" if sequence.num_preemptions else ""
+    )
+    tokens = (
+        f"{sequence.num_prompt_tokens} prompt and {len(sequence.output_token_ids)} output tokens"
+    )
     return f"{tokens}, {sequence.num_computed_tokens} computed{preempted}, {where}{blocks}"
 
 
@@ -99,11 +113,18 @@ def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
         yield _numbers("cached", old.num_cached_tokens, new.num_cached_tokens)
     yield from _table_changes(old.block_table, new.block_table)
     if old.deferred != new.deferred:
-        yield "waits for nothing any more" if new.deferred is None else f"waits: {deferral(*new.deferred)}"
+        yield (
+            "waits for nothing any more"
+            if new.deferred is None
+            else f"waits: {deferral(*new.deferred)}"
+        )
 
 
 def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
-    lost, gained = [one for one in old if one not in set(new)], [one for one in new if one not in set(old)]
+    lost, gained = (
+        [one for one in old if one not in set(new)],
+        [one for one in new if one not in set(old)],
+    )
     if lost:
         yield f"lost blocks {id_ranges(lost)}"
     if gained:
@@ -173,7 +194,8 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
     old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
     if old != new:
-        # Where each chunk began need not be told: that is how many tokens of the sequence are computed.
+        # Where each chunk began need not be told: that is how many tokens of the sequence are
+        # computed.
         yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 
@@ -192,7 +214,9 @@ def _names(seq_ids: list[str]) -> str:
 
 
 def _plan(scheduled: list[ScheduledState]) -> list[str]:
-    return [f"{short_name(item.seq_id)} {item.num_tokens:,} {clean(item.kind)}" for item in scheduled]
+    return [
+        f"{short_name(item.seq_id)} {item.num_tokens:,} {clean(item.kind)}" for item in scheduled
+    ]
 
 
 def _few(words: list[str]) -> str:

@@ -25,7 +25,9 @@ class Notices:
         self._newest: FinishedSequence | None = None
         """The last answer that `_look_for_cut_answers` has seen."""
         self._cut: frozenset[str] = frozenset()
-        """Sequences whose cut was reported: a picture that comes back from the past passes their ends again."""
+        """Sequences whose cut was reported: a picture that comes back from the past passes their
+        ends again.
+        """
 
     def look(self) -> None:
         """Say what is new."""
@@ -37,18 +39,27 @@ class Notices:
         self._look_for_cut_answers()
 
     def _look_at_the_source(self) -> None:
-        """Its own sentence when it is lost, ends or is damaged: the top line has no room for all of it."""
+        """Its own sentence when it is lost, ends or is damaged: the top line has no room for all of
+        it.
+        """
         status = self._context.transport.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
             # Somebody who looks at the past of an engine that is gone is not taken away from there.
-            self._tell("Another engine runs there now: end goes to it." if status.replaced else clean(status.text))
+            self._tell(
+                "Another engine runs there now: end goes to it."
+                if status.replaced
+                else clean(status.text)
+            )
         self._trouble = status.state if status.text else None
 
     def _look_at_the_recorder(self) -> None:
         recorder = self._context.recorder
         if recorder is not None and recorder.loss is not None and not self._reported_loss:
             self._reported_loss = True
-            self._tell(f"The recording is whole only up to step {recorder.last_step:,}: {recorder.loss.reason}.")
+            self._tell(
+                f"The recording is whole only up to step {recorder.last_step:,}:"
+                f" {recorder.loss.reason}."
+            )
 
     def _look_for_cut_answers(self) -> None:
         """An answer to this person that ended at a limit is not complete, and does not look so."""
@@ -63,6 +74,6 @@ class Notices:
             if done.reason == "length" and life is not None and is_ours:
                 self._cut |= {done.seq_id}
                 self._tell(
-                    f"{short_name(done.seq_id)} was cut at {plural(life.num_tokens, 'token')}, its max_tokens or the "
-                    "end of the context: a asks with a larger one."
+                    f"{short_name(done.seq_id)} was cut at {plural(life.num_tokens, 'token')}, its"
+                    " max_tokens or the end of the context: a asks with a larger one."
                 )

@@ -1,9 +1,10 @@
 """`why`: one true sentence, with numbers, on whatever is chosen (key w).
 
-Everything in a sentence is the fold's or a history's; nothing is worked out that the engine did not say. What was
-chosen last is asked about: a sequence (`why_sequences`), a block (`why_blocks`), a step or an event; with nothing
-chosen, the most interesting fact of the moment. The easy thing to get wrong is time: the picture may stand anywhere in a
-recording, where what is chosen has not come yet or is forgotten, and then the sentence says just that.
+Everything in a sentence is the fold's or a history's; nothing is worked out that the engine did not
+say. What was chosen last is asked about: a sequence (`why_sequences`), a block (`why_blocks`), a
+step or an event; with nothing chosen, the most interesting fact of the moment. The easy thing to
+get wrong is time: the picture may stand anywhere in a recording, where what is chosen has not come
+yet or is forgotten, and then the sentence says just that.
 """
 
 from minivllm.text import clean, plural, short_name
@@ -38,7 +39,10 @@ def why_step(model: DashboardModel, step: int) -> str:
         return f"Step {step:,} is under way: what it did with its budget is known when it ends."
     record = next((record for record in reversed(model.steps.records) if record.step == step), None)
     if record is None:
-        return f"Step {step:,} is not remembered at this moment: it comes later, or is none of the last {STEPS_KEPT} steps."
+        return (
+            f"Step {step:,} is not remembered at this moment: it comes later, or is none of the"
+            f" last {STEPS_KEPT} steps."
+        )
     used = (
         f"Step {step:,} gave out {record.used:,} of {plural(record.budget, 'token')} "
         f"({record.decode_tokens:,} decode, {record.prefill_tokens:,} prefill)"
@@ -50,7 +54,11 @@ def _preempted_in(record: StepRecord) -> str:
     if not record.preempted:
         return ""
     one = record.preempted[0]
-    more = f" and {plural(len(record.preempted) - 1, 'more sequence')}" if len(record.preempted) > 1 else ""
+    more = (
+        f" and {plural(len(record.preempted) - 1, 'more sequence')}"
+        if len(record.preempted) > 1
+        else ""
+    )
     return (
         f" and preempted {short_name(one.seq_id)}{more} because {short_name(one.victim_of)} needed "
         f"{plural(one.need, 'block')} with {one.free} free"
@@ -66,19 +74,29 @@ def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
             else f"and {unused:,} were left because nobody waited"
         )
     seq_id, reason, need, free = record.deferred
-    because = f"because {short_name(seq_id)}, the first in the queue, {reason_to_wait(model, reason, need, free)}"
+    because = (
+        f"because {short_name(seq_id)}, the first in the queue,"
+        f" {reason_to_wait(model, reason, need, free)}"
+    )
     if not unused:
         return f"all there was, and nobody more came in {because}"
     return f"and {unused:,} were left {because}"
 
 
 def _why_event(model: DashboardModel, seq: int) -> str:
-    decision = next((decision for decision in reversed(model.log.decisions) if decision.seq == seq), None)
+    decision = next(
+        (decision for decision in reversed(model.log.decisions) if decision.seq == seq), None
+    )
     if decision is None:
-        return f"Event {seq:,} is none of the last decisions told here; s shows the code that emitted it."
+        return (
+            f"Event {seq:,} is none of the last decisions told here; s shows the code that"
+            " emitted it."
+        )
     said = "".join(text for text, _ in decision.spans())
     name = f"{decision.name} " if decision.name else ""
-    return f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows the code that decided it."
+    return (
+        f"In step {decision.step:,} {name}{said} (event {seq:,}); s shows the code that decided it."
+    )
 
 
 def _of_the_moment(model: DashboardModel) -> str:
@@ -86,11 +104,14 @@ def _of_the_moment(model: DashboardModel) -> str:
     fold, counters = model.fold, model.fold.counters
     if fold.lost_events:
         return (
-            f"{plural(fold.lost_events, 'event')} are missing here, so the picture stands still at step {fold.step:,}."
+            f"{plural(fold.lost_events, 'event')} are missing here, so the picture stands still at"
+            f" step {fold.step:,}."
         )
     if counters.invariant_violations:
         violations = plural(counters.invariant_violations, "invariant violation")
-        return f"The engine has reported {violations}, which means a bug in it: the events say which."
+        return (
+            f"The engine has reported {violations}, which means a bug in it: the events say which."
+        )
     record = model.steps.records[-1] if model.steps.records else None
     if record is not None and record.preempted:
         return why_step(model, record.step)
@@ -99,22 +120,27 @@ def _of_the_moment(model: DashboardModel) -> str:
     free = len(fold.free_queue)
     if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
         return (
-            f"{free:,} of {plural(len(fold.blocks), 'block')} are free with {len(fold.running):,} running: if one of "
-            "them needs more than that, somebody is preempted."
+            f"{free:,} of {plural(len(fold.blocks), 'block')} are free with {len(fold.running):,}"
+            " running: if one of them needs more than that, somebody is preempted."
         )
     if not model.header.enable_prefix_caching:
         return (
-            f"Prefix caching is off, so none of the {plural(counters.prompt_tokens, 'prompt token')} so far came from the "
-            "cache, and none will."
+            "Prefix caching is off, so none of the"
+            f" {plural(counters.prompt_tokens, 'prompt token')} so far came from the cache, and"
+            " none will."
         )
     if fold.running:
         return (
-            f"{_run(len(fold.running))} and nobody waits: {free:,} of {plural(len(fold.blocks), 'block')} are free, "
-            f"and the prefix cache had {counters.prefix_cache_hits:,} of the {plural(counters.prefix_cache_queries, 'prompt token')} "
-            "looked up so far."
+            f"{_run(len(fold.running))} and nobody waits: {free:,} of"
+            f" {plural(len(fold.blocks), 'block')} are free, and the prefix cache had"
+            f" {counters.prefix_cache_hits:,} of the"
+            f" {plural(counters.prefix_cache_queries, 'prompt token')} looked up so far."
         )
     ended = counters.finished_requests + counters.aborted_requests
-    return f"Nobody runs and nobody waits at step {fold.step:,}: {plural(ended, 'request')} have ended, {clean(model.header.model)} is idle."
+    return (
+        f"Nobody runs and nobody waits at step {fold.step:,}: {plural(ended, 'request')} have"
+        f" ended, {clean(model.header.model)} is idle."
+    )
 
 
 def _run(count: int) -> str:

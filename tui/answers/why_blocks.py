@@ -1,7 +1,8 @@
 """Why a block is held, shared, kept or empty: one sentence each, for `why`.
 
-Owners and hashes are the fold's, the steps are those of `BlockAges`. The easy thing to get wrong is the difference between
-free and gone: a block that nobody holds but that has a hash is still a hit, and dies only when it is handed out.
+Owners and hashes are the fold's, the steps are those of `BlockAges`. The easy thing to get wrong is
+the difference between free and gone: a block that nobody holds but that has a hash is still a hit,
+and dies only when it is handed out.
 """
 
 from minivllm.text import plural, short_name
@@ -14,21 +15,30 @@ def why_block(model: DashboardModel, block_id: int) -> str:
     """Why it is as it is at this moment."""
     blocks = model.fold.blocks
     if not 0 <= block_id < len(blocks):
-        return f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')}, and the first is 0."
+        return (
+            f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')}, and the"
+            " first is 0."
+        )
     block = blocks[block_id]
     if block.ref_cnt > 1:
         return _shared(model, block_id)
     if block.ref_cnt == 1:
         return _held(model, block_id)
     if block_id not in model.fold.free_queue:
-        return f"Block {block_id} has just lost its last owner: the event after this one puts it on the free queue."
+        return (
+            f"Block {block_id} has just lost its last owner: the event after this one puts it on"
+            " the free queue."
+        )
     return _cached(model, block_id) if block.hash is not None else _empty(model, block_id)
 
 
 def _held(model: DashboardModel, block_id: int) -> str:
     owners = model.owners(block_id)
     if not owners:
-        return f"Block {block_id} is in use, and the block table that holds it is not known at this moment."
+        return (
+            f"Block {block_id} is in use, and the block table that holds it is not known at this"
+            " moment."
+        )
     (seq_id, logical), size = owners[0], model.header.block_size
     sequence = model.fold.sequences[seq_id]
     written = min(max(sequence.num_computed_tokens - logical * size, 0), size)
@@ -40,8 +50,8 @@ def _held(model: DashboardModel, block_id: int) -> str:
     else:
         use = "it has no hash yet, so nobody else can find it"
     return (
-        f"Block {block_id} is held by {short_name(seq_id)} alone, as entry {logical:,} of its block table{since}: "
-        f"{written:,} of {plural(size, 'token')} are written, and {use}."
+        f"Block {block_id} is held by {short_name(seq_id)} alone, as entry {logical:,} of its block"
+        f" table{since}: {written:,} of {plural(size, 'token')} are written, and {use}."
     )
 
 
@@ -73,7 +83,9 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     if found:
         reasons.append(f"{named(found)} found it in the prefix cache {_in_steps(found)}")
     if forked:
-        reasons.append(f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}")
+        reasons.append(
+            f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}"
+        )
     because = ", and ".join(reasons) or "how they came by it is not remembered"
     return (
         f"Block {block_id} is shared by {named(owners)} (reference count {count:,}): {because}; "
@@ -82,7 +94,9 @@ def _shared(model: DashboardModel, block_id: int) -> str:
 
 
 def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
-    """The step in which the block was taken from the free queue for this sequence, if it holds it since then."""
+    """The step in which the block was taken from the free queue for this sequence, if it holds it
+    since then.
+    """
     age = model.ages.blocks[block_id]
     if age is None or age.born is None or age.taken_by != seq_id or life is None:
         return None
@@ -90,18 +104,24 @@ def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: in
 
 
 def _still_forked(life: Life | None) -> bool:
-    """Whether all its blocks that it did not take itself came with the fork: one that was preempted has lost those."""
+    """Whether all its blocks that it did not take itself came with the fork: one that was preempted
+    has lost those.
+    """
     return life is not None and life.phases[0][2] == "decode" and life.preemption is None
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
     size = model.header.block_size
     owners = ((model.fold.sequences[seq_id], logical) for seq_id, logical in model.owners(block_id))
-    written = max((min(one.num_computed_tokens - logical * size, size) for one, logical in owners), default=size)
+    written = max(
+        (min(one.num_computed_tokens - logical * size, size) for one, logical in owners),
+        default=size,
+    )
     if written >= size:
         return f"it is full, so its {plural(size, 'token')} are stored once for all of them"
     return (
-        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and who writes the next one copies it first"
+        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and who writes the next"
+        " one copies it first"
     )
 
 
@@ -111,7 +131,9 @@ def _in_steps(by_sequence: dict[str, int]) -> str:
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
-    """The step in which a sequence that holds this block found it in the cache, if it did and that is remembered."""
+    """The step in which a sequence that holds this block found it in the cache, if it did and that
+    is remembered.
+    """
     lookup = model.lookups.of(seq_id)
     found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
     return lookup.step if found else None
@@ -120,21 +142,27 @@ def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
 def _cached(model: DashboardModel, block_id: int) -> str:
     place = list(model.fold.free_queue).index(block_id) + 1
     return (
-        f"Block {block_id} is free but still cached: {_left(model, block_id)}nobody has needed its room since, and a prompt that "
-        f"begins alike still finds it; as the free queue "
-        f"stands, it dies as the {_ordinal(place)} of {len(model.fold.free_queue):,} to be handed out."
+        f"Block {block_id} is free but still cached: {_left(model, block_id)}nobody has needed its"
+        " room since, and a prompt that begins alike still finds it; as the free queue stands, it"
+        f" dies as the {_ordinal(place)} of {len(model.fold.free_queue):,} to be handed out."
     )
 
 
 def _empty(model: DashboardModel, block_id: int) -> str:
     place = list(model.fold.free_queue).index(block_id) + 1
-    where = f"as the free queue stands, it is the {_ordinal(place)} of {len(model.fold.free_queue):,} to be handed out"
+    where = (
+        f"as the free queue stands, it is the {_ordinal(place)} of {len(model.fold.free_queue):,}"
+        " to be handed out"
+    )
     if model.ages.blocks[block_id] is None:
         return f"Block {block_id} is empty: nobody has held it in this recording so far; {where}."
     why = "its content had no hash"
     if not model.header.enable_prefix_caching:
         why = "prefix caching is off"
-    return f"Block {block_id} is empty: {_left(model, block_id)}{why}, so nothing of it can be found again; {where}."
+    return (
+        f"Block {block_id} is empty: {_left(model, block_id)}{why}, so nothing of it can be found"
+        f" again; {where}."
+    )
 
 
 def _left(model: DashboardModel, block_id: int) -> str:
@@ -145,5 +173,9 @@ def _left(model: DashboardModel, block_id: int) -> str:
 
 
 def _ordinal(number: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th") if number % 100 not in (11, 12, 13) else "th"
+    ending = (
+        {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+        if number % 100 not in (11, 12, 13)
+        else "th"
+    )
     return f"{number:,}{ending}"

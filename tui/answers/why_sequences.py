@@ -1,8 +1,8 @@
 """Why a sequence waits, runs as it does, or has ended: one sentence each, for `why`.
 
-The numbers are those of the fold, of its last deferral, of the sequence's life. The easy thing to get wrong is to say
-more than was told: `free` of a deferral is what was free when the scheduler looked, and who holds the missing blocks is
-read from the block tables of now.
+The numbers are those of the fold, of its last deferral, of the sequence's life. The easy thing to
+get wrong is to say more than was told: `free` of a deferral is what was free when the scheduler
+looked, and who holds the missing blocks is read from the block tables of now.
 """
 
 from collections.abc import Iterable
@@ -38,9 +38,14 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
         case "token_budget":
             return "came after the budget was used up"
         case "max_num_seqs":
-            return f"needs {plural(need, 'batch slot')} with {free:,} of {model.max_num_seqs:,} free"
+            return (
+                f"needs {plural(need, 'batch slot')} with {free:,} of {model.max_num_seqs:,} free"
+            )
         case "preempted_this_step":
-            return f"was not looked at in a step that preempted somebody for want of {plural(need, 'block')}, {free:,} being free"
+            return (
+                "was not looked at in a step that preempted somebody for want of"
+                f" {plural(need, 'block')}, {free:,} being free"
+            )
         case "no_contiguous_run" | "batch_delay":
             return deferral(reason, need, free)
     return f"waits: {deferral(reason, need, free)}"
@@ -51,7 +56,13 @@ def named(seq_ids: Iterable[str]) -> str:
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "nobody"
+    return (
+        names[0]
+        if len(names) == 1
+        else f"{', '.join(names[:-1])} and {names[-1]}"
+        if names
+        else "nobody"
+    )
 
 
 # ---- waiting ----
@@ -68,13 +79,25 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
             if reason
             else f"{short_name(first)}, which has not been looked at yet"
         )
-        said = f"{name} is number {position + 1:,} in the queue, and only the first is looked at: {ahead}"
+        said = (
+            f"{name} is number {position + 1:,} in the queue, and only the first is looked at:"
+            f" {ahead}"
+        )
     elif reason:
-        said = f"{name} is the first in the queue and {reason}{_holders(model, sequence)}{_next(model)}"
+        said = (
+            f"{name} is the first in the queue and"
+            f" {reason}{_holders(model, sequence)}{_next(model)}"
+        )
     elif model.fold.step == 0:
-        said = f"{name} is the first in the queue, and no step has been planned yet: the first one looks at it"
+        said = (
+            f"{name} is the first in the queue, and no step has been planned yet: the first one"
+            " looks at it"
+        )
     else:
-        said = f"{name} is the first in the queue and came after the plan of step {model.fold.step:,}: the next one looks at it"
+        said = (
+            f"{name} is the first in the queue and came after the plan of step {model.fold.step:,}:"
+            " the next one looks at it"
+        )
     return f"{said}{_preempted(sequence, life)}."
 
 
@@ -89,10 +112,16 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     if not fold.running or sequence.deferred is None:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
-        return f" ({named(fold.running)} run)" if len(fold.running) > 1 else f" ({named(fold.running)} runs)"
+        return (
+            f" ({named(fold.running)} run)"
+            if len(fold.running) > 1
+            else f" ({named(fold.running)} runs)"
+        )
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
-    tables = sorted(((len(fold.sequences[one].block_table), one) for one in fold.running), reverse=True)[:_NAMED]
+    tables = sorted(
+        ((len(fold.sequences[one].block_table), one) for one in fold.running), reverse=True
+    )[:_NAMED]
     held = ", ".join(f"{short_name(one)} holds {count:,}" for count, one in tables)
     return f" ({held} of {plural(len(fold.blocks), 'block')})"
 
@@ -106,14 +135,17 @@ def _preempted(sequence: SequenceState, life: Life | None) -> str:
     if sequence.status != "PREEMPTED":
         return ""
     again = (
-        f"its {plural(sequence.num_tokens, 'token')} must go through the model again, but for what the cache still has"
+        f"its {plural(sequence.num_tokens, 'token')} must go through the model again, but for what"
+        " the cache still has"
     )
     if life is None or life.preemption is None:
         return f"; it was preempted, and {again}"
     one = life.preemption
     short = f"needed {plural(one.need, 'block')} with {one.free:,} free"
     because = (
-        f"because it {short}" if one.victim_of == one.seq_id else f"for {short_name(one.victim_of)}, which {short}"
+        f"because it {short}"
+        if one.victim_of == one.seq_id
+        else f"for {short_name(one.victim_of)}, which {short}"
     )
     return f"; it was preempted in step {one.step:,} {because}, and {again}"
 
@@ -130,14 +162,23 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         before += item.num_tokens
     life = model.lives.by_sequence.get(seq_id)
     if life is not None and life.phases[0][2] == "decode" and life.phases[0][0] == fold.step:
-        return f"{name} was forked in step {fold.step:,} and had no part of its budget: it took over what its parent had computed."
+        return (
+            f"{name} was forked in step {fold.step:,} and had no part of its budget: it took over"
+            " what its parent had computed."
+        )
     none = f"{name} got no token in step {fold.step:,}"
     missing = sequence.num_tokens - sequence.num_computed_tokens
     if missing == 0:
-        return f"{none}: all its {plural(sequence.num_tokens, 'token')} are computed, and it waits for a preempted sibling."
+        return (
+            f"{none}: all its {plural(sequence.num_tokens, 'token')} are computed, and it waits for"
+            " a preempted sibling."
+        )
     if before >= fold.budget:
         return f"{none}: those before it used up all {fold.budget:,} of the budget."
-    return f"{none} so far: {missing:,} of its {plural(sequence.num_tokens, 'token')} are not computed yet."
+    return (
+        f"{none} so far: {missing:,} of its {plural(sequence.num_tokens, 'token')} are not computed"
+        " yet."
+    )
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:
@@ -145,17 +186,24 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
     got = f"got {plural(item.num_tokens, 'token')} in step {model.fold.step:,}"
     if item.kind == "decode":
         return (
-            f"{got}: the first {item.num_computed_tokens:,} of its tokens were computed before, and a decode is the one "
-            "that came last"
+            f"{got}: the first {item.num_computed_tokens:,} of its tokens were computed before, and"
+            " a decode is the one that came last"
         )
     start, reaches = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens
-    cached = f" ({sequence.num_cached_tokens:,} came from the cache)" if sequence.num_cached_tokens else ""
+    cached = (
+        f" ({sequence.num_cached_tokens:,} came from the cache)"
+        if sequence.num_cached_tokens
+        else ""
+    )
     # A chunk that reaches the last known token gives one more, perhaps already.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
-        return f"{got}: all that were missing after the first {start:,}{cached}, while {left:,} of {model.fold.budget:,} were left for it"
+        return (
+            f"{got}: all that were missing after the first {start:,}{cached}, while {left:,} of"
+            f" {model.fold.budget:,} were left for it"
+        )
     return (
-        f"{got} because no more of the budget of {model.fold.budget:,} was left when its turn came: {reaches:,} of its "
-        f"{plural(sequence.num_tokens, 'token')} are computed now{cached}"
+        f"{got} because no more of the budget of {model.fold.budget:,} was left when its turn came:"
+        f" {reaches:,} of its {plural(sequence.num_tokens, 'token')} are computed now{cached}"
     )
 
 
@@ -167,12 +215,16 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
     done = next((done for done in reversed(model.fold.history) if done.seq_id == seq_id), None)
     if done is None:
         return (
-            f"{name} is not known at step {model.fold.step:,}: it comes later, was a beam that died, or ended long ago."
+            f"{name} is not known at step {model.fold.step:,}: it comes later, was a beam that"
+            " died, or ended long ago."
         )
     when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, its prompt among them"
     match done.reason:
         case "stop":
-            return f"{name} ended by itself {when}: the model gave an end token, or a stop string came."
+            return (
+                f"{name} ended by itself {when}: the model gave an end token, or a stop string"
+                " came."
+            )
         case "length":
             return f"{name} ended {when}, because that is its token limit."
         case "abort":

@@ -1,9 +1,9 @@
 """Lines of styled text: what panels make and tests read, before anything is painted.
 
-A line is a tuple of spans, so that panels are plain functions that can be tested without a screen, and two frames
-can be compared row by row. Names of styles, not colours, stand here: the same line is drawn right in
-every theme. A name may end in `*` (bold) and `!` (reverse), and then in `@` and what a click there chooses
-(`selection.Target`): `hue3*@block:12`.
+A line is a tuple of spans, so that panels are plain functions that can be tested without a screen,
+and two frames can be compared row by row. Names of styles, not colours, stand here: the same line
+is drawn right in every theme. A name may end in `*` (bold) and `!` (reverse), and then in `@` and
+what a click there chooses (`selection.Target`): `hue3*@block:12`.
 """
 
 from rich.cells import cell_len
@@ -24,8 +24,12 @@ class Row:
         """Cells left."""
         self._spans: list[Span] = []
 
-    def put(self, text: str, style: str = "text", width: int | None = None, target: Target | None = None) -> "Row":
-        """Add `text`; with `width`, padded or cut to exactly that many cells; `target`: what it stands for."""
+    def put(
+        self, text: str, style: str = "text", width: int | None = None, target: Target | None = None
+    ) -> "Row":
+        """Add `text`; with `width`, padded or cut to exactly that many cells; `target`: what it
+        stands for.
+        """
         if width is not None:
             text = fit(text, min(width, self.room))
         elif cell_len(text) > self.room:
@@ -85,7 +89,10 @@ def highlight(a_line: Line, selection: Selection) -> Line:
     """The line with what is chosen in reverse."""
     if selection.last is None or not any("@" in style for _, style in a_line):
         return a_line
-    return tuple((text, _reversed(style) if _is_chosen(style, selection) else style) for text, style in a_line)
+    return tuple(
+        (text, _reversed(style) if _is_chosen(style, selection) else style)
+        for text, style in a_line
+    )
 
 
 def _is_chosen(style: str, selection: Selection) -> bool:

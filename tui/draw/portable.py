@@ -1,7 +1,9 @@
-"""The same picture elsewhere: in 7-bit characters (`--ascii`), or as an SVG file without remote fonts.
+"""The same picture elsewhere: in 7-bit characters (`--ascii`), or as an SVG file without remote
+fonts.
 
 Every sign that the dashboard draws has an ASCII stand-in of the same width; letters, digits and
-colours stay. Text from outside may hold any character: what has no stand-in becomes `?`, once a cell.
+colours stay. Text from outside may hold any character: what has no stand-in becomes `?`, once a
+cell.
 """
 
 import re
@@ -40,9 +42,11 @@ _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def standalone(svg: str) -> str:
-    """Textual's SVG of a screen without fonts from another host: a viewer uses its own monospaced font.
+    """Textual's SVG of a screen without fonts from another host: a viewer uses its own monospaced
+    font.
 
-    Blanks are preserved, because some viewers drop those at the ends of a text and columns would no longer meet.
+    Blanks are preserved, because some viewers drop those at the ends of a text and columns would no
+    longer meet.
     """
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")

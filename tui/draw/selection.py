@@ -1,8 +1,9 @@
 """What a person points at: a sequence, a block, a step or an event.
 
-One selection for the whole dashboard: who is chosen in one panel is inspected in all others. A `Target` travels inside
-the style name of a drawn span (`lines`), so that what is clicked is what was drawn there. The easy thing to get wrong is
-a name from outside with a colon in it; only the first one separates.
+One selection for the whole dashboard: who is chosen in one panel is inspected in all others. A
+`Target` travels inside the style name of a drawn span (`lines`), so that what is clicked is what
+was drawn there. The easy thing to get wrong is a name from outside with a colon in it; only the
+first one separates.
 """
 
 from dataclasses import dataclass

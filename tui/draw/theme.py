@@ -27,7 +27,12 @@ DARK = Theme(
     warning="#e8b04b",
     error="#ff7b72",
     success="#5fd38d",
-    variables={**_FRAMES, "rule": "#36445a", "footer-key-foreground": "#7aa7ff", "footer-background": "#1a212d"},
+    variables={
+        **_FRAMES,
+        "rule": "#36445a",
+        "footer-key-foreground": "#7aa7ff",
+        "footer-background": "#1a212d",
+    },
 )
 LIGHT = Theme(
     name="minivllm-light",
@@ -42,7 +47,12 @@ LIGHT = Theme(
     warning="#8a5a00",
     error="#b3261e",
     success="#146c38",
-    variables={**_FRAMES, "rule": "#b4bfce", "footer-key-foreground": "#1f58c7", "footer-background": "#eceef2"},
+    variables={
+        **_FRAMES,
+        "rule": "#b4bfce",
+        "footer-key-foreground": "#1f58c7",
+        "footer-background": "#eceef2",
+    },
 )
 
 
@@ -85,6 +95,8 @@ class Palette:
         style = self._styles.get(name)
         if style is None:
             colour = _COLOURS[name.rstrip("*!")][self._column]
-            style = Style(color=Color.parse(colour), bold="*" in name or None, reverse="!" in name or None)
+            style = Style(
+                color=Color.parse(colour), bold="*" in name or None, reverse="!" in name or None
+            )
             self._styles[name] = style
         return style

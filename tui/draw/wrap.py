@@ -1,8 +1,9 @@
-"""Text from outside over several rows: wrapped at words, measured in cells, its own line breaks kept.
+"""Text from outside over several rows: wrapped at words, measured in cells, its own line breaks
+kept.
 
-Knows nothing of panels. The easy thing to get wrong is a text that grows by a word at a time and is longer than
-anybody can see: only its end is wrapped, cut at a place that stays where it is while the text grows, so that the rows
-do not dance.
+Knows nothing of panels. The easy thing to get wrong is a text that grows by a word at a time and is
+longer than anybody can see: only its end is wrapped, cut at a place that stays where it is while
+the text grows, so that the rows do not dance.
 """
 
 from rich.cells import cell_len, chop_cells
@@ -44,7 +45,10 @@ def _wrap_line(text: str, width: int) -> list[str]:
             continue
         if row:
             rows.append(row)
-        # A word that no row can hold is broken; a character wider than the row stands for nothing there.
-        *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [""]
+        # A word that no row can hold is broken; a character wider than the row stands for nothing
+        # there.
+        *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [
+            ""
+        ]
         rows += full
     return [*rows, row]

@@ -150,7 +150,9 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "To the page before, with the picture as it was.", "Lesson"),
 )  # fmt: skip
-"""On the lesson screen, and there before the others: `space` and `enter` do something else elsewhere."""
+"""On the lesson screen, and there before the others: `space` and `enter` do something else
+elsewhere.
+"""
 
 
 def bindings() -> list[Binding]:
@@ -184,7 +186,9 @@ def key_label(command: Command) -> str:
 def readable(key: str) -> str:
     """One of Textual's names of keys as it stands on the keyboard."""
     character = key_to_character(key)
-    return character if character is not None and character.isprintable() and character != " " else key
+    return (
+        character if character is not None and character.isprintable() and character != " " else key
+    )
 
 
 def page() -> str:
@@ -196,7 +200,10 @@ def page() -> str:
         for command in commands:
             if command.group == group:
                 first, *others = command.keys.split(",")
-                keys = " ".join(f"`{key}`" for key in (command.display or readable(first), *map(readable, others)))
+                keys = " ".join(
+                    f"`{key}`"
+                    for key in (command.display or readable(first), *map(readable, others))
+                )
                 parts.append(f"| {keys} | {command.label} | {command.help} | `{command.id}` |\n")
     return "".join(parts)
 

@@ -1,4 +1,6 @@
-"""The keys that reach the engine: `EngineKeys` asks its control, and says why where that is not possible."""
+"""The keys that reach the engine: `EngineKeys` asks its control, and says why where that is not
+possible.
+"""
 
 from collections.abc import Callable
 
@@ -11,7 +13,9 @@ from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 
 
 class EngineKeys:
-    """Pause, step and feed the engine in this process. Without one, each key says that there is none."""
+    """Pause, step and feed the engine in this process. Without one, each key says that there is
+    none.
+    """
 
     def __init__(
         self,
@@ -70,7 +74,9 @@ class EngineKeys:
             seq_id = self._context.selection.seq_id
             sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
             if sequence is None:
-                self._tell("Choose a running or waiting request first (tab to a panel, then ↑ and ↓).")
+                self._tell(
+                    "Choose a running or waiting request first (tab to a panel, then ↑ and ↓)."
+                )
             else:
                 control.abort(sequence.request_id)
 
@@ -110,5 +116,6 @@ class EngineKeys:
             else:
                 control.trace_kernel(seq_id)
                 self._tell(
-                    "Its next token is traced: it takes the engine some seconds, then it is on the Blocks screen (2)."
+                    "Its next token is traced: it takes the engine some seconds, then it is on the"
+                    " Blocks screen (2)."
                 )

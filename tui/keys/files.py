@@ -1,4 +1,6 @@
-"""What the keys ctrl+s and E write into the current folder. Each returns the sentence that says what came of it."""
+"""What the keys ctrl+s and E write into the current folder. Each returns the sentence that says
+what came of it.
+"""
 
 import time
 from typing import TYPE_CHECKING

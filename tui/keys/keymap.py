@@ -29,7 +29,8 @@ def default_path() -> Path:
 
 
 def load_keymap(path: str | Path | None) -> dict[str, str]:
-    """Keys by command id, as Textual takes them; empty if no file is named and the usual one is not there.
+    """Keys by command id, as Textual takes them; empty if no file is named and the usual one is not
+    there.
 
     Raises `ConfigError` for the first thing in the file that is no key or no command.
     """
@@ -44,9 +45,15 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
             hint = f"did you mean {near[0]}?" if near else "docs/reference/keys.md lists them."
             raise ConfigError(f"{file} has keys for {command_id!r}, which is no command: {hint}")
         if not isinstance(keys, str) or not keys.strip():
-            raise ConfigError(f'{file} must give {command_id} its keys as text, as in "ctrl+right,l"; got {keys!r}.')
-        keymap[command_id] = ",".join(_key(file, command_id, key.strip()) for key in keys.split(","))
-    for table in (COMMANDS, LESSON_COMMANDS):  # a lesson's keys come before the others, so it may have one of theirs
+            raise ConfigError(
+                f'{file} must give {command_id} its keys as text, as in "ctrl+right,l"; got'
+                f" {keys!r}."
+            )
+        keymap[command_id] = ",".join(
+            _key(file, command_id, key.strip()) for key in keys.split(",")
+        )
+    # a lesson's keys come before the others, so it may have one of theirs
+    for table in (COMMANDS, LESSON_COMMANDS):
         _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
     return keymap
 
@@ -61,7 +68,9 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Ids and keys. Without quotes, TOML reads `time.step` as a table `time`: it means the same here."""
+    """Ids and keys. Without quotes, TOML reads `time.step` as a table `time`: it means the same
+    here.
+    """
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _entries(value, f"{prefix}{name}.")
@@ -76,7 +85,8 @@ def _key(file: Path, command_id: str, key: str) -> str:
     known = name in set(Keys) or (len(name) == 1 and name.isprintable()) or _is_character(name)
     if not known or any(modifier not in _MODIFIERS for modifier in modifiers):
         raise ConfigError(
-            f"{file} gives {command_id} the key {key!r}, which is none: write one as in x, f5, space or ctrl+right."
+            f"{file} gives {command_id} the key {key!r}, which is none: write one as in x, f5,"
+            " space or ctrl+right."
         )
     return ordered
 
@@ -84,7 +94,9 @@ def _key(file: Path, command_id: str, key: str) -> str:
 def _is_character(name: str) -> bool:
     """Whether it is the long name of a printable character, as in question_mark."""
     character = key_to_character(name)
-    return name in KEY_NAME_REPLACEMENTS.values() or (character is not None and character.isprintable())
+    return name in KEY_NAME_REPLACEMENTS.values() or (
+        character is not None and character.isprintable()
+    )
 
 
 def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
@@ -96,5 +108,6 @@ def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
             other = owners.setdefault(character, command_id)
             if other != command_id:
                 raise ConfigError(
-                    f"{file} leaves the key {key} to both {other} and {command_id}: give one of them another key."
+                    f"{file} leaves the key {key} to both {other} and {command_id}: give one of"
+                    " them another key."
                 )

@@ -1,4 +1,6 @@
-"""The keys that look around: `LookKeys` goes to a screen and back, and chooses things in a panel."""
+"""The keys that look around: `LookKeys` goes to a screen and back, and chooses things in a
+panel.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -30,7 +32,9 @@ class LookKeys:
         self._app.call_after_refresh(self._app.draw)
 
     async def back(self) -> None:
-        """Close what lies over the panels, then go back to the screen before, then choose nothing."""
+        """Close what lies over the panels, then go back to the screen before, then choose
+        nothing.
+        """
         if self._app.close_sentences():
             return
         if self._app.screen.maximized is not None:
@@ -47,12 +51,19 @@ class LookKeys:
         if not isinstance(focused, Panel):
             self._app.tell(_NO_FOCUS)
         elif not focused.move_cursor(by):
-            self._app.tell("There is nothing to choose in this panel now: tab goes to the next one.")
+            self._app.tell(
+                "There is nothing to choose in this panel now: tab goes to the next one."
+            )
 
     async def open(self) -> None:
         """To the screen that is made for what was chosen last."""
         target = self._app.context.selection.last
-        made_for = {"block": "blocks", "sequence": "requests", "step": "scheduler", "event": "events"}
+        made_for = {
+            "block": "blocks",
+            "sequence": "requests",
+            "step": "scheduler",
+            "event": "events",
+        }
         if target is None:
             self._app.tell("Nothing is chosen: tab goes to a panel, ↑ and ↓ choose in it.")
         else:

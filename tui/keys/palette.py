@@ -21,7 +21,12 @@ class CommandList(Provider):
         for command in COMMANDS:
             score = max(matcher.match(self._name(command)), matcher.match(command.help))
             if score > 0:
-                yield Hit(score, matcher.highlight(self._name(command)), self._run(command), help=command.help)
+                yield Hit(
+                    score,
+                    matcher.highlight(self._name(command)),
+                    self._run(command),
+                    help=command.help,
+                )
 
     def _run(self, command: Command) -> Callable[[], Awaitable[None]]:
         return partial(self.app.action_command, command.id)

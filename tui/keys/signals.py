@@ -20,7 +20,9 @@ from functools import partial
 from textual.app import App
 
 GRACE = 5.0
-"""Seconds to leave in good order: long enough for an engine to finish its step and close its recording."""
+"""Seconds to leave in good order: long enough for an engine to finish its step and close its
+recording.
+"""
 _NAMES = ("SIGTERM", "SIGHUP")
 _OF_A_SIGNAL = 128
 """What a shell adds to the number of a signal to say that a program ended by it."""

@@ -13,7 +13,9 @@ from minivllm.tui.time.transport import Transport
 class TimeKeys:
     """Play and pause, steps and events, marks: where in the recording the picture is."""
 
-    def __init__(self, context: Context, tell: Callable[[str], None], draw: Callable[[], None]) -> None:
+    def __init__(
+        self, context: Context, tell: Callable[[str], None], draw: Callable[[], None]
+    ) -> None:
         self._context = context
         self._tell, self._draw = tell, draw
 
@@ -46,7 +48,9 @@ class TimeKeys:
         before = transport.position, transport.state
         move(by)
         if (transport.position, transport.state) == before:
-            self._tell("This is the beginning." if by < 0 else "There is nothing after this (so far).")
+            self._tell(
+                "This is the beginning." if by < 0 else "There is nothing after this (so far)."
+            )
         self.draw_here()
 
     def start(self) -> None:
@@ -58,15 +62,22 @@ class TimeKeys:
         self.draw_here()
 
     def leave_the_past(self) -> None:
-        """To the live end, where the engine takes what a person adds; says so if the picture was elsewhere."""
+        """To the live end, where the engine takes what a person adds; says so if the picture was
+        elsewhere.
+        """
         if self._transport.state != "live":
             step = self._transport.view.fold.step
             self._transport.to_live()
-            self._tell(f"The picture was at step {step:,}. It is live again now, where the engine takes this.")
+            self._tell(
+                f"The picture was at step {step:,}. It is live again now, where the engine takes"
+                " this."
+            )
             self.draw_here()
 
     def slide(self, part: float) -> None:
-        """To the end of the step at this part of the recording, 0 to 1; at 1 to the newest event."""
+        """To the end of the step at this part of the recording, 0 to 1; at 1 to the newest
+        event.
+        """
         transport = self._transport
         position = round(part * len(transport.recording))
         if part == 1:

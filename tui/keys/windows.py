@@ -1,4 +1,6 @@
-"""The keys that open a window or answer a question: why, source, diff, go to, filter, help, commands."""
+"""The keys that open a window or answer a question: why, source, diff, go to, filter, help,
+commands.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +26,9 @@ _LONGEST_NAME = 60
 
 
 class Windows:
-    """What opens over a screen. A window that has nothing to show says why in a sentence instead."""
+    """What opens over a screen. A window that has nothing to show says why in a sentence
+    instead.
+    """
 
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
@@ -107,16 +111,23 @@ class Windows:
         if (step := _step(answer)) is not None:
             transport.to_step(step)
             if transport.view.fold.step != step:
-                last = f"they are {transport.recording.first_step:,} to {transport.recording.last_step:,}"
-                self._app.tell(f"There is no step {step:,} in this recording so far ({last}): this is the nearest.")
+                last = (
+                    f"they are {transport.recording.first_step:,} to"
+                    f" {transport.recording.last_step:,}"
+                )
+                self._app.tell(
+                    f"There is no step {step:,} in this recording so far ({last}): this is the"
+                    " nearest."
+                )
         elif (target := named(self._context, answer)) is None:
             self._app.tell(
-                f"There is no step, request or block called {_short(answer)} in this recording so far: "
-                "write 412, ada or b9."
+                f"There is no step, request or block called {_short(answer)} in this recording so"
+                " far: write 412, ada or b9."
             )
         else:
             if target.kind == "sequence":
-                # A sample or beam has no arrival of its own: it is shown at the moment on the screen.
+                # A sample or beam has no arrival of its own: it is shown at the moment on the
+                # screen.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
@@ -124,14 +135,23 @@ class Windows:
 
 
 def named(context: Context, name: str) -> Target | None:
-    """The block (b9), the first sequence of the request, or the sequence on the screen that has this name."""
+    """The block (b9), the first sequence of the request, or the sequence on the screen that has
+    this name.
+    """
     view = context.transport.view
     number = whole_number(name[1:]) if name[:1] == "b" else None
     if number is not None and number < len(view.fold.blocks):
         return block(number)
     if context.transport.recording.arrival(name) is not None:
         return sequence(f"{name}.0")
-    return next((sequence(seq_id) for seq_id in view.lives.by_sequence if name in (seq_id, short_name(seq_id))), None)
+    return next(
+        (
+            sequence(seq_id)
+            for seq_id in view.lives.by_sequence
+            if name in (seq_id, short_name(seq_id))
+        ),
+        None,
+    )
 
 
 def _step(text: str) -> int | None:

@@ -1,4 +1,6 @@
-"""What all screens have in common: the top line, the place in time, the keys; between them the screen's own panels."""
+"""What all screens have in common: the top line, the place in time, the keys; between them the
+screen's own panels.
+"""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -69,7 +71,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         columns, rows = event.size
         self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
         self.query_one("#too-small", Static).update(
-            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this terminal has {columns} and {rows}."
+            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this terminal has"
+            f" {columns} and {rows}."
         )
 
     def panels(self) -> Iterator[Panel]:

@@ -1,9 +1,10 @@
 """The Blocks screen: memory, block by block.
 
-The map and the free queue on the left; on the right the chosen block, the prefix cache, and two panels that are
-filled only when somebody asks (attention mass, kernel x-ray). There is seldom room for all: of `_folding` one is
-open and the others are only their titles, until the focus opens another. The easy thing to get wrong is that a
-folded panel has no rows and so is never drawn: its title must be set here.
+The map and the free queue on the left; on the right the chosen block, the prefix cache, and two
+panels that are filled only when somebody asks (attention mass, kernel x-ray). There is seldom room
+for all: of `_folding` one is open and the others are only their titles, until the focus opens
+another. The easy thing to get wrong is that a folded panel has no rows and so is never drawn: its
+title must be set here.
 """
 
 from collections.abc import Iterable
@@ -42,7 +43,11 @@ class BlocksScreen(DashboardScreen):
                 yield FreeQueue(id="blocks-queue")
             with PanelColumn(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")
-                self._folding = (PrefixTree(index, id="blocks-tree"), Mass(id="blocks-mass"), XRay(id="blocks-xray"))
+                self._folding = (
+                    PrefixTree(index, id="blocks-tree"),
+                    Mass(id="blocks-mass"),
+                    XRay(id="blocks-xray"),
+                )
                 yield from self._folding
 
     def on_mount(self) -> None:

@@ -1,7 +1,8 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-The second one follows the first, whatever moves it: keys, playing, or a live engine. The easy thing to get wrong is to
-compare after the same number of events: two policies say different things, and only steps count alike.
+The second one follows the first, whatever moves it: keys, playing, or a live engine. The easy thing
+to get wrong is to compare after the same number of events: two policies say different things, and
+only steps count alike.
 """
 
 from collections.abc import Iterable

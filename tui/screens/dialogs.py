@@ -1,4 +1,6 @@
-"""Small windows over a screen that ask for a line of text or show text, and how an answer is read."""
+"""Small windows over a screen that ask for a line of text or show text, and how an answer is
+read.
+"""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -49,18 +51,23 @@ class AskScreen(ModalScreen[str | None]):
         self.enter()
 
     def enter(self) -> None:
-        """What enter does. Textual calls the handlers of all base classes, so this is what a subclass replaces."""
+        """What enter does. Textual calls the handlers of all base classes, so this is what a
+        subclass replaces.
+        """
         self.dismiss(self.query_one("#answer", Input).value.strip())
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a message to the model and for how to answer it; the result is a `Question`, or None."""
+    """Asks for a message to the model and for how to answer it; the result is a `Question`, or
+    None.
+    """
 
     def __init__(self) -> None:
         super().__init__(
             "Ask the model",
-            "One message of a user. tab goes to the numbers: an answer ends at max_tokens, wherever it is; temperature 0 always "
-            "takes the most likely token; n answers share the prompt's blocks.",
+            "One message of a user. tab goes to the numbers: an answer ends at max_tokens, wherever"
+            " it is; temperature 0 always takes the most likely token; n answers share the prompt's"
+            " blocks.",
         )
 
     def numbers(self) -> Iterable[Widget]:
@@ -68,14 +75,25 @@ class QuestionScreen(AskScreen):
         with Horizontal(id="numbers"):
             for name, (kind, _) in _NUMBERS.items():
                 yield Static(f"{name} ")
-                yield Input(f"{getattr(usual, name):g}", id=name, type=kind, max_length=6, select_on_focus=True)
+                yield Input(
+                    f"{getattr(usual, name):g}",
+                    id=name,
+                    type=kind,
+                    max_length=6,
+                    select_on_focus=True,
+                )
 
     def enter(self) -> None:
         prompt = self.query_one("#answer", Input).value.strip()
         try:
-            numbers = {name: read(self.query_one(f"#{name}", Input).value) for name, (_, read) in _NUMBERS.items()}
+            numbers = {
+                name: read(self.query_one(f"#{name}", Input).value)
+                for name, (_, read) in _NUMBERS.items()
+            }
         except ValueError:
-            self.query_one("#hint", Static).update("max_tokens and n are whole numbers, temperature is a number.")
+            self.query_one("#hint", Static).update(
+                "max_tokens and n are whole numbers, temperature is a number."
+            )
         else:
             self.dismiss(Question(prompt, **numbers) if prompt else None)
 
@@ -88,7 +106,9 @@ _NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
 class TextScreen(ModalScreen[None]):
     """Shows something that is read and closed."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Back", id="text.close")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,enter", "dismiss", "Back", id="text.close")
+    ]
 
     def __init__(self, title: str, body: RenderableType | Content, row: int = 0) -> None:
         """`row`: which row of a long body to begin near."""

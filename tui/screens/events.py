@@ -1,8 +1,9 @@
 """The Events screen: the stream itself, and one event of it in full.
 
-Here time and choice are one: the event that is chosen is the one that came last. So choosing an event, here or on
-another screen, goes there, and going elsewhere in time drops the choice. The easy thing to get wrong is to follow a
-choice at every frame, which would hold the picture there for ever: it is followed once.
+Here time and choice are one: the event that is chosen is the one that came last. So choosing an
+event, here or on another screen, goes there, and going elsewhere in time drops the choice. The easy
+thing to get wrong is to follow a choice at every frame, which would hold the picture there for
+ever: it is followed once.
 """
 
 from collections.abc import Iterable
@@ -35,7 +36,11 @@ class EventsScreen(DashboardScreen):
 
     def _follow_choice(self) -> None:
         selection, transport = self.context.selection, self.context.transport
-        chosen = selection.last if selection.last is not None and selection.last.kind == "event" else None
+        chosen = (
+            selection.last
+            if selection.last is not None and selection.last.kind == "event"
+            else None
+        )
         if chosen is None:
             self._followed = None
             return

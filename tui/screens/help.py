@@ -22,8 +22,11 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _LETTERS = (
     "Letters",
-    "A sequence gets a letter when it first enters the batch, the initial of its name if that is free, and keeps it to its end. "
-    "Capital and small letters are different sequences; a server's request is called by the first digits of its id.",
+    (
+        "A sequence gets a letter when it first enters the batch, the initial of its name if that"
+        " is free, and keeps it to its end. Capital and small letters are different sequences; a"
+        " server's request is called by the first digits of its id."
+    ),
 )
 
 
@@ -31,7 +34,7 @@ class HelpScreen(ModalScreen[None]):
     """One page to scroll through; ↑ ↓ and page keys move it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,question_mark,f1,q", "dismiss", "Back", id="help.close", key_display="esc"),
+        Binding("escape,question_mark,f1,q", "dismiss", "Back", id="help.close", key_display="esc")
     ]
 
     def __init__(self, panels: list[Panel], focused: Panel | None, ascii: bool = False) -> None:
@@ -41,7 +44,11 @@ class HelpScreen(ModalScreen[None]):
         self._ascii = ascii
         others = [panel for panel in panels if panel is not focused]
         # Two panels of one kind say the same.
-        self._others = {panel.HELP_TITLE: panel.HELP_TEXT for panel in others if type(panel) is not type(focused)}
+        self._others = {
+            panel.HELP_TITLE: panel.HELP_TEXT
+            for panel in others
+            if type(panel) is not type(focused)
+        }
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="help") as box:
@@ -49,7 +56,9 @@ class HelpScreen(ModalScreen[None]):
             box.border_subtitle = "esc back"
             if self._focused is not None:
                 yield self._entry(self._focused.HELP_TITLE, self._focused.HELP_TEXT)
-            yield Static(Ascii(self._keys()) if self._ascii else self._keys(), classes="entry", id="keys")
+            yield Static(
+                Ascii(self._keys()) if self._ascii else self._keys(), classes="entry", id="keys"
+            )
             for title, text in [_LETTERS, *self._others.items()]:
                 yield self._entry(title, text)
 
@@ -77,7 +86,11 @@ class HelpScreen(ModalScreen[None]):
                     now = keys.get(command.id, [])
                     usual = command.display is not None and now == command.keys.split(",")
                     shown = [command.display, *now[1:]] if usual else now
-                    table.add_row(Text(" ".join(map(readable, shown)), style="bold"), command.label, command.help)
+                    table.add_row(
+                        Text(" ".join(map(readable, shown)), style="bold"),
+                        command.label,
+                        command.help,
+                    )
         return table
 
 

@@ -34,7 +34,9 @@ _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-medium": ("slots", "blockmap", "budget"),
     "-tall": ("slots", "blockmap", "budget", "waiting", "eventlog"),
 }
-"""What stands beside the lit panel, by the height of the terminal: where things are, and what the step did."""
+"""What stands beside the lit panel, by the height of the terminal: where things are, and what the
+step did.
+"""
 
 
 class LessonScreen(DashboardScreen):
@@ -151,7 +153,9 @@ class LessonScreen(DashboardScreen):
             transport.to_position(page.position)
             return
         recording = transport.recording
-        begin = before.position if before is not None and before.stage is page.stage else page.position
+        begin = (
+            before.position if before is not None and before.stage is page.stage else page.position
+        )
         num_steps = recording.step_of(page.position) - recording.step_of(begin)
         if num_steps <= 1:
             transport.to_live()
@@ -173,7 +177,9 @@ class LessonScreen(DashboardScreen):
         """Show the lit panel and as many others as there is room for."""
         height = next((name for name in _COMPANIONS if self.has_class(name)), "-low")
         for name, panel in self._pictures.items():
-            panel.set_class(not panel.has_class("-lit") and name not in _COMPANIONS[height], "-away")
+            panel.set_class(
+                not panel.has_class("-lit") and name not in _COMPANIONS[height], "-away"
+            )
 
     def draw(self) -> None:
         self._choose_companions()

@@ -17,7 +17,9 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Slots across the top; memory and what came of it on the left; plans and decisions on the right."""
+    """Slots across the top; memory and what came of it on the left; plans and decisions on the
+    right.
+    """
 
     NAME = "overview"
 
@@ -44,7 +46,8 @@ class Overview(DashboardScreen):
         told = self.context.finished if transport.state == "live" else None
         if told is not None:
             summary.tell(told)
-        # By a class and not by `display`, which would be stronger than a terminal that is too small.
+        # By a class and not by `display`, which would be stronger than a terminal that is too
+        # small.
         summary.set_class(told is None, "-away")
         # When nothing runs any more, the summary takes the place of the empty slots.
         slots.set_class(told is not None and not transport.view.fold.running, "-away")

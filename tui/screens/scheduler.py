@@ -13,7 +13,9 @@ from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
 class SchedulerScreen(DashboardScreen):
-    """The last step's budget over the history of all steps; beside them the chosen step and the order of decisions."""
+    """The last step's budget over the history of all steps; beside them the chosen step and the
+    order of decisions.
+    """
 
     NAME = "scheduler"
 

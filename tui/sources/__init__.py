@@ -1,1 +1,3 @@
-"""The sources of the dashboard, one file each; `minivllm.tui.sources.source` says what a source is."""
+"""The sources of the dashboard, one file each; `minivllm.tui.sources.source` says what a source
+is.
+"""

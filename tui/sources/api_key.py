@@ -1,4 +1,5 @@
-"""The key for servers that ask for one: `VLLM_API_KEY`, the environment variable that vLLM reads its own key from.
+"""The key for servers that ask for one: `VLLM_API_KEY`, the environment variable that vLLM reads
+its own key from.
 
 It is not an option, because everybody who lists the processes sees a command line; and it is not
 `OPENAI_API_KEY`, because that key must not be sent to any address that somebody attaches to.

@@ -1,4 +1,5 @@
-"""`EventStream`: the thread that reads a server's `/events` and comes back when the connection is lost.
+"""`EventStream`: the thread that reads a server's `/events` and comes back when the connection is
+lost.
 
 `GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the
 engine's state, then one event a message. After a break the thread asks again with `Last-Event-ID`.
@@ -26,7 +27,9 @@ FIRST_DELAY = 0.5
 LAST_DELAY = 5.0
 READ_BYTES = 1 << 16
 MAX_WAITING_LINES = 100_000
-"""With so many not fetched yet the thread stops reading, and the server drops what it must, with a gap."""
+"""With so many not fetched yet the thread stops reading, and the server drops what it must, with a
+gap.
+"""
 
 
 class EventStream:
@@ -38,7 +41,9 @@ class EventStream:
         """Take them from the left; the first is the header's. Empty entries are possible."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
         self.trouble = f"{self._name} does not answer"
-        """What is wrong while the connection is lost, without an end: whoever gives up must not promise another try."""
+        """What is wrong while the connection is lost, without an end: whoever gives up must not
+        promise another try.
+        """
         self.header: LogHeader | None = None
         self.settled = Event()
         """Set once there is a header, or there will never be one."""
@@ -73,7 +78,9 @@ class EventStream:
                 why = "it ended the connection"
             except EventLogError as error:
                 replaced = isinstance(error, AnotherRunError)
-                self.status = SourceStatus("ended", f"{self._name}: {str(error).rstrip('.')}.", replaced)
+                self.status = SourceStatus(
+                    "ended", f"{self._name}: {str(error).rstrip('.')}.", replaced
+                )
                 self.settled.set()
                 return
             except (OSError, http.client.HTTPException, UnicodeError) as error:
@@ -86,14 +93,23 @@ class EventStream:
             delay = min(2 * delay, LAST_DELAY)
 
     def _connect_and_read(self) -> None:
-        kind = http.client.HTTPSConnection if self._url.scheme == "https" else http.client.HTTPConnection
+        kind = (
+            http.client.HTTPSConnection
+            if self._url.scheme == "https"
+            else http.client.HTTPConnection
+        )
         connection = kind(self._url.hostname or "", self._url.port, timeout=CONNECT_SECONDS)
         try:
             connection.connect()
             self._socket = connection.sock
-            # An engine may have nothing to say for hours; a machine that is gone is noticed all the same.
+            # An engine may have nothing to say for hours; a machine that is gone is noticed all the
+            # same.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-            headers = {"Accept": "text/event-stream", "Cache-Control": "no-store", **authorization()}
+            headers = {
+                "Accept": "text/event-stream",
+                "Cache-Control": "no-store",
+                **authorization(),
+            }
             if self._stitcher is not None and self._stitcher.last_seq is not None:
                 headers["Last-Event-ID"] = str(self._stitcher.last_seq)
             query = f"?{self._url.query}" if self._url.query else ""
@@ -111,15 +127,22 @@ class EventStream:
             raise http.client.HTTPException(f"{response.status} {response.reason}")
         kind = response.getheader("Content-Type", "nothing named")
         if response.status == 401:
-            raise EventLogError(f"it wants an API key: put it into the environment variable {VARIABLE}.")
+            raise EventLogError(
+                f"it wants an API key: put it into the environment variable {VARIABLE}."
+            )
         if response.status == 404:
-            raise EventLogError("it tells no events: start that server with `minivllm serve --events`.")
+            raise EventLogError(
+                "it tells no events: start that server with `minivllm serve --events`."
+            )
         if response.status != 200:
             raise EventLogError(
-                f"it answers {response.status} {response.reason} and no events; is this the address of a minivllm server?"
+                f"it answers {response.status} {response.reason} and no events; is this the address"
+                " of a minivllm server?"
             )
         if kind.partition(";")[0].strip().lower() != "text/event-stream":
-            raise EventLogError(f"it sends {kind} and no events; is this the address of a minivllm server?")
+            raise EventLogError(
+                f"it sends {kind} and no events; is this the address of a minivllm server?"
+            )
 
     def _read(self, response: http.client.HTTPResponse) -> None:
         parser, is_first = SseParser(), True
@@ -138,7 +161,9 @@ class EventStream:
 
     def _begin(self, message: SseMessage) -> None:
         if message.event != "meta":
-            raise EventLogError("its first message is no header; is this the event stream of a minivllm server?")
+            raise EventLogError(
+                "its first message is no header; is this the event stream of a minivllm server?"
+            )
         header = decode_header("its event stream", message.data)
         if self._stitcher is None:
             self._stitcher = Stitcher(header)
@@ -151,7 +176,8 @@ class EventStream:
         self.settled.set()
 
     def _take_state(self, state: bytes) -> None:
-        # Only at the beginning: a view that has lost events stays where it was, as it does in any recording.
+        # Only at the beginning: a view that has lost events stays where it was, as it does in any
+        # recording.
         if not self._is_under_way:
             self._is_under_way = True
             self.lines.append(state_line(state))
@@ -162,4 +188,8 @@ def _reason(error: Exception) -> str:
         return "no answer in time"
     if isinstance(error, http.client.IncompleteRead):
         return "it ended the connection"
-    return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__
+    return (
+        (error.strerror if isinstance(error, OSError) else None)
+        or str(error)
+        or type(error).__name__
+    )

@@ -22,7 +22,9 @@ BATCH_LINES = 500
 
 
 class HttpSource(Generic[V]):
-    """`url`: of a server, or of its event stream. Raises `EventLogError` if no event stream is there in time."""
+    """`url`: of a server, or of its event stream. Raises `EventLogError` if no event stream is
+    there in time.
+    """
 
     def __init__(self, url: str, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
         self._spool = Spool()
@@ -32,7 +34,9 @@ class HttpSource(Generic[V]):
         try:
             if self._stream.header is None:
                 status = self._stream.status
-                raise EventLogError(status.text if status.state == "ended" else f"{self._stream.trouble}.")
+                raise EventLogError(
+                    status.text if status.state == "ended" else f"{self._stream.trouble}."
+                )
             self._spool.write(self._stream.lines.popleft())
             self.recording: Recording[V] = Recording(self._spool.file, codec, index=False, name=url)
         except EventLogError:
@@ -40,7 +44,9 @@ class HttpSource(Generic[V]):
             raise
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never waits."""
+        """Take in what has come, for at most about so long; the number of new events; never
+        waits.
+        """
         count, deadline, lines = 0, time.monotonic() + seconds, self._stream.lines
         while self._trouble is None:
             batch = min(len(lines), BATCH_LINES)
@@ -72,5 +78,7 @@ def _events_url(text: str) -> SplitResult:
     except ValueError:
         named = False
     if not named:
-        raise EventLogError(f"{text} is no address of a server: write it like http://localhost:8000.")
+        raise EventLogError(
+            f"{text} is no address of a server: write it like http://localhost:8000."
+        )
     return url._replace(path="/events") if url.path in ("", "/") else url

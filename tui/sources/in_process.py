@@ -26,7 +26,9 @@ BATCH_EVENTS = 500
 
 
 class InProcessSource(Generic[V]):
-    """`engine.subscribe(source.put)`; the header must be `engine.log_header()` from the same moment."""
+    """`engine.subscribe(source.put)`; the header must be `engine.log_header()` from the same
+    moment.
+    """
 
     def __init__(
         self,
@@ -36,7 +38,9 @@ class InProcessSource(Generic[V]):
         codec: ViewCodec[V] = FOLD,
         state: EngineState | None = None,
     ) -> None:
-        """`state`: `engine.inspect()` from the same moment, of an engine that has done something before."""
+        """`state`: `engine.inspect()` from the same moment, of an engine that has done something
+        before.
+        """
         self._events: deque[Event] = deque(events)
         # Appending to a deque and popping from its other end are each one atomic operation in
         # CPython, so one thread may do the one and another thread the other.
@@ -47,7 +51,9 @@ class InProcessSource(Generic[V]):
         self.recording: Recording[V] = Recording(self._file, codec, index=False, name="This run")
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never waits."""
+        """Take in what has come, for at most about so long; the number of new events; never
+        waits.
+        """
         count, deadline, pop = 0, time.monotonic() + seconds, self._events.popleft
         while True:
             batch = min(len(self._events), BATCH_EVENTS)
@@ -64,7 +70,9 @@ class InProcessSource(Generic[V]):
         if self.recording.damage is not None:
             return SourceStatus("ended", self.recording.damage)
         if self._writer.num_lost:
-            return SourceStatus("lost", f"No room to keep the events: {self._writer.num_lost:,} are missing.")
+            return SourceStatus(
+                "lost", f"No room to keep the events: {self._writer.num_lost:,} are missing."
+            )
         return SourceStatus("live")
 
     def close(self) -> None:

@@ -13,8 +13,10 @@ from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
 
 SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
-"""`live`: more may come. `recording`: all is here. `indexing`: there is more in the file than can be shown yet.
-`lost`: the connection is; it is tried again. `ended`: nothing will come any more, and the text says why."""
+"""`live`: more may come. `recording`: all is here. `indexing`: there is more in the file than can
+be shown yet.
+`lost`: the connection is; it is tried again. `ended`: nothing will come any more, and the text says
+why."""
 
 
 class SourceStatus(NamedTuple):
@@ -38,7 +40,9 @@ class EventSource(Protocol[V]):
     recording: Recording[V]
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never waits."""
+        """Take in what has come, for at most about so long; the number of new events; never
+        waits.
+        """
 
     @property
     def status(self) -> SourceStatus:
@@ -51,10 +55,11 @@ class EventSource(Protocol[V]):
 def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
     """The source that `text` names: an `http://` or `https://` address, or a file.
 
-    `follow`: the file is still being written (`attach`), or is complete (`replay`). Raises `EventLogError`, in one
-    sentence, for what cannot be opened.
+    `follow`: the file is still being written (`attach`), or is complete (`replay`). Raises
+    `EventLogError`, in one sentence, for what cannot be opened.
     """
-    # Here, because they import this file; and http.client takes longer to import than a small recording to open.
+    # Here, because they import this file; and http.client takes longer to import than a small
+    # recording to open.
     if text.lower().startswith(("http://", "https://")):
         from minivllm.tui.sources.http_source import HttpSource
 

@@ -3,7 +3,8 @@
 Only what carries data: comments and the field `retry` are passed over. A piece of the stream may
 end anywhere, also in the middle of a line end.
 
-Source: the section "Server-sent events" of the HTML standard; a lone carriage return as a line end is left out.
+Source: the section "Server-sent events" of the HTML standard; a lone carriage return as a line end
+is left out.
 """
 
 from typing import NamedTuple
@@ -29,7 +30,9 @@ class SseParser:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[SseMessage]:
-        """The messages that are complete with these bytes. Raises `EventLogError` for one that never ends."""
+        """The messages that are complete with these bytes. Raises `EventLogError` for one that
+        never ends.
+        """
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:
             raise EventLogError("it sends a message without an end")

@@ -20,14 +20,20 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
 
 WAIT_SECONDS = 5.0
-"""For a file that is not there yet, or has no header line yet: whoever writes it may just have been started."""
+"""For a file that is not there yet, or has no header line yet: whoever writes it may just have been
+started.
+"""
 COPY_BYTES = 1 << 17
 
 
 class TailSource(Generic[V]):
-    """A growing file of events. Waits for its header line, and raises `EventLogError` if none comes or it is not ours."""
+    """A growing file of events. Waits for its header line, and raises `EventLogError` if none comes
+    or it is not ours.
+    """
 
-    def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
+    def __init__(
+        self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
+    ) -> None:
         self._path = Path(path)
         self._spool = Spool()
         self._size = 0
@@ -47,7 +53,9 @@ class TailSource(Generic[V]):
                 return open(self._path, "rb", buffering=0)
             except FileNotFoundError as error:
                 if time.monotonic() >= deadline:
-                    raise EventLogError(f"{self._path} does not exist, and nobody has begun to write it.") from error
+                    raise EventLogError(
+                        f"{self._path} does not exist, and nobody has begun to write it."
+                    ) from error
             except OSError as error:
                 raise EventLogError(f"{self._path} cannot be read: {error.strerror}.") from error
             time.sleep(0.02)
@@ -60,7 +68,9 @@ class TailSource(Generic[V]):
             time.sleep(0.02)
 
     def poll(self, seconds: float) -> int:
-        """Take in what was written since, for at most about so long; the number of new events; never waits."""
+        """Take in what was written since, for at most about so long; the number of new events;
+        never waits.
+        """
         count, deadline = 0, time.monotonic() + seconds
         while self._trouble is None:
             copied, num_new = self._copy(), self.recording.index_more(0)
@@ -74,7 +84,9 @@ class TailSource(Generic[V]):
         return count
 
     def _copy(self) -> bytes:
-        """Copy the next piece of the file, and say what it was: nothing when the file's end is reached."""
+        """Copy the next piece of the file, and say what it was: nothing when the file's end is
+        reached.
+        """
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self._file.seek(self._spool.size)
@@ -91,7 +103,8 @@ class TailSource(Generic[V]):
     def _look_for_trouble(self) -> None:
         if self._size < self._spool.size:
             self._trouble = (
-                f"{self._path} was cut short while it was read: attach to it again to see what is in it now."
+                f"{self._path} was cut short while it was read: attach to it again to see what is"
+                " in it now."
             )
             return
         try:
@@ -102,7 +115,10 @@ class TailSource(Generic[V]):
             self._trouble = f"{self._path} cannot be read any more: {error.strerror}."
         else:
             if not os.path.samestat(now, ours):
-                self._trouble = f"{self._path} was replaced by another file: attach to it again to see that one."
+                self._trouble = (
+                    f"{self._path} was replaced by another file: attach to it again to see that"
+                    " one."
+                )
 
     @property
     def status(self) -> SourceStatus:

@@ -1,7 +1,7 @@
 """What a view remembers of blocks: prefix lookups, and whose each block was and since when.
 
-Plain data with one `apply` a part, as in `histories`. The easy thing to get wrong is the owner of a block that was
-filled: it may have several, and it is the one whose tokens were scheduled last.
+Plain data with one `apply` a part, as in `histories`. The easy thing to get wrong is the owner of a
+block that was filled: it may have several, and it is the one whose tokens were scheduled last.
 """
 
 from collections.abc import Callable
@@ -62,10 +62,14 @@ class BlockAge(msgspec.Struct, gc=False):
     """What is remembered of one block since it was used first."""
 
     touched: int
-    """The last step that wrote keys and values into it, or in which it was taken, found, copied, given back or evicted."""
+    """The last step that wrote keys and values into it, or in which it was taken, found, copied,
+    given back or evicted.
+    """
     last_owner: str | None = None
     born: int | None = None
-    """Step in which it was last taken from the free queue; None if that was before the recording began."""
+    """Step in which it was last taken from the free queue; None if that was before the recording
+    began.
+    """
     taken_by: str | None = None
     """The sequence that it was taken for then."""
 
@@ -125,7 +129,9 @@ class BlockAges(msgspec.Struct):
     def _seen(self, event: ev.BlockFreed | ev.BlockEvicted) -> None:
         self._touch(event.block_id, event.step)
 
-    def _touch(self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False) -> None:
+    def _touch(
+        self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False
+    ) -> None:
         self.changed.add(block_id)
         age = self.blocks[block_id]
         if age is None:

@@ -1,12 +1,14 @@
 """The prefix cache as chains: which block follows which, and where chains part.
 
-A cached block carries the hash of its content and of its parent, the block before it. `PrefixIndex` turns that into
-a tree, once for each moment that is drawn, and `nodes` puts together what stands in a row: a `Node` is a piece of a
-chain without a branch whose blocks are all held by the same sequences. Knows the fold and nothing of drawing.
+A cached block carries the hash of its content and of its parent, the block before it. `PrefixIndex`
+turns that into a tree, once for each moment that is drawn, and `nodes` puts together what stands in
+a row: a `Node` is a piece of a chain without a branch whose blocks are all held by the same
+sequences. Knows the fold and nothing of drawing.
 
-Two things are easy to get wrong. The same content can lie in several blocks (two prompts computed it in the same
-step), so a place in a chain has a list of blocks; and a block's parent can be evicted before it, so a chain can
-begin in the middle: no lookup finds it there, because every lookup starts at a prompt's beginning.
+Two things are easy to get wrong. The same content can lie in several blocks (two prompts computed
+it in the same step), so a place in a chain has a list of blocks; and a block's parent can be
+evicted before it, so a chain can begin in the middle: no lookup finds it there, because every
+lookup starts at a prompt's beginning.
 """
 
 from bisect import insort
@@ -74,10 +76,16 @@ class PrefixIndex:
         return self
 
     def _follow_names(self) -> None:
-        """Take in the blocks whose content has got or lost its hash: a few at each frame, of thousands."""
+        """Take in the blocks whose content has got or lost its hash: a few at each frame, of
+        thousands.
+        """
         names = [block.hash for block in self._fold.blocks]
-        changed = [at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old]
-        affected = {name for at in changed for name in (names[at], self._names[at]) if name is not None}
+        changed = [
+            at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
+        ]
+        affected = {
+            name for at in changed for name in (names[at], self._names[at]) if name is not None
+        }
         for name in affected & self.carriers.keys():
             siblings = self.children[self._parents[name]]
             siblings.remove(name)
@@ -91,7 +99,8 @@ class PrefixIndex:
         self._names = names
         for name in affected:
             if self.carriers[name]:
-                # A hash has one parent, that of its first block: so this is a forest, whatever a log says.
+                # A hash has one parent, that of its first block: so this is a forest, whatever a
+                # log says.
                 parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
                 insort(self.children.setdefault(parent, []), name, key=self._first_block)
             else:
@@ -106,7 +115,8 @@ class PrefixIndex:
         self.holders = holders = {}
         for seq_id, sequence in self._fold.sequences.items():
             known = {
-                block_id: holders[block_id] for block_id in shared.intersection(sequence.block_table) & holders.keys()
+                block_id: holders[block_id]
+                for block_id in shared.intersection(sequence.block_table) & holders.keys()
             }
             holders.update(dict.fromkeys(sequence.block_table, (seq_id,)))
             for block_id, others in known.items():
@@ -114,7 +124,12 @@ class PrefixIndex:
 
     def _find_roots(self) -> None:
         carriers, holders = self.carriers, self.holders
-        roots = [name for parent, names in self.children.items() if parent not in carriers for name in names]
+        roots = [
+            name
+            for parent, names in self.children.items()
+            if parent not in carriers
+            for name in names
+        ]
         roots.sort(key=self._first_block)
         held = [any(block_id in holders for block_id in carriers[name]) for name in roots]
         self.roots = [name for name, is_held in zip(roots, held, strict=True) if is_held]
@@ -123,9 +138,15 @@ class PrefixIndex:
     # ---- one block ----
 
     def entry(self, block_id: int) -> int | None:
-        """The entry of a block table that this cached block is for; None if its chain has lost its beginning."""
+        """The entry of a block table that this cached block is for; None if its chain has lost its
+        beginning.
+        """
         line = self._line_of(block_id)
-        return len(line) - 1 if line and self._fold.blocks[self.carriers[line[-1]][0]].parent is None else None
+        return (
+            len(line) - 1
+            if line and self._fold.blocks[self.carriers[line[-1]][0]].parent is None
+            else None
+        )
 
     def root(self, block_id: int) -> str | None:
         """The hash that this block's chain begins with."""
@@ -158,7 +179,13 @@ class PrefixIndex:
             yield Node(list(zip(*pieces, strict=True)), holders, guide, under, orphaned)
             for child in reversed(children):
                 is_last = child is children[-1]
-                stack.append((child, under + ("└─" if is_last else "├─"), under + ("  " if is_last else "│ ")))
+                stack.append(
+                    (
+                        child,
+                        under + ("└─" if is_last else "├─"),
+                        under + ("  " if is_last else "│ "),
+                    )
+                )
 
     def _holders_of(self, name: str) -> list[tuple[str, ...]]:
         return [self.holders.get(block_id, ()) for block_id in self.carriers[name]]

@@ -2,8 +2,8 @@
 
 Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
 left is what a reader wants to be told: who came in, who forked or died, who waits and why, which
-blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and an owner become one
-sentence, or a long prompt would push everything else off the screen.
+blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and
+an owner become one sentence, or a long prompt would push everything else off the screen.
 """
 
 import msgspec
@@ -13,7 +13,9 @@ from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
-"""Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they are not more."""
+"""Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they
+are not more.
+"""
 _LOOK_BACK = 6
 """How many sentences back a block may still join one of its kind."""
 
@@ -25,7 +27,9 @@ class Decision(msgspec.Struct):
     """Number of the event that began it."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """What an event must have in common with this one to join it: step, kind, owner, and both halves of the sentence."""
+    """What an event must have in common with this one to join it: step, kind, owner, and both
+    halves of the sentence.
+    """
     owner: str | None
     letter: str | None
     verb: str
@@ -48,7 +52,9 @@ class DecisionLog(msgspec.Struct):
 
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
-    """Who waits for what: a wait is told when it begins and when its reason changes, not at every step that it lasts."""
+    """Who waits for what: a wait is told when it begins and when its reason changes, not at every
+    step that it lasts.
+    """
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
         """Take in an event. `owner`: the sequence that it is about, or that held its block last."""
@@ -70,7 +76,9 @@ class DecisionLog(msgspec.Struct):
         elif type(event) in _END_A_WAIT:
             self.waits_for.pop(owner, None)
         block_ids = [] if block_id is None else [block_id]
-        self.decisions.append(Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids))
+        self.decisions.append(
+            Decision(event.seq, event.step, key, owner, letter, verb, style, after, block_ids)
+        )
         if len(self.decisions) > LOG_LENGTH:
             del self.decisions[0]
 
@@ -96,7 +104,9 @@ def style_of(event: ev.Event) -> str:
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
-    """Why a sequence was not admitted, in words. `need` and `free` are in the unit of the reason."""
+    """Why a sequence was not admitted, in words. `need` and `free` are in the unit of the
+    reason.
+    """
     match reason:
         case "no_blocks":
             return f"needs {plural(need, 'block')}, {free} free"
@@ -106,7 +116,11 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
             # A request for several sequences needs a slot for each.
             if free:
                 return f"needs {plural(need, 'slot')}, {free} free"
-            return "all slots taken" if max_num_seqs is None else f"all {plural(max_num_seqs, 'slot')} taken"
+            return (
+                "all slots taken"
+                if max_num_seqs is None
+                else f"all {plural(max_num_seqs, 'slot')} taken"
+            )
         case "preempted_this_step":
             return "somebody was preempted this step"
         case "no_contiguous_run":
@@ -144,11 +158,21 @@ def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
     return "is traced", f"{seen}{', recorded elsewhere' if event.recorded else ''}", "accent"
 
 
-_END_A_WAIT = (ev.RequestAdmitted, ev.RequestResumed, ev.RequestFinished, ev.BeamPruned, ev.RequestAborted)
+_END_A_WAIT = (
+    ev.RequestAdmitted,
+    ev.RequestResumed,
+    ev.RequestFinished,
+    ev.BeamPruned,
+    ev.RequestAborted,
+)
 
 # Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
 _TELL = {
-    ev.RequestArrived: lambda e: ("arrives", f", {plural(len(e.prompt_token_ids), 'prompt token')}", "text"),
+    ev.RequestArrived: lambda e: (
+        "arrives",
+        f", {plural(len(e.prompt_token_ids), 'prompt token')}",
+        "text",
+    ),
     ev.RequestAdmitted: _admitted,
     ev.RequestResumed: _admitted,
     ev.RequestDeferred: lambda e: ("waits", f": {deferral(e.reason, e.need, e.free)}", "warn"),
@@ -160,7 +184,11 @@ _TELL = {
     ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
     ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
     ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
-    ev.RequestFinished: lambda e: ("finishes", " at its token limit" if e.reason == "length" else " by itself", "good"),
+    ev.RequestFinished: lambda e: (
+        "finishes",
+        " at its token limit" if e.reason == "length" else " by itself",
+        "good",
+    ),
     ev.RequestAborted: lambda e: ("fails" if e.error else "is aborted", "", "bad"),
     ev.BlockAllocated: lambda e: ("takes", "", "text"),
     ev.BlockHashed: lambda e: ("fills", ", now cached", "muted"),
@@ -168,11 +196,23 @@ _TELL = {
     ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
     ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
     ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
-    ev.BlockFreed: lambda e: ("freed", ", still cached" if e.position == "tail" else ", empty", "muted"),
+    ev.BlockFreed: lambda e: (
+        "freed",
+        ", still cached" if e.position == "tail" else ", empty",
+        "muted",
+    ),
     ev.BlockEvicted: lambda e: ("loses", ", evicted", "warn"),
-    ev.OptionChanged: lambda e: (f"{clean(str(e.name))} is now {e.value}", f", it was {e.old}", "accent"),
+    ev.OptionChanged: lambda e: (
+        f"{clean(str(e.name))} is now {e.value}",
+        f", it was {e.old}",
+        "accent",
+    ),
     ev.KernelTraced: _traced,
-    ev.InvariantViolated: lambda e: (f"INVARIANT {clean(e.name)} violated", f": {clean(e.detail)}", "bad"),
+    ev.InvariantViolated: lambda e: (
+        f"INVARIANT {clean(e.name)} violated",
+        f": {clean(e.detail)}",
+        "bad",
+    ),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 TOLD_KINDS = frozenset(_TELL)
@@ -181,8 +221,15 @@ TOLD_KINDS = frozenset(_TELL)
 
 def _seconds(e: ev.StepEnd) -> str:
     """Where the time went, most of it first: the end of a long row is cut."""
-    parts = (e.t_schedule, "schedule"), (e.t_prepare, "prepare"), (e.t_model, "model"), (e.t_sample, "sample")
-    told = ", ".join(f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds)
+    parts = (
+        (e.t_schedule, "schedule"),
+        (e.t_prepare, "prepare"),
+        (e.t_model, "model"),
+        (e.t_sample, "sample"),
+    )
+    told = ", ".join(
+        f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds
+    )
     return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {told}" if told else ""
 
 
@@ -197,10 +244,17 @@ def _most_mass(e: ev.AttentionMass) -> str:
 _TELL_NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
     ev.StepScheduled: lambda e: (
-        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from position {e.num_computed_tokens}"
+        f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from"
+        f" position {e.num_computed_tokens}"
     ),
     ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
-    ev.TokenSampled: lambda e: f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})",
-    ev.TextFlushed: lambda e: f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back",
-    ev.AttentionMass: lambda e: f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}",
+    ev.TokenSampled: lambda e: (
+        f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})"
+    ),
+    ev.TextFlushed: lambda e: (
+        f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back"
+    ),
+    ev.AttentionMass: lambda e: (
+        f"{short_name(e.seq_id)} attends to {plural(len(e.mass), 'block')}{_most_mass(e)}"
+    ),
 }

@@ -1,12 +1,12 @@
 """What a view remembers beyond the present state: past steps (and `lives`, `block_histories`).
 
-The engine has forgotten all of this, but its events told it. Each part is plain data with one `apply`, so that a
-keyframe can hold it and a rewound dashboard shows the same as a live one did. The easy thing to get wrong is
-growth: a server runs for weeks, so every list here has an end.
+The engine has forgotten all of this, but its events told it. Each part is plain data with one
+`apply`, so that a keyframe can hold it and a rewound dashboard shows the same as a live one did.
+The easy thing to get wrong is growth: a server runs for weeks, so every list here has an end.
 
-`APPLY` of a part says what it does with each kind of event that it must be given; the others it need not see. A table
-and no `match`: half of all events would try every case of it before they find their own, and a long log is indexed
-through here event by event.
+`APPLY` of a part says what it does with each kind of event that it must be given; the others it
+need not see. A table and no `match`: half of all events would try every case of it before they find
+their own, and a long log is indexed through here event by event.
 """
 
 from collections.abc import Callable
@@ -52,7 +52,9 @@ class StepRecord(msgspec.Struct, gc=False):
     prefill_tokens: int = 0
     decode_tokens: int = 0
     packed_shares: bytes = b""
-    """`shares` as a keyframe holds them, empty once the step is long past. A seek restores thousands and a screen shows few."""
+    """`shares` as a keyframe holds them, empty once the step is long past. A seek restores
+    thousands and a screen shows few.
+    """
     num_hits: int = 0
     num_evicted: int = 0
     preempted: list[Preemption] = []
@@ -114,8 +116,12 @@ class PastSteps(msgspec.Struct):
         current = self.current
         if current is not None:
             current.t = event.t
-            current.prefill_tokens = sum(number for _, kind, number in self.current_shares if kind == "prefill")
-            current.decode_tokens = sum(number for *_, number in self.current_shares) - current.prefill_tokens
+            current.prefill_tokens = sum(
+                number for _, kind, number in self.current_shares if kind == "prefill"
+            )
+            current.decode_tokens = (
+                sum(number for *_, number in self.current_shares) - current.prefill_tokens
+            )
             current.packed_shares = msgspec.msgpack.encode(self.current_shares)
             current.seconds = (event.t_schedule, event.t_prepare, event.t_model, event.t_sample)
             self._keep(current)

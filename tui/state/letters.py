@@ -1,10 +1,10 @@
 """One letter for each sequence, so that a block map of two columns a block can say whose it is.
 
 A sequence gets its letter when it first enters the batch and keeps it through preemptions to its
-end: the initial of its name (ada: a, her second sample: A) if nobody has had that letter yet, else the next
-in the alphabet. Do not hand a letter on too soon: cached blocks are drawn with the letter of the sequence
-that left them, so a letter is reused only when all others have had their turn, and from then on `of` no longer
-gives it for the old sequence.
+end: the initial of its name (ada: a, her second sample: A) if nobody has had that letter yet, else
+the next in the alphabet. Do not hand a letter on too soon: cached blocks are drawn with the letter
+of the sequence that left them, so a letter is reused only when all others have had their turn, and
+from then on `of` no longer gives it for the old sequence.
 
 A letter's colour is chosen with it: one that no other live sequence has, while there is one.
 """
@@ -43,7 +43,9 @@ class Letters(msgspec.Struct):
                 letter = self.given[seq_id]
                 self.hues[letter] = self._free_hue(self.hues[letter], but=seq_id)
             return
-        if self.num_free == 0:  # more sequences than letters: to look for one at each of their blocks would be slow
+        # more sequences than letters: to look for one at each of their blocks would be
+        # slow
+        if self.num_free == 0:
             return
         self.num_free -= 1
         letter = self._fresh(seq_id) or self._oldest()
@@ -52,13 +54,20 @@ class Letters(msgspec.Struct):
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
     def _fresh(self, seq_id: str) -> str | None:
-        """A letter that stood for nobody so far: the initial of a name; `r1` and `user-1` are no names, and take the next one."""
+        """A letter that stood for nobody so far: the initial of a name; `r1` and `user-1` are no
+        names, and take the next one.
+        """
         name, _, index = seq_id.rpartition(".")
         wanted = ALPHABET
         if name.isalpha():
-            # Further samples of a name begin at the other end, so that they leave other names their initials.
-            wanted = name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
-        return next((letter for letter in wanted if letter in ALPHABET and letter not in self.holders), None)
+            # Further samples of a name begin at the other end, so that they leave other names their
+            # initials.
+            wanted = (
+                name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
+            )
+        return next(
+            (letter for letter in wanted if letter in ALPHABET and letter not in self.holders), None
+        )
 
     def _oldest(self) -> str:
         """The letter that was given first of those that stand for nobody who is there."""
@@ -66,7 +75,9 @@ class Letters(msgspec.Struct):
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:
         """`wanted`, or the next colour that fewer live sequences `but` one have."""
-        used = Counter(self.hues[self.given[one]] for one in self.live if one in self.given and one != but)
+        used = Counter(
+            self.hues[self.given[one]] for one in self.live if one in self.given and one != but
+        )
         return min(((wanted + by) % NUM_HUES for by in range(NUM_HUES)), key=lambda hue: used[hue])
 
     def release(self, seq_id: str) -> None:
@@ -76,7 +87,9 @@ class Letters(msgspec.Struct):
             self.num_free += seq_id in self.given
 
     def of(self, seq_id: str | None) -> str | None:
-        """The letter of a sequence in the batch, or of an ended one whose letter is still its own."""
+        """The letter of a sequence in the batch, or of an ended one whose letter is still its
+        own.
+        """
         if seq_id is None:
             return None
         letter = self.given.get(seq_id)

@@ -1,7 +1,8 @@
-"""Lives of sequences: when each came, what it did when, how it ended. One of the parts of `histories`.
+"""Lives of sequences: when each came, what it did when, how it ended. One of the parts of
+`histories`.
 
-Plain data with one `apply`, like those. Of the sequences that have ended only the last ones are kept,
-and of pruned beams none, since a search prunes hundreds.
+Plain data with one `apply`, like those. Of the sequences that have ended only the last ones are
+kept, and of pruned beams none, since a search prunes hundreds.
 """
 
 from collections.abc import Callable
@@ -33,7 +34,9 @@ class Life(TokenTimes):
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
     parent: str | None = None
-    """The sequence that it was forked off, or the nearest of that one's ancestors that is still remembered."""
+    """The sequence that it was forked off, or the nearest of that one's ancestors that is still
+    remembered.
+    """
 
 
 class Lives(msgspec.Struct):
@@ -86,7 +89,9 @@ class Lives(msgspec.Struct):
 
     def _begin(self, seq_id: str, request_id: str, event: ev.Event, phase: LifePhase) -> None:
         phases = [(event.step, event.t, phase)]
-        self.by_sequence[seq_id] = Life(event.t, seq_id=seq_id, request_id=request_id, phases=phases)
+        self.by_sequence[seq_id] = Life(
+            event.t, seq_id=seq_id, request_id=request_id, phases=phases
+        )
 
     def _enter(self, event: ev.Event, phase: LifePhase) -> None:
         life = self.by_sequence.get(event.seq_id)

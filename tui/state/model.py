@@ -1,9 +1,10 @@
 """`DashboardModel`: all that the panels draw, and no drawing.
 
-The heart is `minivllm.events.fold.Fold`; around it stand the few things that only a view wants to know: which letter
-stands for whom, the last steps, the lives of sequences, the last decisions (`histories`, `letters`, `decisions`).
-All of it comes from events, and all of it is plain data, so that a recording can pack a whole model into a keyframe
-and show any moment again (`MODELS`, the codec). The easy thing to get wrong is to keep something outside of
+The heart is `minivllm.events.fold.Fold`; around it stand the few things that only a view wants to
+know: which letter stands for whom, the last steps, the lives of sequences, the last decisions
+(`histories`, `letters`, `decisions`). All of it comes from events, and all of it is plain data, so
+that a recording can pack a whole model into a keyframe and show any moment again (`MODELS`, the
+codec). The easy thing to get wrong is to keep something outside of
 `_Remembered`: it would be right while live and wrong after the first rewind.
 """
 
@@ -46,7 +47,9 @@ class _Remembered(msgspec.Struct):
     lookups: Lookups
     ages: BlockAges
     mass: dict[str, list[float]] = {}
-    """Of each running sequence: how much of its last token's attention fell on each block of its table, if told."""
+    """Of each running sequence: how much of its last token's attention fell on each block of its
+    table, if told.
+    """
     trace: ev.KernelTraced | None = None
     """The last x-ray of a kernel."""
     rate: list[tuple[float, int]] = []
@@ -54,7 +57,14 @@ class _Remembered(msgspec.Struct):
 
     @classmethod
     def nothing(cls, num_blocks: int) -> "_Remembered":
-        return cls(Letters(), DecisionLog(), PastSteps(), Lives(), Lookups(), BlockAges([None] * num_blocks))
+        return cls(
+            Letters(),
+            DecisionLog(),
+            PastSteps(),
+            Lives(),
+            Lookups(),
+            BlockAges([None] * num_blocks),
+        )
 
     def keep_letters(self, event: ev.Event) -> None:
         if type(event) in _END_A_SEQUENCE:
@@ -80,7 +90,9 @@ class _Remembered(msgspec.Struct):
 class DashboardModel:
     """Reads events in order with `apply`. Panels read the rest and change nothing."""
 
-    def __init__(self, header: ev.LogHeader, fold: Fold | None = None, remembered: _Remembered | None = None) -> None:
+    def __init__(
+        self, header: ev.LogHeader, fold: Fold | None = None, remembered: _Remembered | None = None
+    ) -> None:
         self.header = header
         self.fold = fold or Fold(header)
         self.remembered = remembered or _Remembered.nothing(header.num_blocks)
@@ -107,11 +119,15 @@ class DashboardModel:
             self._note_rate(event.t)
 
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
-        """Who must hear of each kind, in order: letters before the log that names them, blocks before their owner is asked.
+        """Who must hear of each kind, in order: letters before the log that names them, blocks
+        before their owner is asked.
 
-        Nobody of them knows this model. It would be in a ring, so that each seek left a whole model to the garbage collector.
+        Nobody of them knows this model. It would be in a ring, so that each seek left a whole model
+        to the garbage collector.
         """
-        listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {kind: [] for kind in ev.EVENT_KINDS}
+        listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {
+            kind: [] for kind in ev.EVENT_KINDS
+        }
         for kinds, listener in (
             (_LETTERS_CHANGE, self.remembered.keep_letters),
             (_MASS_CHANGES, self.remembered.keep_mass),
@@ -138,12 +154,16 @@ class DashboardModel:
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that the current step has touched: written into, taken, found, copied, given back or evicted."""
+        """Blocks that the current step has touched: written into, taken, found, copied, given back
+        or evicted.
+        """
         return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:
-        """Batch slots now: live where the fold knows it, else those that the engine was built with."""
+        """Batch slots now: live where the fold knows it, else those that the engine was built
+        with.
+        """
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
@@ -154,7 +174,9 @@ class DashboardModel:
         return self.letters.hue(letter)
 
     def last_owner_letter(self, block_id: int) -> str | None:
-        """The letter of the sequence that held a free block last, while it still stands for that one."""
+        """The letter of the sequence that held a free block last, while it still stands for that
+        one.
+        """
         return self.letters.of(self.ages.last_owner(block_id))
 
     def owners(self, block_id: int) -> list[tuple[str, int]]:
@@ -166,7 +188,9 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """Tokens that a sequence had when the step was planned: one that the step has sampled since is not its work."""
+        """Tokens that a sequence had when the step was planned: one that the step has sampled since
+        is not its work.
+        """
         life = self.lives.by_sequence.get(seq_id)
         is_new = life is not None and life.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -188,7 +212,9 @@ class DashboardModel:
         return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
 
     def hit_rate(self) -> float | None:
-        """Part of all looked-up prompt tokens that the prefix cache had; None before the first lookup."""
+        """Part of all looked-up prompt tokens that the prefix cache had; None before the first
+        lookup.
+        """
         counters = self.fold.counters
         if counters.prefix_cache_queries == 0:
             return None
@@ -197,12 +223,16 @@ class DashboardModel:
     def _note_rate(self, t: float) -> None:
         self._rate.append((t, self.fold.counters.generation_tokens))
         # Two entries always stay: a step may take longer than the window.
-        while len(self._rate) > 2 and (t - self._rate[0][0] > RATE_WINDOW or len(self._rate) > _RATE_ENTRIES):
+        while len(self._rate) > 2 and (
+            t - self._rate[0][0] > RATE_WINDOW or len(self._rate) > _RATE_ENTRIES
+        ):
             del self._rate[0]
 
 
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
-    """Keys and values of the scheduled tokens go into the blocks of their positions; a cached token is never written again."""
+    """Keys and values of the scheduled tokens go into the blocks of their positions; a cached token
+    is never written again.
+    """
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
     start, stop = (
         max(event.num_computed_tokens, sequence.num_cached_tokens),
@@ -223,10 +253,11 @@ class _Head(msgspec.Struct):
 
 
 class ModelCodec:
-    """How a recording makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
+    """How a recording makes, packs and restores models: a `ViewCodec`
+    (`minivllm.events.recording.keyframes`).
 
-    Past steps, lives and ages of blocks have pieces of their own, because most of them do not change from one keyframe to
-    the next.
+    Past steps, lives and ages of blocks have pieces of their own, because most of them do not
+    change from one keyframe to the next.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
@@ -236,7 +267,11 @@ class ModelCodec:
     def pack(self, model: DashboardModel) -> list[bytes]:
         """Everything that `model` knows; `restore` brings it back."""
         all_of_it = model.remembered
-        steps, lives, ages = all_of_it.steps.records, all_of_it.lives.by_sequence, all_of_it.ages.blocks
+        steps, lives, ages = (
+            all_of_it.steps.records,
+            all_of_it.lives.by_sequence,
+            all_of_it.ages.blocks,
+        )
         replace, encode = msgspec.structs.replace, msgspec.msgpack.encode
         small = replace(
             all_of_it,
@@ -244,7 +279,9 @@ class ModelCodec:
             lives=replace(all_of_it.lives, by_sequence={}),
             ages=replace(all_of_it.ages, blocks=[]),
         )
-        age_pieces = [encode(ages[at : at + _AGES_PER_PIECE]) for at in range(0, len(ages), _AGES_PER_PIECE)]
+        age_pieces = [
+            encode(ages[at : at + _AGES_PER_PIECE]) for at in range(0, len(ages), _AGES_PER_PIECE)
+        ]
         pieces = [encode(_Head(small, len(steps), len(lives), len(age_pieces)))]
         pieces += map(encode, steps)
         pieces += map(encode, lives.values())
@@ -255,7 +292,9 @@ class ModelCodec:
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         remembered = head.remembered
-        remembered.steps.records = [_STEP_DECODER.decode(piece) for piece in islice(rest, head.num_steps)]
+        remembered.steps.records = [
+            _STEP_DECODER.decode(piece) for piece in islice(rest, head.num_steps)
+        ]
         lives = [_LIFE_DECODER.decode(piece) for piece in islice(rest, head.num_lives)]
         remembered.lives.by_sequence = {life.seq_id: life for life in lives}
         for piece in islice(rest, head.num_ages):

@@ -1,8 +1,9 @@
 """Whose a block was at the moment of an event that names the block alone.
 
-Who held a block is known by the events before, so it is read off a model at that place. The easy thing to get wrong is to
-ask the picture's model: it stands somewhere else in time, and the block may be another one's there. Going back to each
-place takes a keyframe; so only a bounded number of events is read a call, and the next frames learn the rest.
+Who held a block is known by the events before, so it is read off a model at that place. The easy
+thing to get wrong is to ask the picture's model: it stands somewhere else in time, and the block
+may be another one's there. Going back to each place takes a keyframe; so only a bounded number of
+events is read a call, and the next frames learn the rest.
 """
 
 from typing import Protocol
@@ -14,7 +15,9 @@ from minivllm.tui.time.event_search import EVENTS_PER_LOOK, Events
 
 _NAME_A_BLOCK = (ev.BlockHashed, ev.BlockFreed, ev.BlockEvicted)
 _NEAR = 500
-"""Up to so many events forward are read one by one; further away a keyframe is nearer, and costs about as much."""
+"""Up to so many events forward are read one by one; further away a keyframe is nearer, and costs
+about as much.
+"""
 _MOST_KNOWN = 4096
 
 
@@ -36,11 +39,15 @@ class EventOwners:
         """Whether all that were asked for last are known."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
-        """Find the owners of these events, given with their indexes in order; as many as `EVENTS_PER_LOOK` allow."""
+        """Find the owners of these events, given with their indexes in order; as many as
+        `EVENTS_PER_LOOK` allow.
+        """
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         budget = EVENTS_PER_LOOK
-        wanted = [one for one in found if isinstance(one[1], _NAME_A_BLOCK) and one[0] not in self._known]
+        wanted = [
+            one for one in found if isinstance(one[1], _NAME_A_BLOCK) and one[0] not in self._known
+        ]
         for index, event in wanted:
             if budget <= 0:
                 break
@@ -56,5 +63,7 @@ class EventOwners:
         self.has_all = all(index in self._known for index, _ in wanted)
 
     def owner(self, index: int, event: ev.Event) -> str | None:
-        """Of whom event number `index` tells: its own sequence, or who held its block last, as far as that is learnt."""
+        """Of whom event number `index` tells: its own sequence, or who held its block last, as far
+        as that is learnt.
+        """
         return getattr(event, "seq_id", None) or self._known.get(index)

@@ -1,9 +1,10 @@
 """Finding events in a recording: by number, and by a word, outward from a position.
 
-A recording may hold ten million events and a frame has a few milliseconds, so a search looks at a bounded number of them
-a call and remembers how far it has come; the rest follows at the next frames. The easy thing to get wrong is a position
-that moves: what was looked at stays known while the position stays near, or a picture that follows a live engine would
-begin to search anew at every frame.
+A recording may hold ten million events and a frame has a few milliseconds, so a search looks at a
+bounded number of them a call and remembers how far it has come; the rest follows at the next
+frames. The easy thing to get wrong is a position that moves: what was looked at stays known while
+the position stays near, or a picture that follows a live engine would begin to search anew at every
+frame.
 """
 
 from bisect import bisect_left
@@ -19,7 +20,9 @@ EVENTS_PER_LOOK = 2000
 _CHUNK = 1000
 """Read at once: a recording reads some hundreds together anyhow."""
 _NEAR = 4 * EVENTS_PER_LOOK
-"""A position so far outside of what is known begins a new search; a nearer one is reached by looking on."""
+"""A position so far outside of what is known begins a new search; a nearer one is reached by
+looking on.
+"""
 _MOST_FOUND = 4096
 _CACHED = 1024
 _MARGIN = 100
@@ -36,7 +39,9 @@ class Events(Protocol):
 
 
 class EventFilter(NamedTuple):
-    """Which events are wanted: those with a word in their kind, their sequences or their blocks; or those without it."""
+    """Which events are wanted: those with a word in their kind, their sequences or their blocks; or
+    those without it.
+    """
 
     word: str
     inverse: bool = False
@@ -78,7 +83,9 @@ _NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
 
 
 class EventSearch:
-    """The wanted events around a position. The indexes of all from `start` to `stop` are in `found`, in order."""
+    """The wanted events around a position. The indexes of all from `start` to `stop` are in
+    `found`, in order.
+    """
 
     def __init__(self, wanted: EventFilter) -> None:
         self.wanted = wanted
@@ -89,15 +96,21 @@ class EventSearch:
         self.done = False
         """Whether there are enough, or no more."""
 
-    def look(self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK) -> None:
-        """Look on until `enough` are known on both sides of `position`, at `budget` more events at most."""
+    def look(
+        self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
+    ) -> None:
+        """Look on until `enough` are known on both sides of `position`, at `budget` more events at
+        most.
+        """
         if not self.start - _NEAR <= position <= self.stop + _NEAR or len(self.found) > _MOST_FOUND:
             self.start = self.stop = position
             self.found, self.events = [], {}
         while True:
             before = self.num_before(position)
             back = self.start > 0 and (self.start > position or before < enough)
-            on = self.stop < len(recording) and (self.stop < position or len(self.found) - before < enough)
+            on = self.stop < len(recording) and (
+                self.stop < position or len(self.found) - before < enough
+            )
             self.done = not back and not on
             if self.done or budget <= 0:
                 return
@@ -127,13 +140,19 @@ class EventSearch:
 
     def _wanted_in(self, recording: Events, start: int, stop: int) -> list[int]:
         accepts = self.wanted.accepts
-        new = {index: event for index, event in enumerate(recording.events(start, stop), start) if accepts(event)}
+        new = {
+            index: event
+            for index, event in enumerate(recording.events(start, stop), start)
+            if accepts(event)
+        }
         self.events |= new
         return list(new)
 
 
 class EventCache:
-    """The events around those that were drawn last, so that a list that moves by a row reads nothing."""
+    """The events around those that were drawn last, so that a list that moves by a row reads
+    nothing.
+    """
 
     def __init__(self) -> None:
         self._events: dict[int, ev.Event] = {}
@@ -153,20 +172,24 @@ class EventCache:
 def index_of(recording: Events, seq: int) -> int | None:
     """Where event number `seq` stands; None if it is not there (a gap, a kind of a newer engine).
 
-    The number alone does not tell: a recording may begin in the middle of a run, and lines that this version does not
-    know are left out.
+    The number alone does not tell: a recording may begin in the middle of a run, and lines that
+    this version does not know are left out.
     """
     index = seq - recording.header.first_seq
     event = next(recording.events(index, index + 1), None) if index >= 0 else None
     if event is not None and event.seq == seq:
         return index  # as it is in nearly every recording
-    index = bisect_left(range(len(recording)), seq, key=lambda at: next(recording.events(at, at + 1)).seq)
+    index = bisect_left(
+        range(len(recording)), seq, key=lambda at: next(recording.events(at, at + 1)).seq
+    )
     event = next(recording.events(index, index + 1), None)
     return index if event is not None and event.seq == seq else None
 
 
 def event_in_question(context: Context) -> ev.Event | None:
-    """The event that was chosen, if that was the last choice; else the one that came last where the picture stands."""
+    """The event that was chosen, if that was the last choice; else the one that came last where the
+    picture stands.
+    """
     transport, last = context.transport, context.selection.last
     if last is not None and last.kind == "event":
         index = index_of(transport.recording, int(last.key))

@@ -1,9 +1,9 @@
 """The first step at which the plans of two recordings differ.
 
-Both are read from their beginnings, in step with one another and a bounded number of events a call, so that it costs
-little however long they are; two runs of one trace differ early or never. The easy thing to get wrong is the end: a
-recording that is still growing has not ended, so a step that the other one lacks, or has only begun, is a difference
-only then.
+Both are read from their beginnings, in step with one another and a bounded number of events a call,
+so that it costs little however long they are; two runs of one trace differ early or never. The easy
+thing to get wrong is the end: a recording that is still growing has not ended, so a step that the
+other one lacks, or has only begun, is a difference only then.
 """
 
 from collections import deque
@@ -83,7 +83,9 @@ class PlanSearch:
         return self.parting is None and (self._a.has_more or self._b.has_more)
 
     def look(self, a_ended: bool, b_ended: bool) -> None:
-        """Read on, each side a thousand events at most. `..._ended`: the recording will not grow any more."""
+        """Read on, each side a thousand events at most. `..._ended`: the recording will not grow
+        any more.
+        """
         if self.parting is not None:
             return
         for side, ended in ((self._a, a_ended), (self._b, b_ended)):
@@ -95,7 +97,9 @@ class PlanSearch:
         while a and b:
             if a[0] != b[0]:
                 step = min(a[0].step, b[0].step)
-                self.parting = Parting(step, *(side[0] if side[0].step == step else None for side in (a, b)))
+                self.parting = Parting(
+                    step, *(side[0] if side[0].step == step else None for side in (a, b))
+                )
                 return
             self.same_up_to = a[0].step
             a.popleft()

@@ -1,15 +1,16 @@
 """`Transport`: at which moment of a recording the dashboard stands, and how it moves.
 
-Works like the controls of a live video: while live, the picture follows the newest event; whoever pauses or steps
-back stands still while the recording grows; playing goes on from there at a speed, and `to_live` catches up at once.
-A replayed file is the same without new events. Knows a source and nothing of screens, engines or clocks: `tick` is
-told the time.
+Works like the controls of a live video: while live, the picture follows the newest event; whoever
+pauses or steps back stands still while the recording grows; playing goes on from there at a speed,
+and `to_live` catches up at once. A replayed file is the same without new events. Knows a source and
+nothing of screens, engines or clocks: `tick` is told the time.
 
-A position is a number of events; between two steps it is the number up to the end of a step. The easy thing to get
-wrong is `view`: while live it is the recording's own newest model, which goes on changing, so every move away from
-there takes a copy from a keyframe and never steps that one.
+A position is a number of events; between two steps it is the number up to the end of a step. The
+easy thing to get wrong is `view`: while live it is the recording's own newest model, which goes on
+changing, so every move away from there takes a copy from a keyframe and never steps that one.
 
-Every move that cannot be made (there is nothing before the first event) moves as far as there is something.
+Every move that cannot be made (there is nothing before the first event) moves as far as there is
+something.
 """
 
 from typing import Literal, NamedTuple
@@ -58,7 +59,8 @@ class Transport:
     # ---- time passes ----
 
     def tick(self, now: float, seconds: float) -> bool:
-        """Take in new events for at most about `seconds`, and play on; true if there may be something new to draw.
+        """Take in new events for at most about `seconds`, and play on; true if there may be
+        something new to draw.
 
         now: any clock's seconds
         """
@@ -98,7 +100,11 @@ class Transport:
 
     def event_here(self) -> ev.Event | None:
         """The event that was applied last."""
-        return next(self.recording.events(self.position - 1, self.position), None) if self.position else None
+        return (
+            next(self.recording.events(self.position - 1, self.position), None)
+            if self.position
+            else None
+        )
 
     # ---- play and pause ----
 
@@ -131,7 +137,9 @@ class Transport:
     # ---- moves; all of them pause ----
 
     def step(self, by: int) -> None:
-        """To the end of the next step, or of the one before; in the middle of a step, to its end or its beginning."""
+        """To the end of the next step, or of the one before; in the middle of a step, to its end or
+        its beginning.
+        """
         if by > 0:
             if not self.at_end:
                 inside = self.position < self.recording.step_end(self._step_here())
@@ -178,7 +186,9 @@ class Transport:
 
     def mark(self) -> Mark:
         """Remember this moment; the mark that is here already, if there is one."""
-        if (here := next((mark for mark in self.marks if mark.position == self.position), None)) is not None:
+        if (
+            here := next((mark for mark in self.marks if mark.position == self.position), None)
+        ) is not None:
             return here
         mark = Mark(f"m{len(self.marks) + 1}", self.position, self.view.fold.step)
         self.marks.append(mark)
@@ -194,7 +204,9 @@ class Transport:
         return mark
 
     def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
-        """The models to compare: at the last two marks, or at the only mark and here. The earlier first."""
+        """The models to compare: at the last two marks, or at the only mark and here. The earlier
+        first.
+        """
         positions = [mark.position for mark in self.marks[-2:]]
         if len(positions) == 1:
             positions.append(self.position)
@@ -207,7 +219,11 @@ class Transport:
 
     def _step_here(self) -> int:
         """Of the event that was applied last."""
-        return self.recording.step_of(self.position - 1) if self.position else self.recording.first_step
+        return (
+            self.recording.step_of(self.position - 1)
+            if self.position
+            else self.recording.first_step
+        )
 
     def _pause_at(self, position: int) -> None:
         self._move(position)

@@ -38,7 +38,9 @@ class KVEventReader:
         try:
             import zmq
         except ImportError as error:
-            raise ConfigError("To read KV events, install pyzmq: pip install 'minivllm[kv-events]'.") from error
+            raise ConfigError(
+                "To read KV events, install pyzmq: pip install 'minivllm[kv-events]'."
+            ) from error
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.SUB)
         try:
@@ -48,7 +50,8 @@ class KVEventReader:
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise ConfigError(
-                f"{endpoint} is no address of KV events ({error.strerror}): write it like tcp://localhost:5557."
+                f"{endpoint} is no address of KV events ({error.strerror}): write it like"
+                " tcp://localhost:5557."
             ) from error
         # If nobody takes them the oldest go, and the numbers say so.
         self.batches: deque[Numbered] = deque(maxlen=MOST_WAITING)

@@ -1,8 +1,8 @@
 """`MetricsReader`: asks a vLLM server for its `/metrics` every second, in a thread of its own.
 
-What comes is one `Scrape`: sums over the server's engines, and the KV cache's use of each. This file
-reads the text format over HTTP; `vllm_view` says what the numbers mean. Versions of vLLM differ, so a
-metric that is missing is None and never 0, and is drawn as unknown.
+What comes is one `Scrape`: sums over the server's engines, and the KV cache's use of each. This
+file reads the text format over HTTP; `vllm_view` says what the numbers mean. Versions of vLLM
+differ, so a metric that is missing is None and never 0, and is drawn as unknown.
 """
 
 import contextlib
@@ -30,7 +30,9 @@ class Scrape:
     t: float
     """Of our own clock, in seconds."""
     values: dict[str, float] = field(default_factory=dict)
-    """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, each summed over labels."""
+    """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, each summed over
+    labels.
+    """
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
     """Of each histogram: boundary -> how many values are not over it."""
     kv_cache_usage: dict[str, float] = field(default_factory=dict)
@@ -44,7 +46,9 @@ def parse_scrape(text: str, t: float) -> Scrape:
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError as error:
-        raise ConfigError("To read metrics, install what they need: pip install 'minivllm[serve]'.") from error
+        raise ConfigError(
+            "To read metrics, install what they need: pip install 'minivllm[serve]'."
+        ) from error
     scrape = Scrape(t)
     values, models = defaultdict(float), set()
     try:
@@ -54,7 +58,9 @@ def parse_scrape(text: str, t: float) -> Scrape:
                 if name == "cache_config_info":
                     scrape.cache_config = dict(sample.labels)
                 elif name.endswith("_bucket"):
-                    bounds = scrape.buckets.setdefault(name.removesuffix("_bucket"), defaultdict(float))
+                    bounds = scrape.buckets.setdefault(
+                        name.removesuffix("_bucket"), defaultdict(float)
+                    )
                     bounds[float(sample.labels["le"])] += sample.value
                 else:
                     values[name] += sample.value
@@ -63,7 +69,9 @@ def parse_scrape(text: str, t: float) -> Scrape:
                 if "model_name" in sample.labels:
                     models.add(sample.labels["model_name"])
     except (ValueError, KeyError, IndexError, AttributeError) as error:
-        raise EventLogError("it sends what are no metrics; is this the address of a vLLM server?") from error
+        raise EventLogError(
+            "it sends what are no metrics; is this the address of a vLLM server?"
+        ) from error
     if not values:
         raise EventLogError("none of its metrics are vLLM's; is this the address of a vLLM server?")
     scrape.values, scrape.models = dict(values), tuple(sorted(models))
@@ -77,11 +85,15 @@ class MetricsReader:
         """`url`: of a server, or of its metrics. Raises `EventLogError` for what is no address."""
         parts = urlsplit(url)
         try:
-            is_address = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            is_address = (
+                parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+            )
         except ValueError:
             is_address = False
         if not is_address:
-            raise EventLogError(f"{url} is no address of a server: write it like http://localhost:8000.")
+            raise EventLogError(
+                f"{url} is no address of a server: write it like http://localhost:8000."
+            )
         self._parts = parts
         self._path = "/metrics" if parts.path in ("", "/") else parts.path
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
@@ -107,17 +119,31 @@ class MetricsReader:
             except (EventLogError, ConfigError) as error:
                 self.status = SourceStatus("lost", f"{self._name}: {error}")
             except (OSError, http.client.HTTPException) as error:
-                why = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
+                why = (
+                    "no answer in time"
+                    if isinstance(error, TimeoutError)
+                    else str(error) or type(error).__name__
+                )
                 self.status = SourceStatus("lost", f"{self._name} does not answer ({why}).")
             self._closing.wait(max(0.0, started + SECONDS_BETWEEN - time.monotonic()))
 
     def _ask(self) -> str:
-        kind = http.client.HTTPSConnection if self._parts.scheme == "https" else http.client.HTTPConnection
-        with contextlib.closing(kind(self._parts.hostname, self._parts.port, timeout=ANSWER_SECONDS)) as connection:
-            connection.request("GET", self._path, headers={"Accept": "text/plain", **authorization()})
+        kind = (
+            http.client.HTTPSConnection
+            if self._parts.scheme == "https"
+            else http.client.HTTPConnection
+        )
+        with contextlib.closing(
+            kind(self._parts.hostname, self._parts.port, timeout=ANSWER_SECONDS)
+        ) as connection:
+            connection.request(
+                "GET", self._path, headers={"Accept": "text/plain", **authorization()}
+            )
             answer = connection.getresponse()
             if answer.status == 401:
-                raise EventLogError(f"it wants an API key: put it into the environment variable {VARIABLE}.")
+                raise EventLogError(
+                    f"it wants an API key: put it into the environment variable {VARIABLE}."
+                )
             if answer.status != 200:
                 raise EventLogError(f"it answers {answer.status} {answer.reason} and no metrics.")
             data = answer.read(MOST_BYTES + 1)

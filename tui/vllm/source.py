@@ -1,4 +1,5 @@
-"""`VllmSource`: what a running vLLM reports, for `attach --vllm`: metrics, and KV events if it publishes them.
+"""`VllmSource`: what a running vLLM reports, for `attach --vllm`: metrics, and KV events if it
+publishes them.
 
 Two threads bring it in; `poll` moves it into the view and never waits, as with the sources of our
 own events.
@@ -11,7 +12,9 @@ from minivllm.tui.vllm.vllm_view import VllmView
 
 
 class VllmSource:
-    """`url` of the server; `kv_events`: where its publisher listens, such as tcp://localhost:5557."""
+    """`url` of the server; `kv_events`: where its publisher listens, such as
+    tcp://localhost:5557.
+    """
 
     def __init__(self, url: str, kv_events: str | None = None) -> None:
         """Raises `EventLogError` or `ConfigError` for an address that is none."""

@@ -1,10 +1,11 @@
 """`VllmApp`: `minivllm attach --vllm`, a screen of its own for an engine that is not ours.
 
-The dashboard's screens draw a fold of our events, and vLLM sends none of them; to fill those panels one would have to
-guess. So this is one small screen, with what vLLM tells and, beside it, what it does not.
+The dashboard's screens draw a fold of our events, and vLLM sends none of them; to fill those panels
+one would have to guess. So this is one small screen, with what vLLM tells and, beside it, what it
+does not.
 
-The easy thing to get wrong is stale numbers: when the server no longer answers, the last ones stay on the screen,
-and the top line says in red that they are old.
+The easy thing to get wrong is stale numbers: when the server no longer answers, the last ones stay
+on the screen, and the top line says in red that they are old.
 """
 
 from typing import ClassVar

@@ -1,4 +1,5 @@
-"""The panels of `attach --vllm`: each number as vLLM reported it, and the word `unknown` where it did not.
+"""The panels of `attach --vllm`: each number as vLLM reported it, and the word `unknown` where it
+did not.
 
 A quantile is drawn as a range: a histogram says only between which two boundaries it is.
 """
@@ -21,7 +22,10 @@ UNKNOWN: Span = ("unknown", "faint")
 def number(value: float | None, unit: str = "") -> Span:
     if value is None:
         return UNKNOWN
-    return (f"{value:,.0f}{unit}" if value == int(value) or value >= 100 else f"{value:,.1f}{unit}", "text*")
+    return (
+        f"{value:,.0f}{unit}" if value == int(value) or value >= 100 else f"{value:,.1f}{unit}",
+        "text*",
+    )
 
 
 def percent(value: float | None) -> Span:
@@ -34,7 +38,14 @@ def between(quantile: Quantile | None) -> Span:
         return UNKNOWN
     scale, unit = (1, "s") if quantile.low >= 1 or quantile.high > 1 else (1000, "ms")
     low = f"{quantile.low * scale:g}"
-    return (f"over {low} {unit}" if math.isinf(quantile.high) else f"{low}–{quantile.high * scale:g} {unit}", "text*")
+    return (
+        (
+            f"over {low} {unit}"
+            if math.isinf(quantile.high)
+            else f"{low}–{quantile.high * scale:g} {unit}"
+        ),
+        "text*",
+    )
 
 
 def labelled(width: int, *pairs: tuple[str, Span]) -> Line:
@@ -51,7 +62,9 @@ class VllmPanel(Panel):
     """Draw with the 95 characters that every terminal has."""
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
-        return super()._paint(tuple((to_ascii(text), style) for text, style in line) if self.plain else line, width)
+        return super()._paint(
+            tuple((to_ascii(text), style) for text, style in line) if self.plain else line, width
+        )
 
 
 class VllmHeader(VllmPanel):
@@ -104,14 +117,21 @@ class VllmMemory(VllmPanel):
         lines = [self._bar(engine, share, width) for engine, share in sorted(usage.items())]
         lines = lines or [labelled(width, ("in use", UNKNOWN))]
         hits = model.share("prefix_cache_hits_total", "prefix_cache_queries_total")
-        lines.append(labelled(width, ("blocks", number(model.num_blocks)), ("prefix hits", percent(hits))))
+        lines.append(
+            labelled(width, ("blocks", number(model.num_blocks)), ("prefix hits", percent(hits)))
+        )
         return lines[:height]
 
     def _bar(self, engine: str, share: float, width: int) -> Line:
         room = max(width - 24, 4)
         filled = round(min(max(share, 0.0), 1.0) * room) if math.isfinite(share) else 0
         row = Row(width).put(f"engine {clean(engine)} ", "muted")
-        return row.put("█" * filled, "accent").put("·" * (room - filled), "faint").put(f" {share:6.1%}", "text*").line()
+        return (
+            row.put("█" * filled, "accent")
+            .put("·" * (room - filled), "faint")
+            .put(f" {share:6.1%}", "text*")
+            .line()
+        )
 
 
 class VllmLatency(VllmPanel):
@@ -147,7 +167,9 @@ class VllmBlocks(VllmPanel):
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
         status = self._source.kv_status
         if status is None:
-            return [Row(width).put("unknown: --kv-events tcp://HOST:5557 would tell", "faint").line()][:height]
+            return [
+                Row(width).put("unknown: --kv-events tcp://HOST:5557 would tell", "faint").line()
+            ][:height]
         if model.last_number is None:
             return [Row(width).put(clean(status.text), "faint").line()][:height]
         return [*self._sums(model, width), *self._grid(model, width, height)][:height]
@@ -156,8 +178,13 @@ class VllmBlocks(VllmPanel):
         known = plural(len(model.blocks), "name")
         sure = "all there are" if model.knows_all_names else "those stored before are unknown"
         lines = [
-            Row(width).put(known, "text*").put(f", {sure}", "text" if model.knows_all_names else "warn").line(),
-            labelled(width, ("stored", number(model.num_stored)), ("removed", number(model.num_removed))),
+            Row(width)
+            .put(known, "text*")
+            .put(f", {sure}", "text" if model.knows_all_names else "warn")
+            .line(),
+            labelled(
+                width, ("stored", number(model.num_stored)), ("removed", number(model.num_removed))
+            ),
         ]
         doubts = [
             (model.num_unsure, "perhaps gone (?)"),

@@ -1,19 +1,26 @@
 """`VllmView`: what is known of a vLLM server from its metrics and KV events, and how sure that is.
 
-vLLM tells sums, and names of blocks that enter and leave its prefix cache. From that no block table, no reference count
-and no reason why a request waits can be had, so none is kept here, and there is no fold of our own events: it
-would have to guess. A number that was not told is None.
+vLLM tells sums, and names of blocks that enter and leave its prefix cache. From that no block
+table, no reference count and no reason why a request waits can be had, so none is kept here, and
+there is no fold of our own events: it would have to guess. A number that was not told is None.
 
-The easy thing to get wrong is to believe too much of the names. vLLM may store one name in two blocks and says so twice, or
-report again what was hit, and then says once that it is gone: from there on it is unsure. And after a lost
-batch nothing that was known of names is sure any more, so it is forgotten.
+The easy thing to get wrong is to believe too much of the names. vLLM may store one name in two
+blocks and says so twice, or report again what was hit, and then says once that it is gone: from
+there on it is unsure. And after a lost batch nothing that was known of names is sure any more, so
+it is forgotten.
 """
 
 from collections import deque
 from dataclasses import dataclass
 from itertools import pairwise
 
-from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockName, BlockRemoved, BlockStored, KVEvent
+from minivllm.events.vllm_kv_wire import (
+    AllBlocksCleared,
+    BlockName,
+    BlockRemoved,
+    BlockStored,
+    KVEvent,
+)
 from minivllm.tui.vllm.kv import Numbered
 from minivllm.tui.vllm.metrics import Scrape
 
@@ -91,7 +98,10 @@ class VllmView:
         if then is None or histogram not in now.buckets:
             return None
         before = then.buckets.get(histogram, {})
-        counts = [(bound, count - before.get(bound, 0.0)) for bound, count in sorted(now.buckets[histogram].items())]
+        counts = [
+            (bound, count - before.get(bound, 0.0))
+            for bound, count in sorted(now.buckets[histogram].items())
+        ]
         total = counts[-1][1]
         if total <= 0:
             return None
@@ -171,5 +181,7 @@ class VllmView:
 
 def _counters_fell(before: Scrape, after: Scrape) -> bool:
     return any(
-        after.values.get(name, value) < value for name, value in before.values.items() if name.endswith("_total")
+        after.values.get(name, value) < value
+        for name, value in before.values.items()
+        if name.endswith("_total")
     )

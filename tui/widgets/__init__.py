@@ -1,1 +1,3 @@
-"""The panels of the dashboard: each a function from the model to lines, painted by `panel.Panel`."""
+"""The panels of the dashboard: each a function from the model to lines, painted by
+`panel.Panel`.
+"""

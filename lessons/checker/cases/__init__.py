@@ -1,1 +1,3 @@
-"""Random cases for exercises, and how a behaviour asks for them and reports what happens. Read `behaviour` first."""
+"""Random cases for exercises, and how a behaviour asks for them and reports what happens. Read
+`behaviour` first.
+"""

@@ -1,8 +1,10 @@
-"""`@behaviour`: one thing that a solution must do, as a function that *tells what happens* in a random case.
+"""`@behaviour`: one thing that a solution must do, as a function that *tells what happens* in a
+random case.
 
-The same function runs twice: on the engine's own source here, and on the student's in its own process. It yields lines;
-a solution is right if the lines are the same. So there is no second implementation of the rule that could be wrong, a
-test cannot be special-cased, and the first line that differs is the step at which it went wrong.
+The same function runs twice: on the engine's own source here, and on the student's in its own
+process. It yields lines; a solution is right if the lines are the same. So there is no second
+implementation of the rule that could be wrong, a test cannot be special-cased, and the first line
+that differs is the step at which it went wrong.
 
     def operations(draw): ...                         # a random case, as plain data
 
@@ -12,8 +14,9 @@ test cannot be special-cased, and the first line that differs is the step at whi
         ...
         yield f"release({block_id}): ..."
 
-The easy thing to get wrong is a line that differs between two right solutions (an address, a private name, an order
-that nobody promised). `agree` is for results that may differ a little, such as floats.
+The easy thing to get wrong is a line that differs between two right solutions (an address, a
+private name, an order that nobody promised). `agree` is for results that may differ a little, such
+as floats.
 """
 
 import math
@@ -40,7 +43,9 @@ class Behaviour(NamedTuple):
     cases: CaseMaker
     observe: Observe
     is_trace: bool
-    """The case is a request trace and the lines are the engine's events: `diff` can open it in the dashboard."""
+    """The case is a request trace and the lines are the engine's events: `diff` can open it in the
+    dashboard.
+    """
     examples: int
     """How many random cases are tried."""
     agree: Agree | None
@@ -73,26 +78,39 @@ def behaviour(
     """Mark a generator function of behaviours.py as one of the exercise's behaviours."""
 
     def mark(observe: Observe) -> Observe:
-        setattr(observe, MARK, Behaviour(name, task, points, hint, cases, observe, trace, examples, agree))
+        setattr(
+            observe,
+            MARK,
+            Behaviour(name, task, points, hint, cases, observe, trace, examples, agree),
+        )
         return observe
 
     return mark
 
 
 def nearly(tolerance: float, half: float = 0.0) -> Agree:
-    """An `agree` for lines such as `words | 1.25 -3.5`: equal words, and numbers that differ by rounding at most.
+    """An `agree` for lines such as `words | 1.25 -3.5`: equal words, and numbers that differ by
+    rounding at most.
 
-    `tolerance`: of a number, relative to it or to 1, whichever is more. `half`: the same where the words name bfloat16.
+    `tolerance`: of a number, relative to it or to 1, whichever is more. `half`: the same where the
+    words name bfloat16.
     """
 
     def agree(expected: str, told: str) -> bool:
-        (words, _, numbers), (other_words, _, other_numbers) = expected.partition("|"), told.partition("|")
+        (words, _, numbers), (other_words, _, other_numbers) = (
+            expected.partition("|"),
+            told.partition("|"),
+        )
         try:
-            pairs = list(zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True))
+            pairs = list(
+                zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True)
+            )
         except ValueError:
             return False
         least = half if half and "bfloat16" in words else tolerance
-        return words == other_words and all(math.isclose(a, b, rel_tol=least, abs_tol=least) for a, b in pairs)
+        return words == other_words and all(
+            math.isclose(a, b, rel_tol=least, abs_tol=least) for a, b in pairs
+        )
 
     return agree
 

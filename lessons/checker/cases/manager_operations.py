@@ -1,7 +1,8 @@
 """A KV cache manager and sequences of its own, for exercises about it: made small, told whole.
 
-The names of the engine are imported inside the functions: in the student's process they are the student's. The easy thing to get
-wrong is the bus: with no listener nothing is told, so one is always there, though only traces show the events.
+The names of the engine are imported inside the functions: in the student's process they are the
+student's. The easy thing to get wrong is the bus: with no listener nothing is told, so one is
+always there, though only traces show the events.
 """
 
 from typing import Any
@@ -19,12 +20,16 @@ def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = F
     return KVCacheManager(BlockPool(num_blocks, bus), block_size, enable_prefix_caching, bus)
 
 
-def sequence_of(number: int, token_ids: list[int] | None = None, cache_salt: str | None = None) -> Any:
+def sequence_of(
+    number: int, token_ids: list[int] | None = None, cache_salt: str | None = None
+) -> Any:
     """The first sequence of a new request."""
     from minivllm.core.request import Request
     from minivllm.sampling_params import SamplingParams
 
-    return Request(f"r{number}", token_ids or [number], SamplingParams(), cache_salt=cache_salt).sequences[0]
+    return Request(
+        f"r{number}", token_ids or [number], SamplingParams(), cache_salt=cache_salt
+    ).sequences[0]
 
 
 def state_of(manager: Any, sequences: list[Any]) -> str:

@@ -1,8 +1,10 @@
-"""Random operations on a block pool, told with the pool's whole state after each: shared by the exercises about it.
+"""Random operations on a block pool, told with the pool's whole state after each: shared by the
+exercises about it.
 
-The names of the engine are imported inside the functions: in the student's process they are the student's.
-The easy thing to get wrong is an operation that the contract forbids (a pop from an empty pool, a second name for a block):
-it is left out here, for the result of a broken contract is nobody's promise.
+The names of the engine are imported inside the functions: in the student's process they are the
+student's. The easy thing to get wrong is an operation that the contract forbids (a pop from an
+empty pool, a second name for a block): it is left out here, for the result of a broken contract is
+nobody's promise.
 """
 
 from collections.abc import Iterator
@@ -19,8 +21,11 @@ def _operation(draw: Draw) -> list[int]:
 
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
-    """A small pool, and numbers that choose among the operations of these kinds that are allowed by then."""
-    # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then shrinks.
+    """A small pool, and numbers that choose among the operations of these kinds that are allowed by
+    then.
+    """
+    # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then
+    # shrinks.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -53,8 +58,8 @@ def tell_operations(case: Case) -> Iterator[str]:
         cached = {key.hex()[:4]: sorted(ids) for key, ids in sorted(pool.cached_blocks().items())}
         kinds = [encode_event(event).decode() for event in events]
         yield (
-            f"{told}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached {cached}; "
-            f"evicted {pool.num_evicted_blocks}; events {len(kinds)}"
+            f"{told}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached"
+            f" {cached}; evicted {pool.num_evicted_blocks}; events {len(kinds)}"
         )
         yield from (f"    {kind.rstrip()}" for kind in kinds)
         events.clear()

@@ -1,11 +1,14 @@
-"""A model that takes no time, for checks of memory and scheduling: what it says depends on what lies in the KV cache.
+"""A model that takes no time, for checks of memory and scheduling: what it says depends on what
+lies in the KV cache.
 
-For each slot it keeps what was written there, which is the token and a digest of all before it. The next token is a
-digest of what attention would read through the block table. So a wrong table, a block that two sequences write, or
-a copy that was not made, changes the text, and the event log with it: nothing can be wrong in memory and look right.
+For each slot it keeps what was written there, which is the token and a digest of all before it. The
+next token is a digest of what attention would read through the block table. So a wrong table, a
+block that two sequences write, or a copy that was not made, changes the text, and the event log
+with it: nothing can be wrong in memory and look right.
 
-It follows the protocol `minivllm.engine.runner.Runner`. The easy thing to get wrong is the order within a step: as in each layer
-of a real model, first all copies, then all writes of the batch, then all reads.
+It follows the protocol `minivllm.engine.runner.Runner`. The easy thing to get wrong is the order
+within a step: as in each layer of a real model, first all copies, then all writes of the batch,
+then all reads.
 """
 
 from collections.abc import Iterator
@@ -51,7 +54,9 @@ class ToyRunner:
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        return False  # so nothing that raised is tried again: it is the student's code, and has to be seen
+        # so nothing that raised is tried again: it is the student's code, and has to be
+        # seen
+        return False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         size = self._block_size
@@ -64,7 +69,9 @@ class ToyRunner:
                 if slot != NOT_WRITTEN:
                     self._kv[slot] = crc32(bytes(item.sequence.token_ids[: position + 1]))
         digests = [
-            crc32(repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode())
+            crc32(
+                repr([*self._read(sequence, item.start + item.num_tokens), sequence.index]).encode()
+            )
             for item in plan.scheduled
             for sequence in item.sampling
         ]

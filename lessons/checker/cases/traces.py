@@ -1,10 +1,11 @@
 """Random request traces through the whole engine on the virtual clock, told as its event log.
 
-A trace is plain data: the engine's options, and requests with the step before which they arrive. Pools are tiny and prompts
-come from a small tree of shared beginnings, so that hits, evictions and preemptions happen all the time.
+A trace is plain data: the engine's options, and requests with the step before which they arrive.
+Pools are tiny and prompts come from a small tree of shared beginnings, so that hits, evictions and
+preemptions happen all the time.
 
-The easy thing to get wrong is a run that does not end: a wrong scheduler may never finish, and a log of a million steps
-helps nobody, so a run stops after `MAX_STEPS` and says so.
+The easy thing to get wrong is a run that does not end: a wrong scheduler may never finish, and a
+log of a million steps helps nobody, so a run stops after `MAX_STEPS` and says so.
 """
 
 from collections.abc import Iterator
@@ -62,15 +63,16 @@ def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
 def describe_trace(case: Trace) -> str:
     """In words, for a terminal."""
     lines = [
-        f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most {case['max_num_seqs']} sequences and "
-        f"{case['max_num_batched_tokens']} tokens a step, prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
+        f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most"
+        f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
+        f" prefix caching {'on' if case['enable_prefix_caching'] else 'off'}"
     ]
     for number, one in enumerate(case["requests"]):
         samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
         shared = f", the first {one['alike']} as the others" if one["alike"] else ""
         lines.append(
-            f"r{number} arrives before step {one['arrives'] + 1}: {len(_prompt(one))} tokens{shared}; "
-            f"answer of {one['max_tokens']}{samples}"
+            f"r{number} arrives before step {one['arrives'] + 1}: {len(_prompt(one))}"
+            f" tokens{shared}; answer of {one['max_tokens']}{samples}"
         )
     return "\n".join(lines)
 
@@ -81,16 +83,25 @@ def _prompt(one: dict[str, Any]) -> list[int]:
 
 def build_engine(case: Trace) -> LLMEngine:
     """An engine for the trace, with the toy model and every invariant checked after each step."""
-    options = {name: value for name, value in case.items() if name not in ("num_blocks", "max_model_len", "requests")}
+    options = {
+        name: value
+        for name, value in case.items()
+        if name not in ("num_blocks", "max_model_len", "requests")
+    }
     config = EngineConfig(model="toy", check_invariants=True, **options)
     longest = case.get("max_model_len", case["num_blocks"] * case["block_size"])
     return LLMEngine(
-        config, ToyRunner(case["num_blocks"], case["block_size"], longest), ToyTokenizer(), clock=VirtualClock()
+        config,
+        ToyRunner(case["num_blocks"], case["block_size"], longest),
+        ToyTokenizer(),
+        clock=VirtualClock(),
     )
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
-    """Every event of the run, as it stands in a recording. `engine`: one built for the case, where others listen, too."""
+    """Every event of the run, as it stands in a recording. `engine`: one built for the case, where
+    others listen, too.
+    """
     engine = build_engine(case) if engine is None else engine
     told: list[Event] = []
     engine.subscribe(told.append)
@@ -100,7 +111,9 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
             number, one = pending.pop(0)
             params = SamplingParams(temperature=0, max_tokens=one["max_tokens"], n=one.get("n", 1))
             try:
-                engine.add_request(f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0))
+                engine.add_request(
+                    f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0)
+                )
             except InvalidRequestError:
                 continue  # larger than this pool or this batch: refused at the door on both sides
         try:

@@ -1,11 +1,13 @@
-"""`Session`: the process in which one submission runs, seen from outside; asked case by case, ended when it misbehaves.
+"""`Session`: the process in which one submission runs, seen from outside; asked case by case, ended
+when it misbehaves.
 
-It gets a scratch folder of its own, an empty environment, limits (see `worker`), and a wall clock kept out here. Where
-`bubblewrap` is installed and allowed it also gets no network and no file it could write but its scratch folder (`walls`). What
-the limits do not stop stands in docs/teach.md.
+It gets a scratch folder of its own, an empty environment, limits (see `worker`), and a wall clock
+kept out here. Where `bubblewrap` is installed and allowed it also gets no network and no file it
+could write but its scratch folder (`walls`). What the limits do not stop stands in docs/teach.md.
 
-The easy thing to get wrong is a dead process: it must cost its own behaviour and no other, so the next question starts a
-new one; and a submission that dies at once must not be started for ever by whoever shrinks a case.
+The easy thing to get wrong is a dead process: it must cost its own behaviour and no other, so the
+next question starts a new one; and a submission that dies at once must not be started for ever by
+whoever shrinks a case.
 """
 
 import json
@@ -28,9 +30,13 @@ from minivllm.lessons.checker.child.worker import LOADING
 WALL_FACTOR = 6
 """Seconds on the clock for one of processor time: machines of a class are busy."""
 WALL_SECONDS = 30.0
-"""And so many more, until a submission has run out of time once: processor time ends what computes, this ends what waits."""
+"""And so many more, until a submission has run out of time once: processor time ends what computes,
+this ends what waits.
+"""
 IMPATIENCE = 0.25
-"""How much of the processor time it gets for each question after that: whoever made a loop without an end waits for all of them."""
+"""How much of the processor time it gets for each question after that: whoever made a loop without
+an end waits for all of them.
+"""
 MAX_ANSWER_BYTES = 32 << 20
 
 
@@ -54,7 +60,9 @@ class Submission(NamedTuple):
 
     file: Path
     plugged: Literal["module", "overlay", "overlays"] = "module"
-    """overlay: one of `wrong/`, only what is wrong in it. overlays: all of that folder; each question names its `file`."""
+    """overlay: one of `wrong/`, only what is wrong in it. overlays: all of that folder; each
+    question names its `file`.
+    """
 
 
 class Session:
@@ -62,7 +70,9 @@ class Session:
 
     def __init__(self, exercise: Exercise, submission: Submission) -> None:
         if not hasattr(os, "fork"):
-            raise ExerciseError("Exercises need Linux or macOS for their limits; on Windows run them in WSL.")
+            raise ExerciseError(
+                "Exercises need Linux or macOS for their limits; on Windows run them in WSL."
+            )
         self._exercise = exercise
         self._submission = submission
         self._scratch = tempfile.TemporaryDirectory(prefix="minivllm-exercise-")
@@ -85,7 +95,13 @@ class Session:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=scratch,
-            env={"PATH": os.defpath, "HOME": scratch, "TMPDIR": scratch, "OMP_NUM_THREADS": "1", "PYTHONHASHSEED": "0"},
+            env={
+                "PATH": os.defpath,
+                "HOME": scratch,
+                "TMPDIR": scratch,
+                "OMP_NUM_THREADS": "1",
+                "PYTHONHASHSEED": "0",
+            },
             start_new_session=True,
         )
         loaded = self._receive(LOADING * self._exercise.seconds)
@@ -99,7 +115,9 @@ class Session:
         if failure is not None:
             return Told([], failure)
         try:
-            self._process.stdin.write(json.dumps({"seconds": self._seconds, **question}).encode() + b"\n")
+            self._process.stdin.write(
+                json.dumps({"seconds": self._seconds, **question}).encode() + b"\n"
+            )
             self._process.stdin.flush()
         except BrokenPipeError:
             return self._died()
@@ -120,7 +138,12 @@ class Session:
                 if not selector.select(max(deadline - time.monotonic(), 0)):
                     self._end()
                     return Told(
-                        [], Failure("time", f"it did not answer in {patience:g} seconds: does it wait for something?")
+                        [],
+                        Failure(
+                            "time",
+                            f"it did not answer in {patience:g} seconds: does it wait for"
+                            " something?",
+                        ),
                     )
                 data = os.read(pipe.fileno(), 1 << 16)
                 if not data:
@@ -133,10 +156,14 @@ class Session:
         try:
             answer = json.loads(line)
             failure = answer["failure"]
-            return Told(list(map(str, answer["lines"])), None if failure is None else Failure(**failure))
+            return Told(
+                list(map(str, answer["lines"])), None if failure is None else Failure(**failure)
+            )
         except (ValueError, TypeError, KeyError):
             self._end()
-            return Told([], Failure("patched", "it wrote into the channel that carries our own answers"))
+            return Told(
+                [], Failure("patched", "it wrote into the channel that carries our own answers")
+            )
 
     def _died(self) -> Told:
         status = self._process.poll()
@@ -144,7 +171,9 @@ class Session:
             status = self._process.wait()
         self._end()
         if status > 128 and walls.program() is not None:
-            status = 128 - status  # bubblewrap tells as a shell does which signal ended the process behind it
+            # bubblewrap tells as a shell does which signal ended the process behind
+            # it
+            status = 128 - status
         if status < 0:
             return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
         return Told([], Failure("died", f"its process ended itself with exit status {status}"))

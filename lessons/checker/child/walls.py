@@ -1,20 +1,34 @@
 """The walls around student code: `bubblewrap`, where it is installed and the system lets it work.
 
-Behind them there is no network, and nothing can be written but the scratch folder. Nothing here knows what runs behind them.
+Behind them there is no network, and nothing can be written but the scratch folder. Nothing here
+knows what runs behind them.
 
-The easy thing to get wrong is to take "installed" for "works": bubblewrap needs namespaces, and many a container may not make
-any. So it is tried once, and where it fails, that is said (`notice`) and the code runs without walls, as where it is missing.
+The easy thing to get wrong is to take "installed" for "works": bubblewrap needs namespaces, and
+many a container may not make any. So it is tried once, and where it fails, that is said (`notice`)
+and the code runs without walls, as where it is missing.
 """
 
 import shutil
 import subprocess
 from functools import cache
 
-_NEW_WORLD = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--unshare-all", "--die-with-parent")
+_NEW_WORLD = (
+    "--ro-bind",
+    "/",
+    "/",
+    "--dev",
+    "/dev",
+    "--proc",
+    "/proc",
+    "--unshare-all",
+    "--die-with-parent",
+)
 
 
 def before(scratch: str) -> list[str]:
-    """What stands before the command of a process that may write into `scratch` alone; nothing where there are no walls."""
+    """What stands before the command of a process that may write into `scratch` alone; nothing
+    where there are no walls.
+    """
     found = program()
     if found is None:
         return []
@@ -28,12 +42,17 @@ def program() -> str | None:
 
 
 def notice() -> str | None:
-    """One sentence where bubblewrap is installed and of no use: whoever installed it relies on it."""
+    """One sentence where bubblewrap is installed and of no use: whoever installed it relies on
+    it.
+    """
     found = shutil.which("bwrap")
     complaint = "" if found is None else _complaint(found)
     if not complaint:
         return None
-    return f"bubblewrap is installed but cannot run here ({complaint}), so the code under test is not kept from network and files."
+    return (
+        f"bubblewrap is installed but cannot run here ({complaint}), so the code under test is not"
+        " kept from network and files."
+    )
 
 
 @cache

@@ -1,13 +1,17 @@
-"""The child process in which student code runs: plugs it in, then tells, case by case, what happens.
+"""The child process in which student code runs: plugs it in, then tells, case by case, what
+happens.
 
-Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.child.worker`, in its own scratch folder. It reads one line of
-JSON a question and writes one line an answer; it judges nothing. Limits: processor time for each question (a timer that
-raises, so that we learn in which line a loop turns), memory, size of files and of what is printed (printing goes to a file).
+Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.child.worker`, in its own
+scratch folder. It reads one line of JSON a question and writes one line an answer; it judges
+nothing. Limits: processor time for each question (a timer that raises, so that we learn in which
+line a loop turns), memory, size of files and of what is printed (printing goes to a file).
 
-The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such as torch and Triton, and forks for each.
+The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such
+as torch and Triton, and forks for each.
 
-The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our timer, and `sys.exit` must not end us.
-So the timer raises a `BaseException`, everything is caught here, and what is not caught the parent ends by its own clock.
+The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our
+timer, and `sys.exit` must not end us. So the timer raises a `BaseException`, everything is caught
+here, and what is not caught the parent ends by its own clock.
 """
 
 import errno
@@ -39,7 +43,9 @@ class TimeIsUpError(BaseException):
 
 
 def main(argv: list[str]) -> None:
-    """argv: the exercise's name, the student's file, and `module`, `overlay` or `overlays` (see `sandbox.Submission`)."""
+    """argv: the exercise's name, the student's file, and `module`, `overlay` or `overlays` (see
+    `sandbox.Submission`).
+    """
     name, file, kind = argv
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     exercise = find_exercise(name)
@@ -57,7 +63,8 @@ def main(argv: list[str]) -> None:
 
 
 def _take_limits(exercise: Exercise) -> None:
-    # Private memory where the system counts it (Linux); address space would count the libraries, too.
+    # Private memory where the system counts it (Linux); address space would count the libraries,
+    # too.
     memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
@@ -105,7 +112,9 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
 
 
 def _fork(exercise: Exercise, file: Path) -> Any:
-    """The channel to a process in which `file` is plugged in, or will be with its first question."""
+    """The channel to a process in which `file` is plugged in, or will be with its first
+    question.
+    """
     ours, theirs = socket.socketpair()
     if os.fork():
         theirs.close()
@@ -167,10 +176,15 @@ class _Worker:
 
     def _patched(self) -> dict[str, str] | None:
         now = plug.fingerprint(self._module)
-        changed = [name for name, value in self._fingerprint.items() if now.get(name) != value] + self._intrusions
+        changed = [
+            name for name, value in self._fingerprint.items() if now.get(name) != value
+        ] + self._intrusions
         if not changed:
             return None
-        return {"kind": "patched", "text": f"it changes {changed[0]}, which is not part of the exercise"}
+        return {
+            "kind": "patched",
+            "text": f"it changes {changed[0]}, which is not part of the exercise",
+        }
 
     def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
         """Run it under the timer; what went wrong, if anything did."""
@@ -189,18 +203,33 @@ class _Worker:
     def _failure(self, error: BaseException, seconds: float) -> dict[str, str]:
         where = plug.where_in(self._file, error)
         if isinstance(error, TimeIsUpError):
-            return {"kind": "time", "text": f"it took over {seconds:g} seconds{where}: does a loop end?"}
+            return {
+                "kind": "time",
+                "text": f"it took over {seconds:g} seconds{where}: does a loop end?",
+            }
         if isinstance(error, MemoryError):
-            return {"kind": "memory", "text": f"it took more than {self._exercise.memory_mb} MB of memory{where}"}
+            return {
+                "kind": "memory",
+                "text": f"it took more than {self._exercise.memory_mb} MB of memory{where}",
+            }
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            return {"kind": "output", "text": f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}"}
+            return {
+                "kind": "output",
+                "text": f"it printed or wrote more than {MAX_FILE_BYTES >> 20} MB{where}",
+            }
         if isinstance(error, SystemExit | KeyboardInterrupt):
-            return {"kind": "exit", "text": f"it called sys.exit({getattr(error, 'code', '')}){where}"}
+            return {
+                "kind": "exit",
+                "text": f"it called sys.exit({getattr(error, 'code', '')}){where}",
+            }
         if isinstance(error, NotImplementedError) and str(error).startswith("TODO "):
             return {"kind": "todo", "text": f"not written yet{where}"}
         if needed := self._not_in_it(error):
             if where:
-                text = f"it takes the place of {self._exercise.module}, so it cannot get {needed} from there{where}"
+                text = (
+                    f"it takes the place of {self._exercise.module}, so it cannot get {needed} from"
+                    f" there{where}"
+                )
             else:
                 text = f"the engine needs {needed} from it, and it is not there"
             return {"kind": "raised", "text": text}
@@ -209,12 +238,16 @@ class _Worker:
         message = f": {said}"[:300] if said else ""
         if where:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
-        return {"kind": "raised", "text": f"what it did or gave back cannot be used: {what}{message}"}
+        return {
+            "kind": "raised",
+            "text": f"what it did or gave back cannot be used: {what}{message}",
+        }
 
     def _not_in_it(self, error: BaseException) -> str | None:
         """The name that somebody wanted from the student's module, if that is what went wrong."""
         if isinstance(error, ImportError) and error.name == self._exercise.module:
-            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python 3.12.
+            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python
+            # 3.12.
             return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
         if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
             return error.name if error.obj.__name__ == self._exercise.module else None

@@ -1,6 +1,7 @@
 """What a block pool must do: random operations on a pool alone, then the whole engine on it.
 
-After each operation the pool's whole state is told, so that a mistake shows where it is made and not three operations later.
+After each operation the pool's whole state is told, so that a mistake shows where it is made and
+not three operations later.
 """
 
 from collections.abc import Callable, Iterator
@@ -23,7 +24,10 @@ def only(*kinds: str) -> Callable[[Draw], Case]:
     "a block that is handed out has one owner",
     task=1,
     points=1,
-    hint="What does the count of a block say right after pop_free_block has given it to its first owner?",
+    hint=(
+        "What does the count of a block say right after pop_free_block has given it to its first"
+        " owner?"
+    ),
     cases=only("pop"),
 )
 def hands_out(case: Case) -> Iterator[str]:
@@ -35,7 +39,9 @@ def hands_out(case: Case) -> Iterator[str]:
     "a shared block is free when its last owner has left, and not before",
     task=2,
     points=2,
-    hint="Follow one block with two owners: which of the two releases may put it on the free queue?",
+    hint=(
+        "Follow one block with two owners: which of the two releases may put it on the free queue?"
+    ),
     cases=only("pop", "touch", "release"),
 )
 def counts_owners(case: Case) -> Iterator[str]:
@@ -47,7 +53,10 @@ def counts_owners(case: Case) -> Iterator[str]:
     "a block without an owner cannot be released",
     task=3,
     points=1,
-    hint="A second release of the same block would put it on the free queue twice. Check before you change anything.",
+    hint=(
+        "A second release of the same block would put it on the free queue twice. Check before you"
+        " change anything."
+    ),
     cases=only("pop", "cache", "release", "release again", "touch"),
 )
 def refuses_double_frees(case: Case) -> Iterator[str]:
@@ -59,7 +68,10 @@ def refuses_double_frees(case: Case) -> Iterator[str]:
     "a free block keeps its name until it is handed out again",
     task=4,
     points=2,
-    hint="Free is not evicted: compare what is cached after release with what is cached after the next pop_free_block.",
+    hint=(
+        "Free is not evicted: compare what is cached after release with what is cached after the"
+        " next pop_free_block."
+    ),
     cases=only("pop", "cache", "release", "touch"),
     examples=100,
 )
@@ -72,7 +84,10 @@ def keeps_names(case: Case) -> Iterator[str]:
     "the engine serves random requests on it, event for event",
     task=5,
     points=2,
-    hint="Open it with `minivllm exercise diff`: the first event that differs tells which of your methods was last to act.",
+    hint=(
+        "Open it with `minivllm exercise diff`: the first event that differs tells which of your"
+        " methods was last to act."
+    ),
     cases=trace,
     trace=True,
 )
@@ -85,7 +100,10 @@ def serves(case: Case) -> Iterator[str]:
     "the engine shares and copies blocks on it, event for event",
     task=5,
     points=2,
-    hint="Several samples of one request own the same blocks: look at the counts at the step where they part.",
+    hint=(
+        "Several samples of one request own the same blocks: look at the counts at the step where"
+        " they part."
+    ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
 )

@@ -40,7 +40,10 @@ def counts_blocks(case: Case) -> Iterator[str]:
     """The division."""
     manager = manager_of(1, case["block_size"])
     for tokens in case["tokens"]:
-        yield f"{tokens} tokens in blocks of {case['block_size']}: {manager.num_blocks_for(tokens)!r} blocks"
+        yield (
+            f"{tokens} tokens in blocks of {case['block_size']}: {manager.num_blocks_for(tokens)!r}"
+            " blocks"
+        )
 
 
 @behaviour(
@@ -61,7 +64,10 @@ def grows(case: Case) -> Iterator[str]:
         wanted = max(tokens[which] + more, 0)
         shortage = manager.allocate_slots(sequences[which], wanted)
         tokens[which] = tokens[which] if shortage else wanted
-        yield f"r{which} wants room for {wanted} tokens: {shortage or 'done'}; {state_of(manager, sequences)}"
+        yield (
+            f"r{which} wants room for {wanted} tokens: {shortage or 'done'};"
+            f" {state_of(manager, sequences)}"
+        )
 
 
 @behaviour(
@@ -91,7 +97,10 @@ def gives_back(case: Case) -> Iterator[str]:
     "the engine serves random requests on it, event for event",
     task=4,
     points=2,
-    hint="Open it with `minivllm exercise diff`: the table of the sequence of the first difference says what went wrong.",
+    hint=(
+        "Open it with `minivllm exercise diff`: the table of the sequence of the first difference"
+        " says what went wrong."
+    ),
     cases=trace,
     trace=True,
 )
@@ -104,7 +113,10 @@ def serves(case: Case) -> Iterator[str]:
     "the engine serves samples that share blocks on it, event for event",
     task=4,
     points=2,
-    hint="When one of several samples ends, the others keep their blocks: which entries does yours give back?",
+    hint=(
+        "When one of several samples ends, the others keep their blocks: which entries does yours"
+        " give back?"
+    ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
 )

@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check block-table`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+block-table`.
+"""
 
 from kv_cache_manager import KVCacheManager
 

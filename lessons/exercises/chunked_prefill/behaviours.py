@@ -1,4 +1,6 @@
-"""What chunked prefill must do: single chunks, one sequence through a scheduler, then the whole engine with small budgets."""
+"""What chunked prefill must do: single chunks, one sequence through a scheduler, then the whole
+engine with small budgets.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +13,9 @@ Case = dict[str, Any]
 
 
 def single_chunk(draw: Draw, chunked: bool) -> Case:
-    """A sequence with prompt and perhaps some output (it was preempted), and what a step has left."""
+    """A sequence with prompt and perhaps some output (it was preempted), and what a step has
+    left.
+    """
     return {
         "chunked": chunked,
         "output": draw.integer(0, 5),
@@ -70,8 +74,8 @@ def _tell_chunk(case: Case) -> Iterator[str]:
     start = case["start"] % sequence.num_tokens
     got = _scheduler(4, case["chunked"])._first_chunk(sequence, start, case["budget"])
     yield (
-        f"{sequence.num_prompt_tokens} prompt and {sequence.num_output_tokens} output tokens, {start} from the cache, "
-        f"{case['budget']} left in the step: gets {got!r}"
+        f"{sequence.num_prompt_tokens} prompt and {sequence.num_output_tokens} output tokens,"
+        f" {start} from the cache, {case['budget']} left in the step: gets {got!r}"
     )
 
 
@@ -126,9 +130,10 @@ def commits(case: Case) -> Iterator[str]:
         scheduler._commit(item)
         names = scheduler.kv_cache_manager.pool.cached_blocks()
         yield (
-            f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} + {sequence.num_output_tokens}: "
-            f"{sequence.num_computed_tokens} computed, {item.kind}, {len(names)} blocks named, "
-            f"sampling {[one.seq_id for one in item.sampling]}, {len(scheduler.running)} run"
+            f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} +"
+            f" {sequence.num_output_tokens}: {sequence.num_computed_tokens} computed, {item.kind},"
+            f" {len(names)} blocks named, sampling {[one.seq_id for one in item.sampling]},"
+            f" {len(scheduler.running)} run"
         )
 
 
@@ -136,8 +141,13 @@ def commits(case: Case) -> Iterator[str]:
     "the engine computes long prompts in chunks, event for event",
     task=4,
     points=3,
-    hint="Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget panel.",
-    cases=lambda draw: trace(draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9),
+    hint=(
+        "Open it with `minivllm exercise diff` and look at the tokens of each step in the Budget"
+        " panel."
+    ),
+    cases=lambda draw: trace(
+        draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 6), num_blocks=9
+    ),
     trace=True,
     examples=40,
 )
@@ -150,7 +160,10 @@ def serves(case: Case) -> Iterator[str]:
     "the engine computes whole prompts when it must, event for event",
     task=4,
     points=1,
-    hint="Nothing is cut here: a prompt that does not fit into what the step has left waits for the next one.",
+    hint=(
+        "Nothing is cut here: a prompt that does not fit into what the step has left waits for the"
+        " next one."
+    ),
     cases=lambda draw: trace(
         draw,
         request,

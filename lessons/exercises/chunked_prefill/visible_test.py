@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check chunked-prefill`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+chunked-prefill`.
+"""
 
 from scheduler import Scheduler
 

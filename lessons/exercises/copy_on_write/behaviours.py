@@ -1,6 +1,8 @@
-"""What copy-on-write must do: forks that write in random order on a manager alone, then the whole engine with samples.
+"""What copy-on-write must do: forks that write in random order on a manager alone, then the whole
+engine with samples.
 
-After each operation the tables, the owners and the copies are told, so that a block with two writers shows at once.
+After each operation the tables, the owners and the copies are told, so that a block with two
+writers shows at once.
 """
 
 from collections.abc import Iterator
@@ -28,7 +30,9 @@ def family(draw: Draw) -> Case:
 
 
 def family_at_any_time(draw: Draw) -> Case:
-    """A family whose prompt may be computed in part when it forks: then more of its blocks have a hash than have a name."""
+    """A family whose prompt may be computed in part when it forks: then more of its blocks have a
+    hash than have a name.
+    """
     return {**family(draw), "behind": draw.integer(0, 4)}
 
 
@@ -39,7 +43,11 @@ def family_at_work(draw: Draw) -> Case:
         return [draw.choice(["write", "write", "write", "fork", "end"]), draw.integer(0, 5)]
 
     parts = [draw.list_of(operation, 0, 8) for _ in range(3)]
-    return {**family(draw), "twin": draw.boolean(), "operations": [one for part in parts for one in part]}
+    return {
+        **family(draw),
+        "twin": draw.boolean(),
+        "operations": [one for part in parts for one in part],
+    }
 
 
 def _tell(case: Case) -> Iterator[str]:
@@ -66,10 +74,13 @@ def _tell(case: Case) -> Iterator[str]:
             table = [block.block_id for block in one.block_table]
             shared = manager.writes_to_shared_block(one)
             yield (
-                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table}, {one.num_hashed_blocks} of "
-                f"{len(one.block_hashes)} hashed; writes to a shared block: {shared!r}"
+                f"    {one.seq_id}: {one.num_computed_tokens} tokens in blocks {table},"
+                f" {one.num_hashed_blocks} of {len(one.block_hashes)} hashed; writes to a shared"
+                f" block: {shared!r}"
             )
-        yield f"    copied so far: {manager.num_copied_blocks}; free: {manager.pool.free_queue.ids()}"
+        yield (
+            f"    copied so far: {manager.num_copied_blocks}; free: {manager.pool.free_queue.ids()}"
+        )
         yield from (f"    {encode_event(event).decode().rstrip()}" for event in events)
         events.clear()
 
@@ -80,7 +91,8 @@ def _tell(case: Case) -> Iterator[str]:
         yield from state(f"{parent.seq_id} forks")
 
     first = Request("r", prompt, SamplingParams()).sequences[0]
-    # Room for a token more than there are: with a full last block that is an empty one, which forks share as well.
+    # Room for a token more than there are: with a full last block that is an empty one, which forks
+    # share as well.
     manager.allocate_slots(first, len(prompt) + (case["ahead"] and len(prompt) % size == 0))
     manager.get_computed_blocks(first)
     first.num_computed_tokens = max(len(prompt) - case["behind"], 0)
@@ -93,7 +105,10 @@ def _tell(case: Case) -> Iterator[str]:
         twin = Request("twin", prompt, SamplingParams()).sequences[0]
         computed = manager.get_computed_blocks(twin)
         manager.allocate_slots(twin, len(prompt), computed)
-        twin.num_cached_tokens, twin.num_computed_tokens = computed.num_cached_tokens, computed.num_computed_tokens
+        twin.num_cached_tokens, twin.num_computed_tokens = (
+            computed.num_cached_tokens,
+            computed.num_computed_tokens,
+        )
         alive.append(twin)
         yield from state("a request with the same prompt is admitted")
         twin.num_computed_tokens = len(prompt)
@@ -112,7 +127,8 @@ def _tell(case: Case) -> Iterator[str]:
             manager.free(one)
             yield from state(f"{one.seq_id} ends")
         elif kind == "write" and one.num_tokens < len(prompt) + 2 * size:
-            # Every other token is the same for all: then blocks of different sequences may get the same name.
+            # Every other token is the same for all: then blocks of different sequences may get the
+            # same name.
             one.append_token(20 + number % 2 * one.index)
             shortage = manager.allocate_slots(one, one.num_tokens)
             if shortage is not None:
@@ -127,7 +143,9 @@ def _tell(case: Case) -> Iterator[str]:
     "a fork shares every block and copies none",
     task=1,
     points=2,
-    hint="Compare the two tables, the owners of each block and the two hash chains right after fork.",
+    hint=(
+        "Compare the two tables, the owners of each block and the two hash chains right after fork."
+    ),
     cases=family_at_any_time,
 )
 def forks(case: Case) -> Iterator[str]:
@@ -139,7 +157,10 @@ def forks(case: Case) -> Iterator[str]:
     "a write to a block with another owner is seen, and no other",
     task=2,
     points=2,
-    hint="Which position is written next, in which block does it fall, and how many owners has that block?",
+    hint=(
+        "Which position is written next, in which block does it fall, and how many owners has that"
+        " block?"
+    ),
     cases=lambda draw: {
         **family_at_any_time(draw),
         "twin": True,
@@ -155,7 +176,10 @@ def sees_shared_writes(case: Case) -> Iterator[str]:
     "whoever writes first gets a copy, and the last one writes in place",
     task=3,
     points=3,
-    hint="Follow the shared block: its owners before and after each write, and whose table still names it.",
+    hint=(
+        "Follow the shared block: its owners before and after each write, and whose table still"
+        " names it."
+    ),
     cases=family_at_work,
     examples=80,
 )
@@ -168,7 +192,10 @@ def copies(case: Case) -> Iterator[str]:
     "the old block is let go last, when the copy is noted and in the table",
     task=3,
     points=1,
-    hint="Let go first, a block without another owner is free: which one is popped next, and what is copied into which?",
+    hint=(
+        "Let go first, a block without another owner is free: which one is popped next, and what is"
+        " copied into which?"
+    ),
     cases=lambda draw: {
         **family(draw),
         "forks": draw.list_of(lambda d: d.integer(0, 3), 0, 2),
@@ -176,7 +203,9 @@ def copies(case: Case) -> Iterator[str]:
     },
 )
 def lets_go_last(case: Case) -> Iterator[str]:
-    """Copies made by hand, of blocks with one owner as well: the only ones in which the order of the four acts shows."""
+    """Copies made by hand, of blocks with one owner as well: the only ones in which the order of
+    the four acts shows.
+    """
     yield from _tell(case)
 
 
@@ -184,7 +213,10 @@ def lets_go_last(case: Case) -> Iterator[str]:
     "the engine serves requests with several samples on it, event for event",
     task=4,
     points=2,
-    hint="Open it with `minivllm exercise diff`: look at the owners of the prompt's last block at the step where samples part.",
+    hint=(
+        "Open it with `minivllm exercise diff`: look at the owners of the prompt's last block at"
+        " the step where samples part."
+    ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
     examples=40,

@@ -1,4 +1,6 @@
-"""What names and lookups must do: a manager alone with prompts over two letters, then the whole engine."""
+"""What names and lookups must do: a manager alone with prompts over two letters, then the whole
+engine.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -40,7 +42,10 @@ def alike(draw: Draw) -> Case:
     "each full block has a name that follows from all tokens up to its end, and from the salt",
     task=1,
     points=3,
-    hint="Compare the names of two blocks with equal tokens that stand at different places, and of two customers' first blocks.",
+    hint=(
+        "Compare the names of two blocks with equal tokens that stand at different places, and of"
+        " two customers' first blocks."
+    ),
     cases=lambda draw: {
         "block_size": draw.integer(1, 4),
         "prompts": draw.list_of(_prompt, 1, 4),
@@ -56,29 +61,39 @@ def names(case: Case) -> Iterator[str]:
             end = min(end, len(prompt["tokens"]))
             manager._extend_hashes(sequence, end)
             hashes = [block_hash.hex()[:6] for block_hash in sequence.block_hashes]
-            yield f"{sequence.token_ids}, salt {prompt['salt']}: names of the first {end} tokens {hashes}"
+            yield (
+                f"{sequence.token_ids}, salt {prompt['salt']}: names of the first {end} tokens"
+                f" {hashes}"
+            )
 
 
 @behaviour(
     "a lookup finds the longest prefix that is cached, and leaves a token to compute",
     task=2,
     points=3,
-    hint="Walk the chain from its first name. What may still be used after the first one that is missing?",
+    hint=(
+        "Walk the chain from its first name. What may still be used after the first one that is"
+        " missing?"
+    ),
     cases=prompts,
     examples=100,
 )
 def finds(case: Case) -> Iterator[str]:
-    """Each prompt is looked up, computed and freed; what came before may have been forgotten in part."""
+    """Each prompt is looked up, computed and freed; what came before may have been forgotten in
+    part.
+    """
     manager = manager_of(case["num_blocks"], case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
         found = manager.get_computed_blocks(sequence)
         ids = [block.block_id for block in found.blocks]
         yield (
-            f"{prompt['tokens']}, salt {prompt['salt']}: blocks {ids}, {found.num_cached_tokens} cached, computing starts at "
-            f"{found.num_computed_tokens}; {state_of(manager, [sequence])}"
+            f"{prompt['tokens']}, salt {prompt['salt']}: blocks {ids}, {found.num_cached_tokens}"
+            f" cached, computing starts at {found.num_computed_tokens};"
+            f" {state_of(manager, [sequence])}"
         )
-        # The tail of what was cached is forgotten now and then; so is, by hand, a block in the middle of a chain.
+        # The tail of what was cached is forgotten now and then; so is, by hand, a block in the
+        # middle of a chain.
         manager.allocate_slots(sequence, sequence.num_tokens, found)
         manager.cache_full_blocks(sequence, sequence.num_tokens)
         manager.free(sequence)
@@ -91,7 +106,10 @@ def finds(case: Case) -> Iterator[str]:
     "the engine shares prefixes on it, event for event",
     task=4,
     points=2,
-    hint="Open it with `minivllm exercise diff`: at the first difference, what does one side hit that the other does not?",
+    hint=(
+        "Open it with `minivllm exercise diff`: at the first difference, what does one side hit"
+        " that the other does not?"
+    ),
     cases=alike,
     trace=True,
 )
@@ -105,7 +123,9 @@ def shares(case: Case) -> Iterator[str]:
     task=4,
     points=2,
     hint="A preempted sequence keeps its names and looks itself up again: what does it find?",
-    cases=lambda draw: trace(draw, request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True),
+    cases=lambda draw: trace(
+        draw, request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True
+    ),
     trace=True,
 )
 def forgets(case: Case) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""What the free queue must do: random operations on a queue alone and on a pool, then the whole engine, short of blocks."""
+"""What the free queue must do: random operations on a queue alone and on a pool, then the whole
+engine, short of blocks.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -36,7 +38,9 @@ def pops(draw: Draw) -> Case:
 
 
 def _queue(case: Case) -> Any:
-    """A queue, and its blocks. Some hold a name: that decides where `_put_back` lets a block join, and nothing after it."""
+    """A queue, and its blocks. Some hold a name: that decides where `_put_back` lets a block join,
+    and nothing after it.
+    """
     from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
 
     blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
@@ -46,15 +50,21 @@ def _queue(case: Case) -> Any:
 
 
 def pressed(draw: Draw) -> Case:
-    """Few blocks, and prompts that begin alike: the cache must forget, and what it forgets shows."""
-    return trace(draw, request, num_blocks=draw.integer(5, 8), block_size=2, enable_prefix_caching=True)
+    """Few blocks, and prompts that begin alike: the cache must forget, and what it forgets
+    shows.
+    """
+    return trace(
+        draw, request, num_blocks=draw.integer(5, 8), block_size=2, enable_prefix_caching=True
+    )
 
 
 @behaviour(
     "the block at the front is reused next, and an empty queue says so",
     task=1,
     points=1,
-    hint="The front is the block after the head sentinel. What stands there when the queue is empty?",
+    hint=(
+        "The front is the block after the head sentinel. What stands there when the queue is empty?"
+    ),
     cases=pops,
 )
 def reuses_the_front(case: Case) -> Iterator[str]:
@@ -72,14 +82,20 @@ def reuses_the_front(case: Case) -> Iterator[str]:
         queue.popleft()
         yield "popleft() of an empty queue gives something"
     except BlockPoolError:
-        yield f"popleft() of an empty queue is refused; queue {queue.ids()}, {queue.num_free_blocks} free"
+        yield (
+            f"popleft() of an empty queue is refused; queue {queue.ids()}, {queue.num_free_blocks}"
+            " free"
+        )
 
 
 @behaviour(
     "a block joins and leaves anywhere, and never twice",
     task=2,
     points=3,
-    hint="After each operation walk the links in both directions: whose link still points to a block that has left?",
+    hint=(
+        "After each operation walk the links in both directions: whose link still points to a block"
+        " that has left?"
+    ),
     cases=queue_operations,
     examples=100,
 )
@@ -97,10 +113,13 @@ def keeps_its_links(case: Case) -> Iterator[str]:
             said = f" gives block {got.block_id}" if kind == "popleft" else ""
         except BlockPoolError:
             said = " is refused"
-        linked = [one.block_id for one in blocks if one.prev_free is not None or one.next_free is not None]
+        linked = [
+            one.block_id for one in blocks if one.prev_free is not None or one.next_free is not None
+        ]
         names = [one.block_id for one in blocks if one.block_hash is not None]
         yield (
-            f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links {linked}, with names {names}"
+            f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
+            f" {linked}, with names {names}"
         )
 
 
@@ -108,20 +127,33 @@ def keeps_its_links(case: Case) -> Iterator[str]:
     "leaving and joining take as many steps in a long queue as in a short one",
     task=2,
     points=1,
-    hint="Each may touch the block and its two neighbours, and no other: count the blocks that you look at.",
+    hint=(
+        "Each may touch the block and its two neighbours, and no other: count the blocks that you"
+        " look at."
+    ),
     cases=lambda draw: {"num_blocks": draw.integer(3, 200), "which": draw.integer(0, 199)},
     examples=20,
 )
 def takes_constant_time(case: Case) -> Iterator[str]:
-    """Lines of Python that one act runs: counted, for a clock would say something else each time."""
+    """Lines of Python that one act runs: counted, for a clock would say something else each
+    time.
+    """
     queue, blocks = _queue({**case, "cached": range(case["num_blocks"])})
     block = blocks[case["which"] % len(blocks)]
-    for act, arguments in (("remove", (block,)), ("append", (block,)), ("popleft", ()), ("prepend", (blocks[0],))):
+    for act, arguments in (
+        ("remove", (block,)),
+        ("append", (block,)),
+        ("popleft", ()),
+        ("prepend", (blocks[0],)),
+    ):
         if act == "prepend" and blocks[0].prev_free is not None:
             queue.remove(blocks[0])
         # Whoever writes it in a few more lines has not searched.
         num_lines = _lines_run(getattr(queue, act), arguments)
-        yield f"{act} looks at {'a few' if num_lines <= 30 else 'all the'} blocks; queue {queue.ids()}"
+        yield (
+            f"{act} looks at {'a few' if num_lines <= 30 else 'all the'} blocks; queue"
+            f" {queue.ids()}"
+        )
 
 
 def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
@@ -160,7 +192,10 @@ def keeps_what_is_of_use(case: Case) -> Iterator[str]:
     "short of blocks, the engine forgets the same things at the same steps",
     task=5,
     points=3,
-    hint="Open it with `minivllm exercise diff`: look at the free queue one step before the first difference.",
+    hint=(
+        "Open it with `minivllm exercise diff`: look at the free queue one step before the first"
+        " difference."
+    ),
     cases=pressed,
     trace=True,
     examples=80,

@@ -1,4 +1,6 @@
-"""What paged attention must do: writes and reads of a small cache, then whole layers over scrambled blocks full of NaN."""
+"""What paged attention must do: writes and reads of a small cache, then whole layers over scrambled
+blocks full of NaN.
+"""
 
 import math
 from collections.abc import Iterator
@@ -13,16 +15,23 @@ HEAD_SIZE = 8
 
 def nearly(expected: str, told: str) -> bool:
     """The words are equal, and so are the numbers after the bar but for rounding."""
-    (words, _, numbers), (other_words, _, other_numbers) = expected.partition("|"), told.partition("|")
+    (words, _, numbers), (other_words, _, other_numbers) = (
+        expected.partition("|"),
+        told.partition("|"),
+    )
     try:
-        pairs = list(zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True))
+        pairs = list(
+            zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True)
+        )
     except ValueError:
         return False
     return words == other_words and all(math.isclose(a, b, abs_tol=2e-3) for a, b in pairs)
 
 
 def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
-    """Sequences with tokens in the cache and new ones; some share the first `prefix` tokens with the first of them."""
+    """Sequences with tokens in the cache and new ones; some share the first `prefix` tokens with
+    the first of them.
+    """
 
     def sequence(draw: Draw) -> list[Any]:
         return [draw.integer(0, longest), draw.integer(1, new), draw.boolean()]
@@ -39,7 +48,9 @@ def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
 
 
 def _backend(case: Case) -> tuple[Any, ...]:
-    """A backend whose cache holds the sequences' contexts and NaN elsewhere; the step; its queries, keys and values."""
+    """A backend whose cache holds the sequences' contexts and NaN elsewhere; the step; its queries,
+    keys and values.
+    """
     import numpy as np
     import torch
 
@@ -58,7 +69,9 @@ def _backend(case: Case) -> tuple[Any, ...]:
         table = list(tables[0][:num_shared]) if tables and shares else []
         tables.append(table + [free.pop() for _ in range(-(-length // size) - len(table))])
     backend = TorchAttentionBackend(
-        KVCacheSpec(1, heads, HEAD_SIZE, size, torch.float32), len(free) + sum(map(len, tables)), torch.device("cpu")
+        KVCacheSpec(1, heads, HEAD_SIZE, size, torch.float32),
+        len(free) + sum(map(len, tables)),
+        torch.device("cpu"),
     )
     cache = backend.kv_caches[0].fill_(torch.nan)
     slots: list[int] = []
@@ -80,7 +93,9 @@ def _backend(case: Case) -> tuple[Any, ...]:
     for number, table in enumerate(tables):
         padded[number, : len(table)] = table
     loc = np.cumsum([0, *(new for _, new, _ in case["seqs"])])
-    metadata = backend.build(CommonAttentionMetadata(loc, np.array(starts), padded, np.array(slots)))
+    metadata = backend.build(
+        CommonAttentionMetadata(loc, np.array(starts), padded, np.array(slots))
+    )
     query = torch.randn(num_tokens, heads * case["group"], HEAD_SIZE)
     return backend, metadata, query, new_key, new_value
 
@@ -94,7 +109,9 @@ def _tell_layer(case: Case) -> Iterator[str]:
     inputs = [tensor.clone() for tensor in (query, key, value)]
     output = backend.forward(0, query, key, value, metadata)
     buckets = [len(bucket.mask) for bucket in metadata.decodes]
-    yield f"{len(metadata.chunks)} chunks, buckets of {buckets} decodes, {len(metadata.spans)} spans"
+    yield (
+        f"{len(metadata.chunks)} chunks, buckets of {buckets} decodes, {len(metadata.spans)} spans"
+    )
     for row, heads in enumerate(output):
         yield f"row {row} {_numbers(heads)}"
     same = all((a == b).all() for a, b in zip(inputs, (query, key, value), strict=True))
@@ -105,7 +122,10 @@ def _tell_layer(case: Case) -> Iterator[str]:
     "every token's key and value go to its slot, and nothing else is written",
     task=1,
     points=2,
-    hint="Which rows are written, to which slots, and in which order do a token's keys and values stand in the cache?",
+    hint=(
+        "Which rows are written, to which slots, and in which order do a token's keys and values"
+        " stand in the cache?"
+    ),
     cases=lambda draw: step(draw, longest=6, new=3),
     examples=25,
 )
@@ -122,7 +142,10 @@ def writes(case: Case) -> Iterator[str]:
     "blocks are read in the order of the table, and padding is zero",
     task=2,
     points=3,
-    hint="Gathered tokens stand block after block, sequence after sequence. Where do a head's keys begin, and where its values?",
+    hint=(
+        "Gathered tokens stand block after block, sequence after sequence. Where do a head's keys"
+        " begin, and where its values?"
+    ),
     cases=lambda draw: {
         **step(draw, longest=6, new=3),
         "blocks": draw.list_of(lambda d: d.integer(0, 99), 1, 3),
@@ -137,14 +160,25 @@ def reads(case: Case) -> Iterator[str]:
 
     backend, _metadata, _, _key, _value = _backend(case)
     cache = backend.kv_caches[0].nan_to_num_(9.0)
-    ids = torch.tensor([(one + number) % len(cache) for number in range(case["num_seqs"]) for one in case["blocks"]])
+    ids = torch.tensor(
+        [
+            (one + number) % len(cache)
+            for number in range(case["num_seqs"])
+            for one in case["blocks"]
+        ]
+    )
     num_tokens = len(case["blocks"]) * case["block_size"]
     padding = None
     if case["padding"] is not None:
         ends = [(1 + number) * num_tokens for number in range(case["num_seqs"])]
-        padding = torch.tensor([end - 1 - i for end in ends for i in range(min(case["padding"], num_tokens))])
+        padding = torch.tensor(
+            [end - 1 - i for end in ends for i in range(min(case["padding"], num_tokens))]
+        )
     keys, values = backend._read(cache, ids, case["num_seqs"], padding)
-    yield f"blocks {ids.tolist()} of {case['num_seqs']} sequences: keys {list(keys.shape)}, values {list(values.shape)}"
+    yield (
+        f"blocks {ids.tolist()} of {case['num_seqs']} sequences: keys {list(keys.shape)}, values"
+        f" {list(values.shape)}"
+    )
     for number in range(case["num_seqs"]):
         for head in range(case["num_kv_heads"]):
             yield f"sequence {number}, head {head}, keys {_numbers(keys[number, head])}"
@@ -155,7 +189,10 @@ def reads(case: Case) -> Iterator[str]:
     "a decode attends to its own context and to nothing else",
     task=3,
     points=3,
-    hint="A row that is NaN has read what belongs to nobody. One that is merely wrong has another's blocks, or no mask.",
+    hint=(
+        "A row that is NaN has read what belongs to nobody. One that is merely wrong has another's"
+        " blocks, or no mask."
+    ),
     cases=lambda draw: step(draw, longest=20, new=1),
     examples=25,
     agree=nearly,
@@ -169,13 +206,16 @@ def decodes(case: Case) -> Iterator[str]:
     "context that several rows see is merged into what they have",
     task=4,
     points=3,
-    hint="Compare with the chunk loop: one sequence, all rows as its queries. How many tokens has the span, and what does merge want?",
-    cases=lambda draw: {
-        **step(draw, longest=9, new=4, prefix=draw.choice([0, 130])),
-    },
+    hint=(
+        "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens has"
+        " the span, and what does merge want?"
+    ),
+    cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
     agree=nearly,
 )
 def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, and with a long prefix that several share."""
+    """A layer with prefill chunks after cached context, and with a long prefix that several
+    share.
+    """
     yield from _tell_layer(case)

@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check paged-attention`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+paged-attention`.
+"""
 
 import numpy as np
 import torch
@@ -11,14 +13,18 @@ TABLE = [7, 2]
 
 
 def decode_of_six_tokens():
-    """A backend in whose cache lie five tokens of a sequence, and the step that adds the sixth. All else is NaN."""
+    """A backend in whose cache lie five tokens of a sequence, and the step that adds the sixth. All
+    else is NaN.
+    """
     torch.manual_seed(0)
     backend = TorchAttentionBackend(KVCacheSpec(1, 1, 8, 4, torch.float32), 9, torch.device("cpu"))
     backend.kv_caches[0].fill_(torch.nan)
     context = torch.randn(6, 2, 8)  # keys and values
     for position in range(5):
         backend.kv_caches[0][TABLE[position // 4], position % 4] = context[position]
-    step = CommonAttentionMetadata(np.array([0, 1]), np.array([5]), np.array([TABLE]), np.array([2 * 4 + 1]))
+    step = CommonAttentionMetadata(
+        np.array([0, 1]), np.array([5]), np.array([TABLE]), np.array([2 * 4 + 1])
+    )
     return backend, backend.build(step), context
 
 
@@ -31,7 +37,9 @@ def test_a_token_is_written_to_its_slot():
 
 def test_tokens_are_read_in_their_order_and_padding_is_zero():
     backend, _, context = decode_of_six_tokens()
-    keys, values = backend._read(backend.kv_caches[0], torch.tensor(TABLE), 1, padding=torch.tensor([5, 6, 7]))
+    keys, values = backend._read(
+        backend.kv_caches[0], torch.tensor(TABLE), 1, padding=torch.tensor([5, 6, 7])
+    )
     assert keys.shape == values.shape == (1, 1, 8, 8)
     assert torch.equal(keys[0, 0, :5], context[:5, 0])
     assert torch.equal(values[0, 0, :5], context[:5, 1])

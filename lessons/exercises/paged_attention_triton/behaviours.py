@@ -1,6 +1,8 @@
-"""What the kernel must do, under Triton's interpreter: short contexts, long ones, shared heads, and what must not be read.
+"""What the kernel must do, under Triton's interpreter: short contexts, long ones, shared heads, and
+what must not be read.
 
-Interpreting is slow, a tile of a program takes milliseconds, so there are few cases; each of them is made to show something.
+Interpreting is slow, a tile of a program takes milliseconds, so there are few cases; each of them
+is made to show something.
 """
 
 import itertools
@@ -17,8 +19,18 @@ close = nearly(2e-4, half=1e-2)
 FLOATS = ("float32", "bfloat16")
 
 
-def batch(draw: Draw, *, least: int, most: int, group: int, sizes: tuple[int, ...] = (16,), fewest: int = 1) -> Case:
-    """Sequences with these lengths, every other of which ends with its tile, over blocks in a scrambled order."""
+def batch(
+    draw: Draw,
+    *,
+    least: int,
+    most: int,
+    group: int,
+    sizes: tuple[int, ...] = (16,),
+    fewest: int = 1,
+) -> Case:
+    """Sequences with these lengths, every other of which ends with its tile, over blocks in a
+    scrambled order.
+    """
     exact = [length for length in range(0, most + 1, TILE) if length >= least]
 
     def length(draw: Draw) -> int:
@@ -42,9 +54,11 @@ def batch(draw: Draw, *, least: int, most: int, group: int, sizes: tuple[int, ..
 
 
 def _laid_out(tensor: Any, layout: str) -> Any:
-    """The same numbers alone in memory, as the first heads of wider rows, or head after head; NaN around them.
+    """The same numbers alone in memory, as the first heads of wider rows, or head after head; NaN
+    around them.
 
-    There is room for whoever takes one layout for another: what is read or written then is NaN, and no stranger's memory.
+    There is room for whoever takes one layout for another: what is read or written then is NaN, and
+    no stranger's memory.
     """
     import torch
 
@@ -59,16 +73,24 @@ def _laid_out(tensor: Any, layout: str) -> Any:
 
 
 def _inputs(case: Case) -> dict[str, Any]:
-    """The arguments of `decode_naive`. What is nobody's is NaN, and behind a table's last entry stands an id that is no block."""
+    """The arguments of `decode_naive`. What is nobody's is NaN, and behind a table's last entry
+    stands an id that is no block.
+    """
     import torch
 
     torch.set_num_threads(1)
     torch.manual_seed(case["seed"])
-    size, heads, head_size, lengths = case["block_size"], case["num_kv_heads"], case["head_size"], case["seq_lens"]
+    size, heads, head_size, lengths = (
+        case["block_size"],
+        case["num_kv_heads"],
+        case["head_size"],
+        case["seq_lens"],
+    )
     query_dtype, cache_dtype = (getattr(torch, name) for name in case["dtypes"])
     blocks = [-(-length // size) for length in lengths]
     free = torch.randperm(sum(blocks) + 2).tolist()
-    # Wider than what is passed, as the engine's are: keys and values in one tensor, and tables for the longest sequence.
+    # Wider than what is passed, as the engine's are: keys and values in one tensor, and tables for
+    # the longest sequence.
     tables = torch.full((len(lengths), max(blocks) + 8), 1 << 20)
     cache = torch.full((len(free), size, 2 * heads, head_size), torch.nan)
     direction = torch.randn(head_size)
@@ -79,9 +101,13 @@ def _inputs(case: Case) -> dict[str, Any]:
             token = torch.randn(2 * heads, head_size)
             token[:heads] += case["rises"] * 0.1 * position * direction
             cache[tables[row, position // size], position % size] = token
-    query = case["sharpness"] * torch.randn(len(lengths), heads * case["group"], head_size) + direction
+    query = (
+        case["sharpness"] * torch.randn(len(lengths), heads * case["group"], head_size) + direction
+    )
     query[torch.tensor(lengths) == 0] = torch.nan
-    out = None if case["out"] == "none" else _laid_out(torch.full_like(query, torch.nan), case["out"])
+    out = (
+        None if case["out"] == "none" else _laid_out(torch.full_like(query, torch.nan), case["out"])
+    )
     cache = cache.to(cache_dtype)
     return {
         "query": _laid_out(query.to(query_dtype), case["query"]),
@@ -105,8 +131,8 @@ def _tell(case: Case) -> Iterator[str]:
         for head in range(out.shape[1]):
             numbers = " ".join(f"{value:.5f}" for value in out[row, head].tolist())
             yield (
-                f"sequence {row} of {length} tokens, head {head} of {out.shape[1]} ({case['num_kv_heads']} key heads), "
-                f"{out.dtype} | {numbers}"
+                f"sequence {row} of {length} tokens, head {head} of {out.shape[1]}"
+                f" ({case['num_kv_heads']} key heads), {out.dtype} | {numbers}"
             )
 
 
@@ -114,7 +140,10 @@ def _tell(case: Case) -> Iterator[str]:
     "a context that fits into one tile is attended to",
     task=2,
     points=2,
-    hint="Which program has which sequence and head? Print the shapes: under the interpreter print works in a kernel.",
+    hint=(
+        "Which program has which sequence and head? Print the shapes: under the interpreter print"
+        " works in a kernel."
+    ),
     cases=lambda draw: batch(draw, least=1, most=16, group=1),
     examples=8,
     agree=close,
@@ -142,7 +171,10 @@ def several_tiles(case: Case) -> Iterator[str]:
     "query heads share key heads, and heads of any size are loaded",
     task=3,
     points=2,
-    hint="Which key head serves query head 3 if a group has two? And what lies behind the last number of a head?",
+    hint=(
+        "Which key head serves query head 3 if a group has two? And what lies behind the last"
+        " number of a head?"
+    ),
     cases=lambda draw: batch(draw, least=1, most=16, group=3, sizes=(12, 16, 24)),
     examples=10,
     agree=close,
@@ -156,7 +188,10 @@ def shared_heads(case: Case) -> Iterator[str]:
     "tensors are taken as they lie, in any dtype, and only the result is rounded",
     task=1,
     points=2,
-    hint="A tensor's strides say where its rows begin, its shape does not. And what is summed up in which dtype?",
+    hint=(
+        "A tensor's strides say where its rows begin, its shape does not. And what is summed up in"
+        " which dtype?"
+    ),
     cases=lambda draw: {
         **batch(draw, least=1, most=16, group=1, fewest=2),  # of a single row no stride is seen
         "dtypes": draw.choice([list(pair) for pair in itertools.product(FLOATS, repeat=2)]),
@@ -167,7 +202,9 @@ def shared_heads(case: Case) -> Iterator[str]:
     agree=close,
 )
 def layouts(case: Case) -> Iterator[str]:
-    """Queries that are a part of a larger tensor, an output that is given, half precision here and there."""
+    """Queries that are a part of a larger tensor, an output that is given, half precision here and
+    there.
+    """
     yield from _tell(case)
 
 
@@ -175,7 +212,10 @@ def layouts(case: Case) -> Iterator[str]:
     "a program reads what is its own and nothing else",
     task=3,
     points=1,
-    hint="Count what a tile loads: a weight of 0 does not unread a key. Which positions are real, and which numbers of a head?",
+    hint=(
+        "Count what a tile loads: a weight of 0 does not unread a key. Which positions are real,"
+        " and which numbers of a head?"
+    ),
     cases=lambda draw: batch(draw, least=0, most=20, group=2, sizes=(16, 12)),
     examples=8,
 )
@@ -187,7 +227,10 @@ def reads(case: Case) -> Iterator[str]:
     with recorded_loads() as loads:
         decode_naive(**inputs)
     yield from loads.strange(inputs)
-    yield f"{case['seq_lens']} tokens in blocks of {case['block_size']}, heads of {case['head_size']}: all is read"
+    yield (
+        f"{case['seq_lens']} tokens in blocks of {case['block_size']}, heads of"
+        f" {case['head_size']}: all is read"
+    )
 
 
 @behaviour(

@@ -1,7 +1,9 @@
-"""Which addresses each program of an interpreted kernel loads, and which of these belong to somebody else.
+"""Which addresses each program of an interpreted kernel loads, and which of these belong to
+somebody else.
 
-A key that is read and then masked out changes no number, so the result does not show that it was read. On a GPU it is traffic for
-nothing, or an address that does not exist. Where Triton compiles there is nothing to record, and nothing is found strange.
+A key that is read and then masked out changes no number, so the result does not show that it was
+read. On a GPU it is traffic for nothing, or an address that does not exist. Where Triton compiles
+there is nothing to record, and nothing is found strange.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,9 @@ class Loads:
         self.addresses: dict[Program, set[int]] = {}
 
     def strange(self, inputs: dict[str, Any]) -> Iterator[str]:
-        """A line for each program that reads what is not its own. `inputs`: those of the launch that was recorded."""
+        """A line for each program that reads what is not its own. `inputs`: those of the launch
+        that was recorded.
+        """
         group = inputs["query"].shape[1] // inputs["key_cache"].shape[2]
         size = inputs["key_cache"].shape[1]
         names = {
@@ -36,15 +40,22 @@ class Loads:
                 own |= set(_addresses(inputs["query"])[seq, head].tolist())
                 own |= set(_addresses(inputs["block_tables"])[seq, : len(table)].tolist())
             for name in ("key_cache", "value_cache"):
-                tokens = _addresses(inputs[name])[table, :, head // group].reshape(-1, inputs[name].shape[3])[:length]
+                tokens = _addresses(inputs[name])[table, :, head // group].reshape(
+                    -1, inputs[name].shape[3]
+                )[:length]
                 own |= set(tokens.flatten().tolist())
             for name in sorted({names.get(one, "no tensor") for one in addresses - own}):
-                yield f"program ({seq}, {head}), {length} tokens, reads of {name} what is not its own"
+                yield (
+                    f"program ({seq}, {head}), {length} tokens, reads of {name} what is not its own"
+                )
 
 
 def _addresses(tensor: Any) -> np.ndarray:
     """The address of each element."""
-    steps = [np.arange(length) * stride for length, stride in zip(tensor.shape, tensor.stride(), strict=True)]
+    steps = [
+        np.arange(length) * stride
+        for length, stride in zip(tensor.shape, tensor.stride(), strict=True)
+    ]
     return tensor.data_ptr() + tensor.element_size() * sum(np.ix_(*steps))
 
 
@@ -63,7 +74,9 @@ def recorded_loads() -> Iterator[Loads]:
 
     def create_masked_load(pointers: Any, mask: Any, *rest: Any) -> Any:
         wanted = np.broadcast_to(mask.data, pointers.data.shape)
-        loads.addresses.setdefault(builder.grid_idx[:2], set()).update(pointers.data[wanted].tolist())
+        loads.addresses.setdefault(builder.grid_idx[:2], set()).update(
+            pointers.data[wanted].tolist()
+        )
         return load(pointers, mask, *rest)
 
     builder.create_masked_load = create_masked_load

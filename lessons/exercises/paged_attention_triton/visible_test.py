@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check paged-attention-triton`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+paged-attention-triton`.
+"""
 
 import torch
 from decode_naive import decode_naive
@@ -29,6 +31,10 @@ def test_query_heads_share_key_heads():
 
 def test_a_padded_row_is_zeros():
     out = decode_naive(
-        torch.full((1, 1, 16), torch.nan), *torch.randn(2, 10, 4, 1, 16), torch.tensor([[99]]), torch.tensor([0]), 0.25
+        torch.full((1, 1, 16), torch.nan),
+        *torch.randn(2, 10, 4, 1, 16),
+        torch.tensor([[99]]),
+        torch.tensor([0]),
+        0.25,
     )
     assert not out.any()

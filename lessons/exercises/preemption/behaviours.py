@@ -1,4 +1,6 @@
-"""What preemption must do: single victims, room made in a full cache, then the whole engine with too few blocks."""
+"""What preemption must do: single victims, room made in a full cache, then the whole engine with
+too few blocks.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -27,7 +29,9 @@ def full_house(draw: Draw) -> Case:
 
 
 def _house(case: Case, spare: int) -> Any:
-    """A scheduler in which all of `running` have computed their prompts and have one more token; `spare` blocks are free."""
+    """A scheduler in which all of `running` have computed their prompts and have one more token;
+    `spare` blocks are free.
+    """
     from minivllm.clock import VirtualClock
     from minivllm.core.admission import AdmissionPolicy
     from minivllm.core.block_pool import BlockPool
@@ -57,12 +61,19 @@ def _house(case: Case, spare: int) -> Any:
             10 * number if number % 2 else 0
         )  # every other prompt begins as the first one: the cache has a part of it
         tokens = list(range(first, first + length))
-        scheduler.add_request(Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number))
+        scheduler.add_request(
+            Request(
+                f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
+            )
+        )
         if number < num_running:
             # One by one, so that all come in before any waits.
             scheduler.schedule(now=0.0)
             for sequence in scheduler.running:
-                if sequence.num_computed_tokens == sequence.num_tokens and not sequence.num_output_tokens:
+                if (
+                    sequence.num_computed_tokens == sequence.num_tokens
+                    and not sequence.num_output_tokens
+                ):
                     sequence.append_token(99)
     return scheduler
 
@@ -72,14 +83,17 @@ def _state(scheduler: Any) -> Iterator[str]:
     for request in scheduler.requests.values():
         one = request.sequences[0]
         yield (
-            f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids}, {one.num_computed_tokens} computed, "
-            f"{one.num_cached_tokens} cached, blocks {[block.block_id for block in one.block_table]}, slot {one.slot}, "
-            f"preempted {one.num_preemptions} times"
+            f"    {one.seq_id}: {one.status.name}, tokens {one.token_ids},"
+            f" {one.num_computed_tokens} computed, {one.num_cached_tokens} cached, blocks"
+            f" {[block.block_id for block in one.block_table]}, slot {one.slot}, preempted"
+            f" {one.num_preemptions} times"
         )
     yield (
-        f"    running {[one.seq_id for one in scheduler.running]}, waiting {[one.seq_id for one in scheduler.waiting]}, "
-        f"free blocks {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, "
-        f"names {len(manager.pool.cached_blocks())}, preempted in all {scheduler.counters.num_preemptions}"
+        f"    running {[one.seq_id for one in scheduler.running]}, waiting"
+        f" {[one.seq_id for one in scheduler.waiting]}, free blocks"
+        f" {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, names"
+        f" {len(manager.pool.cached_blocks())}, preempted in all"
+        f" {scheduler.counters.num_preemptions}"
     )
 
 
@@ -103,7 +117,10 @@ def _victims(case: Case) -> Iterator[str]:
     "a victim loses blocks, slot and counts, and keeps its tokens",
     task=1,
     points=3,
-    hint="After the victim's blocks are gone: which of its tokens have keys and values, and what do its counts say?",
+    hint=(
+        "After the victim's blocks are gone: which of its tokens have keys and values, and what do"
+        " its counts say?"
+    ),
     cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
 )
 def victims(case: Case) -> Iterator[str]:
@@ -127,12 +144,17 @@ def queues(case: Case) -> Iterator[str]:
     "room is made by one victim after another, until it suffices",
     task=3,
     points=3,
-    hint="After each victim ask again: is there room now, is anybody left, and who of the plan must leave it?",
+    hint=(
+        "After each victim ask again: is there room now, is anybody left, and who of the plan must"
+        " leave it?"
+    ),
     cases=full_house,
     examples=100,
 )
 def makes_room(case: Case) -> Iterator[str]:
-    """One sequence after another gets tokens in a plan, and then some need more blocks than are free."""
+    """One sequence after another gets tokens in a plan, and then some need more blocks than are
+    free.
+    """
     from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
     scheduler = _house(case, spare=len(case["chosen"]) % 2)
@@ -146,15 +168,18 @@ def makes_room(case: Case) -> Iterator[str]:
         plan.withdraw(sequence)  # it is its turn: it is not in the plan yet
         shortage = scheduler._make_room(plan, sequence, sequence.num_tokens + case["more"])
         yield (
-            f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last shortage "
-            f"{None if shortage is None else tuple(shortage)}, preempted {[one.seq_id for one in plan.preempted]}, "
-            f"in the plan {[item.sequence.seq_id for item in plan.scheduled]}"
+            f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last"
+            f" shortage {None if shortage is None else tuple(shortage)}, preempted"
+            f" {[one.seq_id for one in plan.preempted]}, in the plan"
+            f" {[item.sequence.seq_id for item in plan.scheduled]}"
         )
         yield from _state(scheduler)
 
 
 def _outgrows_memory(draw: Draw) -> Case:
-    """A short prompt that arrives early and a long answer: several requests start, and together they outgrow the pool."""
+    """A short prompt that arrives early and a long answer: several requests start, and together
+    they outgrow the pool.
+    """
     return {
         "alike": draw.integer(0, 4),
         "own": draw.integer(1, 3),
@@ -168,12 +193,12 @@ def _outgrows_memory(draw: Draw) -> Case:
     "the engine serves more than its memory holds, first come first served",
     task=4,
     points=2,
-    hint="Open it with `minivllm exercise diff` and follow the victim: what it holds, where it waits, what it computes again.",
+    hint=(
+        "Open it with `minivllm exercise diff` and follow the victim: what it holds, where it"
+        " waits, what it computes again."
+    ),
     cases=lambda draw: trace(
-        draw,
-        lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)},
-        num_blocks=7,
-        block_size=2,
+        draw, lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)}, num_blocks=7, block_size=2
     ),
     trace=True,
     examples=40,
@@ -187,7 +212,10 @@ def serves(case: Case) -> Iterator[str]:
     "the engine serves more than its memory holds, by priority",
     task=4,
     points=2,
-    hint="Here a victim may be in this step's plan already. Open it with `minivllm exercise diff` at the step that differs.",
+    hint=(
+        "Here a victim may be in this step's plan already. Open it with `minivllm exercise diff` at"
+        " the step that differs."
+    ),
     cases=lambda draw: trace(
         draw,
         lambda d: {**_outgrows_memory(d), "priority": d.integer(0, 3)},

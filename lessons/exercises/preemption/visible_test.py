@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check preemption`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+preemption`.
+"""
 
 from scheduler import Scheduler
 
@@ -14,7 +16,9 @@ from minivllm.sampling_params import SamplingParams
 
 
 def two_that_run():
-    """A scheduler with two blocks of four tokens, and ada and ben, who have one each and want another."""
+    """A scheduler with two blocks of four tokens, and ada and ben, who have one each and want
+    another.
+    """
     bus = EventBus(VirtualClock())
     scheduler = Scheduler(
         KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus),

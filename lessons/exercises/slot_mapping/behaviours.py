@@ -1,4 +1,6 @@
-"""What a slot mapping must do: single chunks of a sequence with any block table, then the whole engine."""
+"""What a slot mapping must do: single chunks of a sequence with any block table, then the whole
+engine.
+"""
 
 from collections.abc import Iterator
 from operator import index
@@ -39,7 +41,8 @@ def _tell(case: Case) -> Iterator[str]:
     sequence.num_cached_tokens = case["num_cached"]
     slots = slot_mapping(sequence, start, num_tokens, size)
     yield (
-        f"tokens {start} to {start + num_tokens - 1} in blocks of {size}, table {table}, {case['num_cached']} tokens cached: "
+        f"tokens {start} to {start + num_tokens - 1} in blocks of {size}, table {table},"
+        f" {case['num_cached']} tokens cached: "
         f"slots {[index(slot) for slot in slots]}"  # a numpy integer is as good as another one
     )
     yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
@@ -49,7 +52,10 @@ def _tell(case: Case) -> Iterator[str]:
     "a token's slot follows from its position and the block table",
     task=1,
     points=2,
-    hint="Which entry of the table is position 5 in, with blocks of 4, and how far into that block is it?",
+    hint=(
+        "Which entry of the table is position 5 in, with blocks of 4, and how far into that block"
+        " is it?"
+    ),
     cases=lambda draw: chunk(draw, num_cached=0),
 )
 def slots(case: Case) -> Iterator[str]:
@@ -61,7 +67,10 @@ def slots(case: Case) -> Iterator[str]:
     "what the cache holds is not written again",
     task=2,
     points=2,
-    hint="num_cached_tokens tells how many there are, counted from the first. Each keeps its place in the list.",
+    hint=(
+        "num_cached_tokens tells how many there are, counted from the first. Each keeps its place"
+        " in the list."
+    ),
     cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
 )
 def cached(case: Case) -> Iterator[str]:
@@ -73,8 +82,13 @@ def cached(case: Case) -> Iterator[str]:
     "the engine serves random requests on it, event for event",
     task=3,
     points=2,
-    hint="Open it with `minivllm exercise diff`: which block was read where the text goes another way?",
-    cases=lambda draw: trace(draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8),
+    hint=(
+        "Open it with `minivllm exercise diff`: which block was read where the text goes another"
+        " way?"
+    ),
+    cases=lambda draw: trace(
+        draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8
+    ),
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:

@@ -1,4 +1,6 @@
-"""What attention in parts must do: one part, merges with large scores, and whole contexts cut at random."""
+"""What attention in parts must do: one part, merges with large scores, and whole contexts cut at
+random.
+"""
 
 import itertools
 from collections.abc import Iterator
@@ -34,7 +36,9 @@ def one_part(draw: Draw) -> Case:
 
 
 def _inputs(case: Case) -> tuple[Any, Any, Any]:
-    """Queries, keys and values; with `tokens_first` as they lie in a batch and in a cache, where they are no contiguous tensors."""
+    """Queries, keys and values; with `tokens_first` as they lie in a batch and in a cache, where
+    they are no contiguous tensors.
+    """
     import torch
 
     torch.set_num_threads(1)
@@ -44,13 +48,17 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
     query = case["size"] * torch.randn(case["batch"], heads * case["group"], case["num_queries"], 4)
     key_value = torch.randn(case["batch"], 2 * heads, case["num_tokens"], 4)
     if case["tokens_first"]:
-        query, key_value = (x.transpose(1, 2).contiguous().transpose(1, 2) for x in (query, key_value))
+        query, key_value = (
+            x.transpose(1, 2).contiguous().transpose(1, 2) for x in (query, key_value)
+        )
     key_value = key_value.to(cache_dtype)
     return query.to(query_dtype), key_value[:, :heads], key_value[:, heads:]
 
 
 def _mask(case: Case, dtype: Any) -> Any:
-    """[batch, 1, 1, num_tokens]: what is added to a token's scores; the first token is never hidden."""
+    """[batch, 1, 1, num_tokens]: what is added to a token's scores; the first token is never
+    hidden.
+    """
     import torch
 
     if case["mask"] == "none":
@@ -66,7 +74,10 @@ def _mask(case: Case, dtype: Any) -> Any:
     "a part's output and its log-sum-exp are right",
     task=1,
     points=3,
-    hint="Which key head serves query head h, what is seen of the future, and of which numbers is the log-sum-exp taken?",
+    hint=(
+        "Which key head serves query head h, what is seen of the future, and of which numbers is"
+        " the log-sum-exp taken?"
+    ),
     cases=lambda draw: {
         **one_part(draw),
         "is_causal": draw.boolean(),
@@ -98,7 +109,10 @@ def _row(draw: Draw) -> list[list[int]]:
     "two parts are merged by their weight, in place",
     task=3,
     points=3,
-    hint="How much does the other part count against this one? Both the output and the log-sum-exp become those of the whole.",
+    hint=(
+        "How much does the other part count against this one? Both the output and the log-sum-exp"
+        " become those of the whole."
+    ),
     cases=lambda draw: {
         "rows": draw.choice(["slice", "indices"]),
         "dtype": draw.choice(["float32", "bfloat16"]),
@@ -111,7 +125,9 @@ def _row(draw: Draw) -> list[list[int]]:
     agree=close,
 )
 def merges(case: Case) -> Iterator[str]:
-    """Three rows of two heads, two of which are extended; scores may be large, and one part far heavier than the other."""
+    """Three rows of two heads, two of which are extended; scores may be large, and one part far
+    heavier than the other.
+    """
     import torch
 
     from minivllm.runtime.attention.partial import merge
@@ -123,7 +139,9 @@ def merges(case: Case) -> Iterator[str]:
         torch.tensor(case["mine"]).float(),
         torch.tensor(case["other"]).float(),
     )  # [rows, heads, (weight, value)]
-    output, other_output = (torch.stack((x[..., 1], 1 - x[..., 1]), dim=-1).to(dtype) for x in (mine, other))
+    output, other_output = (
+        torch.stack((x[..., 1], 1 - x[..., 1]), dim=-1).to(dtype) for x in (mine, other)
+    )
     lse, other_lse = mine[..., 0] + levels, other[..., 0] + levels[rows] + case["gap"]
     merge(output, lse, rows, other_output, other_lse)
     yield f"outputs of {case} {_numbers(output)}"
@@ -157,7 +175,9 @@ def splits(case: Case) -> Iterator[str]:
         parts.reverse()
     output = lse = None
     for first, end in parts:
-        out, part_lse = attend_in_steps(query, key[:, :, first:end], value[:, :, first:end], case["scale"])
+        out, part_lse = attend_in_steps(
+            query, key[:, :, first:end], value[:, :, first:end], case["scale"]
+        )
         out, part_lse = out[:, :, 0].clone(), part_lse[:, :, 0].clone()
         if output is None:
             output, lse = out, part_lse

@@ -1,4 +1,6 @@
-"""What stop strings must do: single automata, pieces of text cut at random, then engines whose answers stop."""
+"""What stop strings must do: single automata, pieces of text cut at random, then engines whose
+answers stop.
+"""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +13,10 @@ Case = dict[str, Any]
 
 def one_pattern(draw: Draw) -> Case:
     """A stop string and a text. Few letters make overlaps and near misses common."""
-    return {"pattern": draw.text("ab", 1, 6), "text": draw.text("ab", 1, 8) + draw.text("abc", 0, 8)}
+    return {
+        "pattern": draw.text("ab", 1, 6),
+        "text": draw.text("ab", 1, 8) + draw.text("abc", 0, 8),
+    }
 
 
 def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
@@ -20,7 +25,8 @@ def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
         "stop": draw.list_of(lambda d: d.text("ab", 1, 5), 1, 3),
         "include": include and draw.boolean(),
         "pieces": [
-            [one, may_stop or index > 1] for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
+            [one, may_stop or index > 1]
+            for index, one in enumerate(draw.list_of(lambda d: d.text("abc", 0, 5), 1, 7))
         ],
         "last": draw.text("abc", 0, 3),
     }
@@ -34,7 +40,10 @@ def _fed(case: Case) -> Iterator[str]:
     yield f"stop strings {stop}, {'shown' if case['include'] else 'not shown'}"
     for piece, may_stop in case["pieces"]:
         check = checker.feed(piece, may_stop=may_stop)
-        yield f"feed({piece!r}{'' if may_stop else ', may_stop=False'}) shows {check.text!r}, stop {check.stop!r}"
+        yield (
+            f"feed({piece!r}{'' if may_stop else ', may_stop=False'}) shows {check.text!r}, stop"
+            f" {check.stop!r}"
+        )
         if check.stop is not None:
             return
 
@@ -43,7 +52,10 @@ def _fed(case: Case) -> Iterator[str]:
     "an automaton knows how much of its stop string the text ends with",
     task=2,
     points=3,
-    hint="After a character that does not fit: what is the longest beginning of the stop string that the text ends with now?",
+    hint=(
+        "After a character that does not fit: what is the longest beginning of the stop string that"
+        " the text ends with now?"
+    ),
     cases=one_pattern,
     examples=100,
 )
@@ -56,14 +68,20 @@ def automaton(case: Case) -> Iterator[str]:
     for index, char in enumerate(case["text"]):
         done = one.step(char)
         text = case["text"][: index + 1]
-        yield f"after {text!r}: length {one.length:d}, complete {bool(done)}, undecided {one.num_undecided:d}"
+        yield (
+            f"after {text!r}: length {one.length:d}, complete {bool(done)}, undecided"
+            f" {one.num_undecided:d}"
+        )
 
 
 @behaviour(
     "text that comes in pieces is shown as soon as it can be, and no part of a stop string ever",
     task=4,
     points=3,
-    hint="Put the pieces together in your head: which end of the text could still become a stop string?",
+    hint=(
+        "Put the pieces together in your head: which end of the text could still become a stop"
+        " string?"
+    ),
     cases=pieces,
     examples=150,
 )
@@ -76,7 +94,10 @@ def feeds(case: Case) -> Iterator[str]:
     "a stop string that is passed over leaves its text and its end",
     task=4,
     points=2,
-    hint="With may_stop=False nothing stops here. Which characters may be part of one that a later piece completes?",
+    hint=(
+        "With may_stop=False nothing stops here. Which characters may be part of one that a later"
+        " piece completes?"
+    ),
     cases=lambda draw: pieces(draw, may_stop=False),
     examples=150,
 )
@@ -89,7 +110,10 @@ def passes_over(case: Case) -> Iterator[str]:
     "a stop string may be part of the output",
     task=4,
     points=1,
-    hint="What does the shown text end with, if the stop string is included: before it, or with its last character?",
+    hint=(
+        "What does the shown text end with, if the stop string is included: before it, or with its"
+        " last character?"
+    ),
     cases=lambda draw: pieces(draw, include=True),
 )
 def includes(case: Case) -> Iterator[str]:
@@ -105,7 +129,9 @@ def includes(case: Case) -> Iterator[str]:
     cases=pieces,
 )
 def ends(case: Case) -> Iterator[str]:
-    """Pieces, and then the end, which may stop or may not; the whole text as one last piece has to come to the same."""
+    """Pieces, and then the end, which may stop or may not; the whole text as one last piece has to
+    come to the same.
+    """
     from minivllm.engine.stop_strings import StopStringChecker
 
     pieces = [piece for piece, _ in case["pieces"]]
@@ -114,11 +140,15 @@ def ends(case: Case) -> Iterator[str]:
         if any(checker.feed(piece).stop is not None for piece in pieces):
             return
         whole = StopStringChecker(list(case["stop"]))
-        for before, last, one in ((pieces, case["last"], checker), ([], "".join(pieces) + case["last"], whole)):
+        for before, last, one in (
+            (pieces, case["last"], checker),
+            ([], "".join(pieces) + case["last"], whole),
+        ):
             check = one.finish(last, may_stop=may_stop)
             yield (
-                f"stop strings {case['stop']}, after {before}: finish({last!r}{'' if may_stop else ', may_stop=False'}) "
-                f"shows {check.text!r}, stop {check.stop!r}"
+                f"stop strings {case['stop']}, after {before}:"
+                f" finish({last!r}{'' if may_stop else ', may_stop=False'}) shows {check.text!r},"
+                f" stop {check.stop!r}"
             )
 
 
@@ -126,7 +156,10 @@ def ends(case: Case) -> Iterator[str]:
     "the engine's answers stop where they should",
     task=5,
     points=2,
-    hint="Compare what is visible after each step with the whole answer: where does the stop string begin in it?",
+    hint=(
+        "Compare what is visible after each step with the whole answer: where does the stop string"
+        " begin in it?"
+    ),
     cases=lambda draw: {
         "prompt": draw.list_of(lambda d: d.integer(1, 20), 1, 6),
         "max_tokens": draw.integer(1, 12),
@@ -156,7 +189,10 @@ def _answers(case: Case, stop: list[str]) -> Iterator[str]:
     from minivllm.sampling_params import SamplingParams
 
     engine = LLMEngine(
-        EngineConfig(model="toy", block_size=4), ToyRunner(16, 4, 64), ToyTokenizer(), clock=VirtualClock()
+        EngineConfig(model="toy", block_size=4),
+        ToyRunner(16, 4, 64),
+        ToyTokenizer(),
+        clock=VirtualClock(),
     )
     params = SamplingParams(
         temperature=0,

@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check stop-strings`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+stop-strings`.
+"""
 
 from stop_strings import StopStringChecker
 
@@ -23,7 +25,10 @@ def test_the_first_one_that_is_complete_decides():
 
 
 def test_a_stop_string_can_be_part_of_the_output():
-    assert StopStringChecker(["END"], include_stop_str_in_output=True).feed("The END.").text == "The END"
+    assert (
+        StopStringChecker(["END"], include_stop_str_in_output=True).feed("The END.").text
+        == "The END"
+    )
 
 
 def test_at_another_end_all_is_shown():

@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check token-budget`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+token-budget`.
+"""
 
 from scheduler import Scheduler
 
@@ -15,7 +17,9 @@ from minivllm.sampling_params import SamplingParams
 def scheduler_of(budget, num_blocks=32, max_num_seqs=4):
     bus = EventBus(VirtualClock())
     return Scheduler(
-        KVCacheManager(BlockPool(num_blocks, bus), block_size=4, enable_prefix_caching=False, bus=bus),
+        KVCacheManager(
+            BlockPool(num_blocks, bus), block_size=4, enable_prefix_caching=False, bus=bus
+        ),
         create_request_queue("fcfs"),
         AdmissionPolicy("continuous", 0.0, max_num_seqs),
         max_num_seqs=max_num_seqs,
@@ -28,7 +32,9 @@ def scheduler_of(budget, num_blocks=32, max_num_seqs=4):
 
 def add(scheduler, name, num_tokens):
     number = len(scheduler.requests)
-    scheduler.add_request(Request(name, list(range(num_tokens)), SamplingParams(), arrival_number=number))
+    scheduler.add_request(
+        Request(name, list(range(num_tokens)), SamplingParams(), arrival_number=number)
+    )
 
 
 def step(scheduler):

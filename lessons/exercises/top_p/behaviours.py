@@ -1,6 +1,8 @@
-"""What top-p and its companions must do: small vocabularies with many ties, a long one, and the sampler on them.
+"""What top-p and its companions must do: small vocabularies with many ties, a long one, and the
+sampler on them.
 
-Masses are compared with odd fractions of them (k / 997), or with a half: there all right ways to add give the same answer.
+Masses are compared with odd fractions of them (k / 997), or with a half: there all right ways to
+add give the same answer.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,9 @@ def small(draw: Draw, *which: str) -> Case:
         "temperature": lambda: draw.choice([1.0, 0.5, 2.0, 0.1, 0.001]),
         "min_p": lambda: draw.choice([0.3, 0.11, 0.02, 0.0, 1.0]),
         "top_k": lambda: draw.integer(0, 9),
-        "top_p": lambda: draw.choice([draw.integer(1, 996) / 997, draw.integer(500, 996) / 997, 0.5, 1.0]),
+        "top_p": lambda: draw.choice(
+            [draw.integer(1, 996) / 997, draw.integer(500, 996) / 997, 0.5, 1.0]
+        ),
     }
     rows = []
     for _ in range(draw.integer(1, 2)):
@@ -40,13 +44,19 @@ def _told(case: Case) -> Iterator[str]:
 
     torch.set_num_threads(1)
     logits = torch.tensor([row["logits"] for row in case["rows"]])
-    params = [SamplingParams(**{name: row[name] for name in row if name != "logits"}) for row in case["rows"]]
+    params = [
+        SamplingParams(**{name: row[name] for name in row if name != "logits"})
+        for row in case["rows"]
+    ]
     before = logits.clone()
     weights = to_weights(logits, params)
     for row, one in zip(weights, case["rows"], strict=True):
         asked = ", ".join(f"{name}={value:.4g}" for name, value in one.items() if name != "logits")
         shares = [f"{share:.5f}" for share in (row / row.sum()).tolist()]
-        yield f"logits {one['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay, with shares {shares}"
+        yield (
+            f"logits {one['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay, with"
+            f" shares {shares}"
+        )
     yield f"the logits are as they were: {torch.equal(before, logits)}"
 
 
@@ -54,7 +64,10 @@ def _told(case: Case) -> Iterator[str]:
     "temperature flattens or sharpens, and nothing overflows",
     task=1,
     points=1,
-    hint="What is the logit of the best token after you have subtracted the best logit, and where does the division come?",
+    hint=(
+        "What is the logit of the best token after you have subtracted the best logit, and where"
+        " does the division come?"
+    ),
     cases=lambda draw: small(draw, "temperature"),
     examples=25,
 )
@@ -95,7 +108,12 @@ def top_p(case: Case) -> Iterator[str]:
     points=1,
     hint="Those before a token have top_p of the mass, to the last bit. Is the token still needed?",
     cases=lambda draw: {
-        "rows": [{"logits": [0.0] * draw.choice([2, 4, 8]) + [-60.0] * 3, "top_p": draw.choice([0.5, 0.25, 0.75])}]
+        "rows": [
+            {
+                "logits": [0.0] * draw.choice([2, 4, 8]) + [-60.0] * 3,
+                "top_p": draw.choice([0.5, 0.25, 0.75]),
+            }
+        ]
     },
     examples=15,
 )
@@ -121,7 +139,10 @@ def top_k(case: Case) -> Iterator[str]:
     "a long vocabulary is not judged by its head",
     task=3,
     points=1,
-    hint="The head shows the best 256 tokens. Is the sum of its weights the mass of the whole vocabulary?",
+    hint=(
+        "The head shows the best 256 tokens. Is the sum of its weights the mass of the whole"
+        " vocabulary?"
+    ),
     cases=lambda draw: {
         "step": draw.integer(1, 40),
         "flatness": draw.integer(1, 6),
@@ -138,7 +159,9 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     from minivllm.sampling_params import SamplingParams
 
     torch.set_num_threads(1)
-    logits = torch.tensor([[(i * (2 * case["step"] + 1) % 701) / 100 / case["flatness"] for i in range(700)]])
+    logits = torch.tensor(
+        [[(i * (2 * case["step"] + 1) % 701) / 100 / case["flatness"] for i in range(700)]]
+    )
     weights = to_weights(logits, [SamplingParams(top_p=case["top_p"], top_k=case["top_k"])])[0]
     stay = weights.nonzero().flatten().tolist()
     yield f"{case}: {len(stay)} of 700 stay, the first {stay[:5]}, the last {stay[-5:]}"
@@ -148,8 +171,14 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     "the sampler draws from it",
     task=5,
     points=1,
-    hint="The tokens follow from the weights and the seed alone. Which token was drawn that should have no weight?",
-    cases=lambda draw: {**small(draw, "temperature", "top_k", "top_p", "min_p"), "seed": draw.integer(0, 99)},
+    hint=(
+        "The tokens follow from the weights and the seed alone. Which token was drawn that should"
+        " have no weight?"
+    ),
+    cases=lambda draw: {
+        **small(draw, "temperature", "top_k", "top_p", "min_p"),
+        "seed": draw.integer(0, 99),
+    },
     examples=25,
 )
 def samples(case: Case) -> Iterator[str]:

@@ -1,15 +1,24 @@
-"""What the meter must say: shares of single steps, then engines of both kinds, measured at every step."""
+"""What the meter must say: shares of single steps, then engines of both kinds, measured at every
+step.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import build_engine, requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import (
+    build_engine,
+    requests_with_samples,
+    run_trace,
+    trace,
+)
 
 Case = dict[str, Any]
 SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}
-"""It comes first in every trace and fills no block: what is said of an answer without end must be right for this one, too."""
+"""It comes first in every trace and fills no block: what is said of an answer without end must be
+right for this one, too.
+"""
 
 
 def _after_a_short_one(case: Case) -> Case:
@@ -17,7 +26,9 @@ def _after_a_short_one(case: Case) -> Case:
 
 
 def reservations(draw: Draw) -> Case:
-    """A trace on memory that is given out in runs for the longest sequence, as it was before paging."""
+    """A trace on memory that is given out in runs for the longest sequence, as it was before
+    paging.
+    """
     case = trace(
         draw,
         num_blocks=draw.integer(7, 20),
@@ -46,8 +57,14 @@ def _measured(case: Case) -> Iterator[Any]:
     "waste is the part of the allocated slots that is not used",
     task=1,
     points=1,
-    hint="Which slots are allocated, and which of these hold nothing? And where nothing is allocated?",
-    cases=lambda draw: {"slots": [draw.integer(0, 9) for _ in range(3)], "external": draw.integer(0, 9)},
+    hint=(
+        "Which slots are allocated, and which of these hold nothing? And where nothing is"
+        " allocated?"
+    ),
+    cases=lambda draw: {
+        "slots": [draw.integer(0, 9) for _ in range(3)],
+        "external": draw.integer(0, 9),
+    },
     agree=nearly(1e-5),
 )
 def shares(case: Case) -> Iterator[str]:
@@ -57,13 +74,15 @@ def shares(case: Case) -> Iterator[str]:
     used, reserved, internal = case["slots"]
     one = KVUsage(1, 0.0, 100, used, reserved, internal, case["external"], 1, 1, 1)
     yield (
-        f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of 100: "
-        f"allocated {one.allocated}, waste | {one.waste:.6f}"
+        f"used {used}, reserved {reserved}, internal {internal}, external {case['external']} of"
+        f" 100: allocated {one.allocated}, waste | {one.waste:.6f}"
     )
 
 
 def table(draw: Draw) -> Case:
-    """A sequence at any moment of its life, with as many blocks as it needs now, or more that were reserved for it."""
+    """A sequence at any moment of its life, with as many blocks as it needs now, or more that were
+    reserved for it.
+    """
     return {
         "block_size": draw.integer(1, 5),
         "prompt": draw.integer(1, 12),
@@ -79,12 +98,17 @@ def table(draw: Draw) -> Case:
     "each block of a table has slots that are used, slots that will be, and slots that never will",
     task=2,
     points=3,
-    hint="How many tokens does the sequence hold now, how many at its end, and how many of either fall into each block?",
+    hint=(
+        "How many tokens does the sequence hold now, how many at its end, and how many of either"
+        " fall into each block?"
+    ),
     cases=table,
     examples=100,
 )
 def slots(case: Case) -> Iterator[str]:
-    """One sequence, which may hold more than was computed: what the cache gave is there before anything is computed."""
+    """One sequence, which may hold more than was computed: what the cache gave is there before
+    anything is computed.
+    """
     from minivllm.events.state import RequestState, SequenceState
 
     size, prompt = case["block_size"], case["prompt"]
@@ -96,22 +120,33 @@ def slots(case: Case) -> Iterator[str]:
     for name, max_tokens in (("other", 1), ("ada", case["max_tokens"])):
         meter.fold.requests[name] = RequestState(range(prompt), max_tokens)
     sequence = SequenceState(
-        "ada", "RUNNING", prompt, num_computed_tokens=computed, num_cached_tokens=cached, block_table=blocks
+        "ada",
+        "RUNNING",
+        prompt,
+        num_computed_tokens=computed,
+        num_cached_tokens=cached,
+        block_table=blocks,
     )
     entries = [tuple(one) for one in meter._slots_of(sequence)]
     yield (
-        f"blocks of {size}, prompt {prompt}, max_tokens {case['max_tokens']}, max_model_len {longest}, {computed} tokens "
-        f"computed, {cached} cached: (block, used, wanted) {entries}"
+        f"blocks of {size}, prompt {prompt}, max_tokens {case['max_tokens']}, max_model_len"
+        f" {longest}, {computed} tokens computed, {cached} cached: (block, used, wanted) {entries}"
     )
 
 
-def _meter(block_size: int, num_blocks: int, max_model_len: int, allocator: str = "contiguous") -> Any:
-    """A meter of an engine that has not run; without another `allocator`, on memory as it was before paging."""
+def _meter(
+    block_size: int, num_blocks: int, max_model_len: int, allocator: str = "contiguous"
+) -> Any:
+    """A meter of an engine that has not run; without another `allocator`, on memory as it was
+    before paging.
+    """
     from minivllm.events.kv_usage import KVUsageMeter
 
     options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": allocator}
     sizes = {"block_size": block_size, "num_blocks": num_blocks, "max_model_len": max_model_len}
-    return KVUsageMeter(build_engine({**options, **sizes, "enable_prefix_caching": False}).log_header())
+    return KVUsageMeter(
+        build_engine({**options, **sizes, "enable_prefix_caching": False}).log_header()
+    )
 
 
 @behaviour(
@@ -121,7 +156,9 @@ def _meter(block_size: int, num_blocks: int, max_model_len: int, allocator: str 
     hint="Count each block in use once. Add the three sums up: what must come out?",
     cases=lambda draw: {
         "block_size": draw.integer(2, 5),
-        "entries": draw.list_of(lambda d: [d.integer(0, 3), d.integer(0, 5), d.integer(0, 5)], 0, 7),
+        "entries": draw.list_of(
+            lambda d: [d.integer(0, 3), d.integer(0, 5), d.integer(0, 5)], 0, 7
+        ),
     },
 )
 def tallies(case: Case) -> Iterator[str]:
@@ -134,7 +171,9 @@ def tallies(case: Case) -> Iterator[str]:
         used = min(used, size)
         entries.append(_BlockSlots(block_id, used, min(used + more, size)))
     told = _meter(size, 4, size)._tally(entries)
-    yield f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(told)}"
+    yield (
+        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(told)}"
+    )
 
 
 @behaviour(
@@ -150,8 +189,9 @@ def measures_sharing(case: Case) -> Iterator[str]:
     """The paged engine, with shared prefixes and samples."""
     for one in _measured(case):
         yield (
-            f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries: used {one.used}, "
-            f"reserved {one.reserved}, internal {one.internal}, waste | {one.waste:.6f}"
+            f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries:"
+            f" used {one.used}, reserved {one.reserved}, internal {one.internal}, waste |"
+            f" {one.waste:.6f}"
         )
 
 
@@ -159,7 +199,10 @@ def measures_sharing(case: Case) -> Iterator[str]:
     "a free block in which no reservation fits is external waste",
     task=4,
     points=2,
-    hint="Go through the free runs one by one: how many reservations fit into each, and what is left?",
+    hint=(
+        "Go through the free runs one by one: how many reservations fit into each, and what is"
+        " left?"
+    ),
     cases=lambda draw: {
         "block_size": draw.integer(2, 4),
         "max_model_len": draw.integer(3, 12),
@@ -174,8 +217,8 @@ def external(case: Case) -> Iterator[str]:
         for block, ref_cnt in zip(meter.fold.blocks, owners, strict=True):
             block.ref_cnt = ref_cnt
         yield (
-            f"{allocator}, reservations of {case['max_model_len']} tokens, blocks of {case['block_size']}, "
-            f"owners {owners}: {meter._num_useless_blocks()} blocks"
+            f"{allocator}, reservations of {case['max_model_len']} tokens, blocks of"
+            f" {case['block_size']}, owners {owners}: {meter._num_useless_blocks()} blocks"
         )
 
 
@@ -183,7 +226,10 @@ def external(case: Case) -> Iterator[str]:
     "an engine that reserves is measured at every step",
     task=4,
     points=1,
-    hint="Look at the first step that differs: the five kinds add up to all slots, or to fewer where some are free.",
+    hint=(
+        "Look at the first step that differs: the five kinds add up to all slots, or to fewer where"
+        " some are free."
+    ),
     cases=reservations,
     examples=40,
 )
@@ -191,6 +237,6 @@ def measures_reservations(case: Case) -> Iterator[str]:
     """Memory as it was before paging."""
     for one in _measured(case):
         yield (
-            f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved}, internal {one.internal}, "
-            f"external {one.external} of {one.total}"
+            f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved},"
+            f" internal {one.internal}, external {one.external} of {one.total}"
         )

@@ -1,4 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check waste`."""
+"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
+waste`.
+"""
 
 from math import isclose
 
@@ -14,10 +16,14 @@ from minivllm.sampling_params import SamplingParams
 def first_step(num_blocks, max_model_len, **options):
     """Ada alone, with 5 tokens and max_tokens=3: what her first step is measured to be."""
     config = EngineConfig(model="toy", block_size=4, enable_prefix_caching=False, **options)
-    engine = LLMEngine(config, ToyRunner(num_blocks, 4, max_model_len), ToyTokenizer(), clock=VirtualClock())
+    engine = LLMEngine(
+        config, ToyRunner(num_blocks, 4, max_model_len), ToyTokenizer(), clock=VirtualClock()
+    )
     meter = KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
-    engine.add_request("ada", {"prompt_token_ids": [1, 2, 3, 4, 5]}, SamplingParams(temperature=0, max_tokens=3))
+    engine.add_request(
+        "ada", {"prompt_token_ids": [1, 2, 3, 4, 5]}, SamplingParams(temperature=0, max_tokens=3)
+    )
     engine.step()
     return meter.samples[0]
 

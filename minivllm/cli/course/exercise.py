@@ -1,7 +1,9 @@
-"""`minivllm exercise`: begin an exercise, check it, look at what went wrong; and for teachers, grade a class.
+"""`minivllm exercise`: begin an exercise, check it, look at what went wrong; and for teachers,
+grade a class.
 
-Exit status: 0 it passes, 1 it does not, 2 it could not be run. The easy thing to get wrong is which exercise is meant when none
-is named: the first that was begun and is not passed, in the order of the course.
+Exit status: 0 it passes, 1 it does not, 2 it could not be run. The easy thing to get wrong is which
+exercise is meant when none is named: the first that was begun and is not passed, in the order of
+the course.
 """
 
 import argparse
@@ -34,24 +36,43 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         without: str = "the one you are at",
     ) -> argparse.ArgumentParser:
         action = actions.add_parser(
-            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.", allow_abbrev=False
+            name,
+            help=summary,
+            description=f"{summary[0].upper()}{summary[1:]}.",
+            allow_abbrev=False,
         )
         action.set_defaults(run_action=run)
         action.add_argument(
-            "--workspace", metavar="DIR", type=Path, help="where your files are (default: ~/minivllm-exercises)"
+            "--workspace",
+            metavar="DIR",
+            type=Path,
+            help="where your files are (default: ~/minivllm-exercises)",
         )
         if named:
-            action.add_argument("name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})")
+            action.add_argument(
+                "name", metavar="NAME", nargs=named, help=f"an exercise (default: {without})"
+            )
         return action
 
     add("list", _list, "all exercises, and how far you are")
     add("start", _start, "copy an exercise into your workspace", named="?", without="the first")
-    check = add("check", _check, "run the engine on your code and compare it with the engine as it is", named="?")
-    check.add_argument("--watch", action="store_true", help="again at each save, with keys for hints and the rest")
-    check.add_argument("--seed", type=int, default=0, help="draws the random cases (default: %(default)s)")
+    check = add(
+        "check",
+        _check,
+        "run the engine on your code and compare it with the engine as it is",
+        named="?",
+    )
+    check.add_argument(
+        "--watch", action="store_true", help="again at each save, with keys for hints and the rest"
+    )
+    check.add_argument(
+        "--seed", type=int, default=0, help="draws the random cases (default: %(default)s)"
+    )
     add("hint", _hint, "the next of three hints", named="?")
     demo = add("demo", _demo, "the dashboard's demo on your code", named="?")
-    demo.add_argument("--model", default="tiny-random", help="which model it runs (default: %(default)s)")
+    demo.add_argument(
+        "--model", default="tiny-random", help="which model it runs (default: %(default)s)"
+    )
     diff = add("diff", _diff, "the dashboard at the first step that went wrong", named="?")
     diff.add_argument("--seed", type=int, default=0, help="as for check (default: %(default)s)")
     add_dashboard_options(diff)
@@ -59,8 +80,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("next", _next, "start the next exercise that you have not passed")
     told = add("report", report, "what you have passed, with how many checks and hints")
     told.add_argument("--json", action="store_true", help="as one line of JSON")
-    add_grade_options(add("grade", grade, "check the submissions of a class", named="*", without="all"))
-    add("dev-check", _dev_check, "check the exercises themselves, for those who write them", named="*", without="all")
+    add_grade_options(
+        add("grade", grade, "check the submissions of a class", named="*", without="all")
+    )
+    add(
+        "dev-check",
+        _dev_check,
+        "check the exercises themselves, for those who write them",
+        named="*",
+        without="all",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -85,7 +114,10 @@ def _chosen(args: argparse.Namespace) -> Exercise:
             return exercise
     if started:
         return started[-1]
-    raise ExerciseError("You have begun no exercise yet: `minivllm exercise list` shows them, `start NAME` begins one.")
+    raise ExerciseError(
+        "You have begun no exercise yet: `minivllm exercise list` shows them, `start NAME` begins"
+        " one."
+    )
 
 
 # ---- choosing and beginning ----
@@ -98,7 +130,10 @@ def _list(args: argparse.Namespace) -> int:
             mark = "passed"
         else:
             mark = "begun" if workspace.is_started(exercise) else ""
-        print(f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {mark:<7} {exercise.title}")
+        print(
+            f"{exercise.name:<24} lesson {exercise.lesson:>2}  {exercise.minutes:>3} min  {mark:<7}"
+            f" {exercise.title}"
+        )
     return 0
 
 
@@ -125,7 +160,10 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     print(f"{exercise.title} (lesson {exercise.lesson}, about {exercise.minutes} minutes)")
     print(f"Read   {file.with_name('README.md')}")
     print(f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol}")
-    print(f"Check  minivllm exercise check {exercise.name}   (the first time it is red, as it should be)")
+    print(
+        f"Check  minivllm exercise check {exercise.name}   (the first time it is red, as it"
+        " should be)"
+    )
     return 0
 
 
@@ -145,7 +183,13 @@ def _check(args: argparse.Namespace) -> int:
         return _check_once(args, exercise)
     from minivllm.lessons.checker.watch import watch
 
-    args.name, args.ascii, args.light, args.keys, args.model = exercise.name, False, False, None, "tiny-random"
+    args.name, args.ascii, args.light, args.keys, args.model = (
+        exercise.name,
+        False,
+        False,
+        None,
+        "tiny-random",
+    )
     file = _workspace(args).submission(exercise).file
     actions = {"h": _hint, "d": _diff, "l": _list, "x": _reset_if_sure, "n": _next}
     status = COULD_NOT_RUN
@@ -172,7 +216,10 @@ def _without_end(act: Callable[..., object], *arguments: object) -> None:
 
 
 def _reset_if_sure(args: argparse.Namespace) -> int:
-    if input("Put the stub back (your file is kept under another name)? y/n ").strip().lower() == "y":
+    if (
+        input("Put the stub back (your file is kept under another name)? y/n ").strip().lower()
+        == "y"
+    ):
         return _reset(args)
     return 0
 
@@ -213,13 +260,24 @@ def _diff(args: argparse.Namespace) -> int:
     found = write_difference(result, workspace.folder(exercise) / ".diff")
     print(found.sentence)
     if not terminal_attached():
-        print(f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step {found.step}   (key 6)")
+        print(
+            f"In a terminal: minivllm replay {found.engine} --with {found.yours} --step"
+            f" {found.step}   (key 6)"
+        )
         return 0
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 
     a, b = (ReplaySource(path, codec=MODELS) for path in (found.engine, found.yours))
-    app = make_app(args, a, other=b, watch=found.sentence, state="paused", first_step=found.step, screen="compare")
+    app = make_app(
+        args,
+        a,
+        other=b,
+        watch=found.sentence,
+        state="paused",
+        first_step=found.step,
+        screen="compare",
+    )
     run_app(app)
     return 0
 

@@ -1,8 +1,10 @@
-"""The demo on a student's code: a process in which their module is the engine's, and then `minivllm demo`.
+"""The demo on a student's code: a process in which their module is the engine's, and then `minivllm
+demo`.
 
-Started by `minivllm exercise demo` as `python -m minivllm.cli.course.exercise_demo NAME FILE [options of demo]`. It has no limits but
-those of the person who sits before it. The easy thing to get wrong is the order: the engine is imported only afterwards. And an
-engine that has kernels would leave a student's attention in torch unused, so the backend that runs it is asked for by name.
+Started by `minivllm exercise demo` as `python -m minivllm.cli.course.exercise_demo NAME FILE
+[options of demo]`. It has no limits but those of the person who sits before it. The easy thing to
+get wrong is the order: the engine is imported only afterwards. And an engine that has kernels would
+leave a student's attention in torch unused, so the backend that runs it is asked for by name.
 """
 
 import sys
@@ -22,7 +24,9 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "minivllm.kernels.attention.decode_naive": "triton:naive",
     }
 )
-"""A student's module -> the attention backend that runs it. On a CPU Triton interprets, and a step takes seconds."""
+"""A student's module -> the attention backend that runs it. On a CPU Triton interprets, and a step
+takes seconds.
+"""
 
 
 def run(name: str, file: Path, options: list[str]) -> int:

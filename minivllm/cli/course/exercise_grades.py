@@ -1,7 +1,7 @@
 """What `minivllm exercise` does for teachers, and the report of one's own course.
 
-The easy thing to get wrong is the secret: it must not stand in a command line that others can see, so it may come from the
-environment too.
+The easy thing to get wrong is the secret: it must not stand in a command line that others can see,
+so it may come from the environment too.
 """
 
 import argparse
@@ -31,10 +31,15 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write a table")
     parser.add_argument("--junit", type=_gone, help=argparse.SUPPRESS)
     parser.add_argument(
-        "--json", metavar="PATH", type=Path, help="write Gradescope's results: a file for one student, else a folder"
+        "--json",
+        metavar="PATH",
+        type=Path,
+        help="write Gradescope's results: a file for one student, else a folder",
     )
     parser.add_argument(
-        "--secret", default=os.environ.get(SECRET, ""), help=f"makes the random cases yours (default: ${SECRET})"
+        "--secret",
+        default=os.environ.get(SECRET, ""),
+        help=f"makes the random cases yours (default: ${SECRET})",
     )
 
 
@@ -62,7 +67,10 @@ def grade(args: argparse.Namespace) -> int:
         note(f"minivllm: {complaint}")
     for one in grading.grade(args.submissions, chosen, args.secret):
         grades.append(one)
-        note(f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3} {one.status}")
+        note(
+            f"{clean(one.student):<24} {one.exercise.name:<24} {one.score:>3} of {one.max_score:<3}"
+            f" {one.status}"
+        )
     if args.csv is not None:
         formats.write_csv(grades, args.csv)
     if args.json is not None:
@@ -82,7 +90,9 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.open("ab").close()
     except OSError as error:
-        raise ExerciseError(f"{error.filename}: {error.strerror}: give another place for the results.") from error
+        raise ExerciseError(
+            f"{error.filename}: {error.strerror}: give another place for the results."
+        ) from error
 
 
 def report(args: argparse.Namespace) -> int:
@@ -100,6 +110,7 @@ def report(args: argparse.Namespace) -> int:
     for exercise, one in rows:
         state = "passed" if one and one.passed else "not passed" if one else "not begun"
         print(
-            f"{exercise.name:<24} {state:<11} {one.checks if one else 0:>3} checks {one.hints if one else 0:>2} hints"
+            f"{exercise.name:<24} {state:<11} {one.checks if one else 0:>3} checks"
+            f" {one.hints if one else 0:>2} hints"
         )
     return 0

@@ -1,8 +1,10 @@
-"""`minivllm lesson`: a lesson on the real engine, in the dashboard, in any terminal, or as a page of Markdown.
+"""`minivllm lesson`: a lesson on the real engine, in the dashboard, in any terminal, or as a page
+of Markdown.
 
-Without a number it lists the course and what has been read of it. Where there is no terminal a lesson is printed, so the same command
-works in a pipe. The easy thing to get wrong is the wait: the first page must come at once, so a lesson takes the tiny model
-unless it is about text and a real one is already here.
+Without a number it lists the course and what has been read of it. Where there is no terminal a
+lesson is printed, so the same command works in a pipe. The easy thing to get wrong is the wait: the
+first page must come at once, so a lesson takes the tiny model unless it is about text and a real
+one is already here.
 """
 
 import argparse
@@ -25,15 +27,31 @@ READABLE_MODEL = "smollm2"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("lesson", nargs="?", metavar="LESSON", help="its number or name; without it, the list of all")
-    parser.add_argument("--plain", action="store_true", help="print the lesson instead of opening the dashboard")
-    parser.add_argument("--auto", action="store_true", help="print all of it at once, with no pauses and no questions")
-    parser.add_argument("--transcript", metavar="FILE", help="write all of it into FILE, as Markdown")
+    parser.add_argument(
+        "lesson",
+        nargs="?",
+        metavar="LESSON",
+        help="its number or name; without it, the list of all",
+    )
+    parser.add_argument(
+        "--plain", action="store_true", help="print the lesson instead of opening the dashboard"
+    )
+    parser.add_argument(
+        "--auto",
+        action="store_true",
+        help="print all of it at once, with no pauses and no questions",
+    )
+    parser.add_argument(
+        "--transcript", metavar="FILE", help="write all of it into FILE, as Markdown"
+    )
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="begin at page N")
     parser.add_argument(
         "--model",
         metavar="NAME",
-        help=f"what the engine runs (default: {INSTANT_MODEL}; where the text matters, {READABLE_MODEL} if it is here)",
+        help=(
+            f"what the engine runs (default: {INSTANT_MODEL}; where the text matters,"
+            f" {READABLE_MODEL} if it is here)"
+        ),
     )
     add_dashboard_options(parser)
 
@@ -81,14 +99,18 @@ def _model(asked: str | None, lesson: Lesson) -> str:
         return INSTANT_MODEL
     from minivllm.runtime.store.model_store import list_models
 
-    here = any(listing.name == READABLE_MODEL and listing.path is not None for listing in list_models())
+    here = any(
+        listing.name == READABLE_MODEL and listing.path is not None for listing in list_models()
+    )
     if not here:
         note(f"This lesson reads better with a real model: minivllm model fetch {READABLE_MODEL}")
     return READABLE_MODEL if here else INSTANT_MODEL
 
 
 def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
-    """Before the first page. Raises `TritonMissingError` if the kernels can neither run nor be shown as recorded."""
+    """Before the first page. Raises `TritonMissingError` if the kernels can neither run nor be
+    shown as recorded.
+    """
     if not lesson.watches_kernels or triton_is_here():
         return
     if model != INSTANT_MODEL:
@@ -97,15 +119,20 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
             f"leave --model out: recordings of {INSTANT_MODEL} are shown",
         )
     note(
-        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in recordings that were made elsewhere."
+        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in recordings"
+        " that were made elsewhere."
     )
 
 
 def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
-    """Where to begin: the place if somebody wants it, None for the first page. Nobody is asked where nobody can answer."""
+    """Where to begin: the place if somebody wants it, None for the first page. Nobody is asked
+    where nobody can answer.
+    """
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
-    question = f"Lesson {lesson.number}: go on at page {left_at.page} (enter), or from the start (s)? "
+    question = (
+        f"Lesson {lesson.number}: go on at page {left_at.page} (enter), or from the start (s)? "
+    )
     try:
         while (typed := input(question).strip().casefold()) not in ("", "s"):
             pass
@@ -121,7 +148,10 @@ def _go_to(player: LessonPlayer, page: int) -> None:
         raise LessonError(f"--from must be the number of a page, at least 1; got {page}.")
     while player.page.number < page:
         if player.over:
-            raise LessonError(f"This lesson has {player.page.number} pages: --from must be one of them; got {page}.")
+            raise LessonError(
+                f"This lesson has {player.page.number} pages: --from must be one of them; got"
+                f" {page}."
+            )
         player.pass_over()
 
 
@@ -139,18 +169,27 @@ def _print_list(*, ascii: bool) -> None:
         entry = done.get(lesson.name)
         mark = check if entry is not None and entry.finished else " "
         print(
-            f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}} {lesson.minutes:>2} min  {_state(entry)}".rstrip()
+            f"{mark} {lesson.number:>2}  {lesson.name:<15}  {lesson.title:<{width}}"
+            f" {lesson.minutes:>2} min  {_state(entry)}".rstrip()
         )
-    begun = (lesson for lesson in lessons() if lesson.name in done and done[lesson.name].left_at is not None)
-    fresh = (lesson for lesson in lessons() if lesson.name not in done or not done[lesson.name].finished)
+    begun = (
+        lesson
+        for lesson in lessons()
+        if lesson.name in done and done[lesson.name].left_at is not None
+    )
+    fresh = (
+        lesson for lesson in lessons() if lesson.name not in done or not done[lesson.name].finished
+    )
     following = next(begun, None) or next(fresh, None) or lessons()[0]
     print(
-        f"\n{'To go on' if done else 'To begin'}: minivllm lesson {following.number}. Each runs the real engine, and asks before it shows."
+        f"\n{'To go on' if done else 'To begin'}: minivllm lesson {following.number}. Each runs the"
+        " real engine, and asks before it shows."
     )
     if not triton_is_here():
         numbers = " and ".join(str(lesson.number) for lesson in lessons() if lesson.watches_kernels)
         print(
-            f"Triton is not installed here, so lessons {numbers} show its kernels in recordings that were made elsewhere."
+            f"Triton is not installed here, so lessons {numbers} show its kernels in recordings"
+            " that were made elsewhere."
         )
 
 

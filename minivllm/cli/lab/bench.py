@@ -1,11 +1,16 @@
-"""`minivllm bench NAME`: one measurement of `minivllm.lab.bench`, each a module with `add_arguments` and `run`."""
+"""`minivllm bench NAME`: one measurement of `minivllm.lab.bench`, each a module with
+`add_arguments` and `run`.
+"""
 
 import argparse
 from importlib import import_module
 from types import ModuleType
 
 BENCHES = {
-    "throughput": "output tokens per second, alone or against transformers, vLLM and llama.cpp in the same run",
+    "throughput": (
+        "output tokens per second, alone or against transformers, vLLM and llama.cpp in the"
+        " same run"
+    ),
     "core": "how long the scheduler takes to plan a step, without a model",
     "step": "where each millisecond of a step goes, against the limits of the machine",
     "linear": "a decoder's linear layers by each way of multiplying, against reading the weights",
@@ -13,7 +18,10 @@ BENCHES = {
     "dashboard": "how quickly the dashboard answers, and what it costs to watch",
     "sharing": "KV cache memory saved by samples and beams that share blocks",
     "serve": "a running server under load, as `vllm bench serve` does",
-    "kernels": "time and memory traffic of attention and cache writes, against the device's own copy and peers",
+    "kernels": (
+        "time and memory traffic of attention and cache writes, against the device's own copy and"
+        " peers"
+    ),
     "memory": "peak memory against weights and KV cache",
     "startup": "from the start of Python to the first token, part by part",
 }
@@ -24,14 +32,18 @@ IN_A_FOLDER = frozenset({"dashboard", "kernels", "serve", "step", "throughput"})
 
 
 def _module(name: str) -> ModuleType:
-    return import_module(f"minivllm.lab.bench.{name}.{name}" if name in IN_A_FOLDER else f"minivllm.lab.bench.{name}")
+    return import_module(
+        f"minivllm.lab.bench.{name}.{name}" if name in IN_A_FOLDER else f"minivllm.lab.bench.{name}"
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     benches = parser.add_subparsers(dest="bench", metavar="BENCH", required=True)
     for name, summary in BENCHES.items():
         _module(name).add_arguments(
-            benches.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+            benches.add_parser(
+                name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+            )
         )
 
 

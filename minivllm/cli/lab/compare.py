@@ -1,10 +1,12 @@
 """`minivllm compare`: one trace through two configurations, at the same KV memory, side by side.
 
-    minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model tiny-random
+    minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
+    tiny-random
 
-Both sides are recorded, and every number is worked out from the recordings. The easy thing to get wrong is
-equal memory: bytes are turned into blocks by the model runner, so the two counts are compared and not assumed.
-On a CPU all seconds are processor time of the engine's thread, so a busy machine moves neither side.
+Both sides are recorded, and every number is worked out from the recordings. The easy thing to get
+wrong is equal memory: bytes are turned into blocks by the model runner, so the two counts are
+compared and not assumed. On a CPU all seconds are processor time of the engine's thread, so a busy
+machine moves neither side.
 """
 
 import argparse
@@ -16,7 +18,12 @@ from minivllm.cli.loading import loading
 from minivllm.config import EngineConfig
 from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
-from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    print_report,
+)
 from minivllm.lab.compare.configurations import PARTS, parse_configuration
 from minivllm.lab.compare.measure import Measured, measure_recording
 from minivllm.lab.compare.plot import check_plot, plot_comparison
@@ -47,18 +54,33 @@ TIME_OF = {"processor": "processor time", "wall": "time"}
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parts = ", ".join(PARTS)
     parser.add_argument(
-        "--a", default="static+contiguous", help=f"parts of {parts}, joined by + (default: %(default)s)"
+        "--a",
+        default="static+contiguous",
+        help=f"parts of {parts}, joined by + (default: %(default)s)",
     )
-    parser.add_argument("--b", default="continuous+paged", help="the other side (default: %(default)s)")
-    parser.add_argument("--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)")
     parser.add_argument(
-        "--kv-budget", type=positive_int, metavar="BYTES", help="KV cache of each side (default: the scenario's)"
+        "--b", default="continuous+paged", help="the other side (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws prompts and lengths (default: %(default)s)")
     parser.add_argument(
-        "--record", metavar="FOLDER", help="write a.jsonl and b.jsonl here (default: a new temporary one)"
+        "--scenario", choices=TRACE_NAMES, default=TRACE_NAMES[0], help="(default: %(default)s)"
     )
-    parser.add_argument("--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)")
+    parser.add_argument(
+        "--kv-budget",
+        type=positive_int,
+        metavar="BYTES",
+        help="KV cache of each side (default: the scenario's)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws prompts and lengths (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--record",
+        metavar="FOLDER",
+        help="write a.jsonl and b.jsonl here (default: a new temporary one)",
+    )
+    parser.add_argument(
+        "--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)"
+    )
     add_model_arguments(parser)
     add_json_argument(parser)
 
@@ -69,7 +91,9 @@ def run(args: argparse.Namespace) -> int:
         check_plot(Path(args.plot))
     common = {"model": args.model, "dtype": args.dtype, "seed": args.seed}
     memory = (
-        {} if args.kv_budget is None else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
+        {}
+        if args.kv_budget is None
+        else {"num_gpu_blocks_override": None, "kv_cache_memory_bytes": args.kv_budget}
     )
     with loading(args.model):
         from minivllm.runtime.loader import load_model
@@ -77,11 +101,15 @@ def run(args: argparse.Namespace) -> int:
         set_num_threads(args.num_threads)
         model = load_model(EngineConfig(**common))
     trace = make_trace(args.scenario, model.tokenizer, args.seed)
-    configs = [EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides]
+    configs = [
+        EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
+    ]
     # Whatever could end one side is found before the other one has run.
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
-        raise BenchError(f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks: no fair comparison.")
+        raise BenchError(
+            f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks: no fair comparison."
+        )
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
@@ -92,11 +120,15 @@ def run(args: argparse.Namespace) -> int:
         measured.append(measure_recording(side.name, path))
     _report(args, trace, runs, measured)
     if args.plot is not None:
-        plot_comparison(f"{trace.name} on {args.model}, {runs[0].num_blocks} blocks", measured, Path(args.plot))
+        plot_comparison(
+            f"{trace.name} on {args.model}, {runs[0].num_blocks} blocks", measured, Path(args.plot)
+        )
     return 0
 
 
-def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: list[Measured]) -> None:
+def _report(
+    args: argparse.Namespace, trace: Trace, runs: list[Run], measured: list[Measured]
+) -> None:
     a, b = (side.as_json() for side in measured)
     same = [runs[0].outputs[name] == runs[1].outputs[name] for name in runs[0].outputs]
     result = {
@@ -118,17 +150,26 @@ def _report(args: argparse.Namespace, trace: Trace, runs: list[Run], measured: l
         **describe_environment("torch"),
     }
     rows = [
-        (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b))) for name, key, form in _ROWS
+        (name, *("-" if side[key] is None else form.format(side[key]) for side in (a, b)))
+        for name, key, form in _ROWS
     ]
     notes = [
-        f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same {TIME_OF[runs[0].clock]}.",
+        (
+            f"b gives {result['throughput_ratio']:.2f} times the tokens of a in the same"
+            f" {TIME_OF[runs[0].clock]}."
+        ),
         f"{sum(same)} of {len(same)} requests got the same tokens from both.",
         f"Recordings: {a['recording']} and {b['recording']}",
-        f"Side by side: {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])} (key 6)",
+        (
+            "Side by side:"
+            f" {shlex.join(['minivllm', 'replay', a['recording'], '--with', b['recording']])}"
+            " (key 6)"
+        ),
         *([f"Picture: {args.plot}"] if args.plot else []),
     ]
     title = (
-        f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens, {args.model} "
-        f"{args.dtype}, {result['num_blocks']} blocks of {runs[0].block_size} tokens, {args.num_threads} threads"
+        f"{trace.name}: {result['requests']} requests, {result['output_tokens']:,} output tokens,"
+        f" {args.model} {args.dtype}, {result['num_blocks']} blocks of {runs[0].block_size} tokens,"
+        f" {args.num_threads} threads"
     )
     print_report(title, ("", f"a: {args.a}", f"b: {args.b}"), rows, notes, result, args.json)

@@ -1,10 +1,12 @@
-"""`minivllm simulate`: what a crowd would see, before there is a crowd, and before anything is bought.
+"""`minivllm simulate`: what a crowd would see, before there is a crowd, and before anything is
+bought.
 
     minivllm simulate --requests 100000 --arrival poisson --replicas 4 --router least-loaded --json
 
-The scheduler, the KV cache and the block pool are the engine's own; only the time that a step takes comes from a formula,
-fitted to steps that were measured. The easy thing to get wrong is to believe it without looking at the fit: how wrong
-it is on steps that it has not seen is printed with every answer.
+The scheduler, the KV cache and the block pool are the engine's own; only the time that a step takes
+comes from a formula, fitted to steps that were measured. The easy thing to get wrong is to believe
+it without looking at the fit: how wrong it is on steps that it has not seen is printed with every
+answer.
 """
 
 import argparse
@@ -34,7 +36,14 @@ from minivllm.lab.simulate.replica import Replica
 from minivllm.lab.simulate.report import Simulated, print_answers, run_all
 from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.step_times import StepTimes, read_step_times
-from minivllm.lab.simulate.workload import BURSTY, Arrival, CrowdOptions, Lengths, check_fits, draw_crowd
+from minivllm.lab.simulate.workload import (
+    BURSTY,
+    Arrival,
+    CrowdOptions,
+    Lengths,
+    check_fits,
+    draw_crowd,
+)
 
 _MANY = " (several, separated by commas, are compared)"
 _CROWD_HELP = {
@@ -44,7 +53,10 @@ _CROWD_HELP = {
     "length_sigma": "how long the tail is: standard deviation of the logarithm of a length",
     "random_prefix_len": "tokens before each prompt that all of a prefix group share",
     "prefix_groups": "how many different shared prefixes there are",
-    "urgent_share": "part of the requests with priority 0, the others have 1 (with --scheduling-policy priority)",
+    "urgent_share": (
+        "part of the requests with priority 0, the others have 1 (with --scheduling-policy"
+        " priority)"
+    ),
 }
 
 
@@ -59,10 +71,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="what `minivllm bench step --json` printed (default: steps of one CPU)",
     )
     out.add_argument(
-        "--goodput", nargs="+", default=[], metavar="METRIC:MS", help="targets, as in `ttft:500 tpot:50`; also e2el"
+        "--goodput",
+        nargs="+",
+        default=[],
+        metavar="METRIC:MS",
+        help="targets, as in `ttft:500 tpot:50`; also e2el",
     )
-    out.add_argument("--plot", type=Path, metavar="FILE", help="draw the answers into FILE (.svg, .png, .pdf)")
-    out.add_argument("--record", metavar="FILE", help="record the first replica, for `minivllm replay FILE`")
+    out.add_argument(
+        "--plot", type=Path, metavar="FILE", help="draw the answers into FILE (.svg, .png, .pdf)"
+    )
+    out.add_argument(
+        "--record", metavar="FILE", help="record the first replica, for `minivllm replay FILE`"
+    )
     add_json_argument(out)
 
 
@@ -98,12 +118,16 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
             f"--{name.replace('_', '-')}", type=type(default), default=default,
             metavar="N" if isinstance(default, int) else "X", help=f"{help_} (default: %(default)s)",
         )  # fmt: skip
-    group.add_argument("--seed", type=int, default=0, help="draws everything (default: %(default)s)")
+    group.add_argument(
+        "--seed", type=int, default=0, help="draws everything (default: %(default)s)"
+    )
 
 
 def _add_servers(group: argparse._ArgumentGroup) -> None:
     def add(name: str, read: type, default: object, help_: str) -> None:
-        group.add_argument(name, type=listed(read), default=[default], help=f"{help_} (default: {default}){_MANY}")
+        group.add_argument(
+            name, type=listed(read), default=[default], help=f"{help_} (default: {default}){_MANY}"
+        )
 
     add("--replicas", positive_int, 1, "engines that share the crowd")
     add("--router", one_of(ROUTERS), "random", f"who gets a request: {', '.join(ROUTERS)}")
@@ -115,10 +139,18 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     add("--num-gpu-blocks-override", positive_int, 1456, ENGINE_HELP["num_gpu_blocks_override"])
     for name, default in (("block_size", 16), ("max_model_len", 8192)):
         help_ = f"{ENGINE_HELP[name]} (default: {default})"
-        group.add_argument(f"--{name.replace('_', '-')}", type=positive_int, default=default, metavar="N", help=help_)
+        group.add_argument(
+            f"--{name.replace('_', '-')}",
+            type=positive_int,
+            default=default,
+            metavar="N",
+            help=help_,
+        )
     for name in ("enable_prefix_caching", "enable_chunked_prefill"):
         flag = f"--{name.replace('_', '-')}"
-        group.add_argument(flag, action=argparse.BooleanOptionalAction, default=True, help=ENGINE_HELP[name])
+        group.add_argument(
+            flag, action=argparse.BooleanOptionalAction, default=True, help=ENGINE_HELP[name]
+        )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -182,22 +214,33 @@ def _crowd(args: argparse.Namespace) -> list[Arrival]:
     """At one request a second on average, if it is drawn; as it was, if it comes from a file."""
     if args.arrival not in ("poisson", "bursty"):
         if args.rate is not None or args.burstiness is not None:
-            raise ConfigError("A file says when its requests come: leave out --rate and --burstiness.")
+            raise ConfigError(
+                "A file says when its requests come: leave out --rate and --burstiness."
+            )
         defaults = CrowdOptions()
         for name in (*_CROWD_HELP, "length_distribution"):
             if getattr(args, name) != getattr(defaults, name):
-                raise ConfigError(f"A file says who its requests are: leave out --{name.replace('_', '-')}.")
+                raise ConfigError(
+                    f"A file says who its requests are: leave out --{name.replace('_', '-')}."
+                )
         return read_arrivals(Path(args.arrival))[: args.num_prompts]
     if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
-        raise ConfigError("A Poisson process has a burstiness of 1: take --arrival bursty, or leave out --burstiness.")
+        raise ConfigError(
+            "A Poisson process has a burstiness of 1: take --arrival bursty, or leave out"
+            " --burstiness."
+        )
     usual = BURSTY if args.arrival == "bursty" else 1.0
     given = {name: getattr(args, name) for name in (*_CROWD_HELP, "length_distribution", "seed")}
     burstiness = usual if args.burstiness is None else args.burstiness
     count = args.num_prompts or CrowdOptions().num_prompts
-    return draw_crowd(CrowdOptions(num_prompts=count, burstiness=burstiness, **given), args.max_model_len)
+    return draw_crowd(
+        CrowdOptions(num_prompts=count, burstiness=burstiness, **given), args.max_model_len
+    )
 
 
-def _rates(args: argparse.Namespace, crowd: list[Arrival], common: dict[str, object], fit: Fit) -> list[float | None]:
+def _rates(
+    args: argparse.Namespace, crowd: list[Arrival], common: dict[str, object], fit: Fit
+) -> list[float | None]:
     if args.arrival not in ("poisson", "bursty"):
         return [None]
     if args.rate is not None:

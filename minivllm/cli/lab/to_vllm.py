@@ -1,12 +1,14 @@
-"""`minivllm to-vllm`: the `vllm serve` command and the offline script that equal a configuration of ours.
+"""`minivllm to-vllm`: the `vllm serve` command and the offline script that equal a configuration of
+ours.
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-Takes the options of `minivllm serve` and `LLM(...)`, and what there is to run on. Everything on standard output that is not a
-command or Python is a comment, so the whole of it can be pasted.
+Takes the options of `minivllm serve` and `LLM(...)`, and what there is to run on. Everything on
+standard output that is not a command or Python is a comment, so the whole of it can be pasted.
 
-Easy to get wrong: a model's name. Our aliases mean nothing to vLLM, and it reads no GGUF file by its own; so it is told the
-Hub's name of the same model, or the directory that the file was converted into.
+Easy to get wrong: a model's name. Our aliases mean nothing to vLLM, and it reads no GGUF file by
+its own; so it is told the Hub's name of the same model, or the directory that the file was
+converted into.
 """
 
 import argparse
@@ -20,14 +22,20 @@ from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
-"""Bytes of a weight. `auto` is the checkpoint's own type, and for one in float32 vLLM takes bfloat16."""
+"""Bytes of a weight. `auto` is the checkpoint's own type, and for one in float32 vLLM takes
+bfloat16.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, as with --model")
     machines = parser.add_argument_group("what there is to run on")
-    machines.add_argument("--gpus", type=int, default=1, metavar="N", help="in all machines together (default: 1)")
-    machines.add_argument("--machines", type=int, default=1, metavar="N", help="with as many GPUs each (default: 1)")
+    machines.add_argument(
+        "--gpus", type=int, default=1, metavar="N", help="in all machines together (default: 1)"
+    )
+    machines.add_argument(
+        "--machines", type=int, default=1, metavar="N", help="with as many GPUs each (default: 1)"
+    )
     machines.add_argument(
         "--gpu-memory",
         type=float,
@@ -36,7 +44,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="memory of one GPU in GiB (default: %(default)s)",
     )
     machines.add_argument(
-        "--tensor-parallel-size", type=int, metavar="N", help="this one, and not the smallest that fits"
+        "--tensor-parallel-size",
+        type=int,
+        metavar="N",
+        help="this one, and not the smallest that fits",
     )
     machines.add_argument("--pipeline-parallel-size", type=int, metavar="N", help="likewise")
     server = parser.add_argument_group("server")
@@ -49,7 +60,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     if args.model_tag is not None:
         if getattr(args, "model", args.model_tag) != args.model_tag:
-            raise ConfigError(f"MODEL is {args.model_tag} and --model is {args.model}: name the model once.")
+            raise ConfigError(
+                f"MODEL is {args.model_tag} and --model is {args.model}: name the model once."
+            )
         args.model = args.model_tag
     config = engine_config(args)
     if args.port is not None and not 0 < args.port < 65536:
@@ -74,9 +87,12 @@ def run(args: argparse.Namespace) -> int:
     name, remark = vllm_model(config.model, directory)
     target = Deployment(name, config, sizes, hardware, server)
     comments = [
-        f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, "
-        f"pipeline {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence of {max_model_len} "
-        f"tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable.",
+        (
+            f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of the"
+            f" model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
+            f" {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence"
+            f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
+        ),
         *([remark] if remark else []),
         *notes(config),
     ]
@@ -88,11 +104,13 @@ def run(args: argparse.Namespace) -> int:
     print("# The same offline, as a Python script:")
     if sizes.data > 1:
         print(
-            f"# An LLM is one copy: start this script {sizes.data} times, each with its own GPUs and part of the prompts."
+            f"# An LLM is one copy: start this script {sizes.data} times, each with its own GPUs"
+            " and part of the prompts."
         )
     if hardware.num_machines > 1 and sizes.gpus_per_copy > hardware.gpus_per_machine:
         print(
-            "# A copy is larger than a machine: start a Ray cluster on them, and add distributed_executor_backend='ray'."
+            "# A copy is larger than a machine: start a Ray cluster on them, and add"
+            " distributed_executor_backend='ray'."
         )
     print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); best_of is not in vLLM.")
     print(vllm_script(target), end="")
@@ -104,18 +122,28 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
-    """What vLLM is to be told for our `name`, and a remark where that is another model file than ours."""
+    """What vLLM is to be told for our `name`, and a remark where that is another model file than
+    ours.
+    """
     from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
     if name in ALIASES:
-        return str(directory), f"{name} was made on this machine: copy its directory to where vLLM runs."
+        return (
+            str(directory),
+            f"{name} was made on this machine: copy its directory to where vLLM runs.",
+        )
     if name.endswith(".gguf"):
-        return str(directory), f"{name} was converted into this directory: copy it to where vLLM runs."
+        return (
+            str(directory),
+            f"{name} was converted into this directory: copy it to where vLLM runs.",
+        )
     return name, None
 
 
 def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the weights must be there to know the model's shape: nothing is downloaded for a command's sake."""
+    """Whether the weights must be there to know the model's shape: nothing is downloaded for a
+    command's sake.
+    """
     return config.model.endswith(".gguf")

@@ -1,1 +1,3 @@
-"""The commands that look at an engine from outside, or at its recording: `attach`, `replay`, `shot`, `once` and `export`."""
+"""The commands that look at an engine from outside, or at its recording: `attach`, `replay`,
+`shot`, `once` and `export`.
+"""

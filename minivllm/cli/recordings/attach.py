@@ -1,4 +1,5 @@
-"""`minivllm attach`: the dashboard on an engine in another process, through its event stream or its growing recording.
+"""`minivllm attach`: the dashboard on an engine in another process, through its event stream or its
+growing recording.
 
 With `--vllm`, on an engine that is not ours: what vLLM tells of itself, on a screen of its own.
 """
@@ -15,21 +16,33 @@ _NICENESS = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", nargs="?", help="http://host:port of a server, or a recording that still grows"
+        "source",
+        metavar="SOURCE",
+        nargs="?",
+        help="http://host:port of a server, or a recording that still grows",
     )
     group = parser.add_argument_group("a real vLLM")
-    group.add_argument("--vllm", metavar="URL", help="http://host:port of a vLLM server: draws its metrics")
     group.add_argument(
-        "--kv-events", metavar="ADDRESS", help="tcp://host:5557 of its KV event publisher: draws its prefix cache, too"
+        "--vllm", metavar="URL", help="http://host:port of a vLLM server: draws its metrics"
+    )
+    group.add_argument(
+        "--kv-events",
+        metavar="ADDRESS",
+        help="tcp://host:5557 of its KV event publisher: draws its prefix cache, too",
     )
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     if (args.source is None) == (args.vllm is None):
-        raise ConfigError("Name one engine: SOURCE for minivllm's own, or --vllm URL for a vLLM server.")
+        raise ConfigError(
+            "Name one engine: SOURCE for minivllm's own, or --vllm URL for a vLLM server."
+        )
     if args.kv_events is not None and args.vllm is None:
-        raise ConfigError("--kv-events belongs to --vllm URL: a minivllm server tells all of it in its event stream.")
+        raise ConfigError(
+            "--kv-events belongs to --vllm URL: a minivllm server tells all of it in its event"
+            " stream."
+        )
     if args.vllm is not None:
         return _attach_to_vllm(args)
     from minivllm.tui.sources.source import open_source
@@ -37,7 +50,8 @@ def run(args: argparse.Namespace) -> int:
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
     if hasattr(os, "nice"):
-        # The engine may be on this machine and need every core: its steps go first, and a frame comes a little later.
+        # The engine may be on this machine and need every core: its steps go first, and a frame
+        # comes a little later.
         os.nice(_NICENESS)
     notice = ""
     while True:

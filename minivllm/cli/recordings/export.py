@@ -2,8 +2,9 @@
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-Knows files and what to say of them; the format is `minivllm.events.perfetto.export`. The easy thing to get wrong is
-the file that would be overwritten: a recording cannot be made again, so it is never written to.
+Knows files and what to say of them; the format is `minivllm.events.perfetto.export`. The easy thing
+to get wrong is the file that would be overwritten: a recording cannot be made again, so it is never
+written to.
 """
 
 import argparse
@@ -29,16 +30,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     LogReader(args.log).close()  # if it is no recording, say so before a file is made
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
-        raise ConfigError(f"{args.perfetto} is the recording itself; name another file for the trace.")
+        raise ConfigError(
+            f"{args.perfetto} is the recording itself; name another file for the trace."
+        )
     with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
         size = file.tell() if file.seekable() else 0
     note(
-        f"Wrote {exported.steps:,} steps from {exported.events:,} events into {args.perfetto} ({size / 1e6:,.1f} MB); "
-        "open it in ui.perfetto.dev."
+        f"Wrote {exported.steps:,} steps from {exported.events:,} events into {args.perfetto}"
+        f" ({size / 1e6:,.1f} MB); open it in ui.perfetto.dev."
     )
     if exported.lost_events:
-        note(f"{exported.lost_events:,} events are missing in the recording; after them the trace shows steps only.")
+        note(
+            f"{exported.lost_events:,} events are missing in the recording; after them the trace"
+            " shows steps only."
+        )
     if exported.damage is not None:
         raise EventLogError(f"{exported.damage} The trace ends before it.")
     return 0

@@ -1,11 +1,13 @@
-"""`minivllm once`: what an engine's state is or was, from a recording or a server: now, or after a step.
+"""`minivllm once`: what an engine's state is or was, from a recording or a server: now, or after a
+step.
 
     minivllm once run.jsonl                        # who runs, who waits and why, what the memory is used for
     minivllm once run.jsonl --step 12 --json       # all of it as one line of JSON, for a script
     minivllm once http://localhost:8000 --json     # the same of a running server
 
-The JSON is `EngineState`, what `LLMEngine.inspect()` gives, with a few fields more. The easy thing to get wrong is
-the end of a recording with a hole in it: after lost events the state stands still, and both forms say so.
+The JSON is `EngineState`, what `LLMEngine.inspect()` gives, with a few fields more. The easy thing
+to get wrong is the end of a recording with a hole in it: after lost events the state stands still,
+and both forms say so.
 """
 
 import argparse
@@ -38,10 +40,15 @@ class Found(NamedTuple):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "source", metavar="SOURCE", help="a recording, which may still be growing, or http://host:port of a server"
+        "source",
+        metavar="SOURCE",
+        help="a recording, which may still be growing, or http://host:port of a server",
     )
     parser.add_argument(
-        "--step", type=_step, metavar="N", help="the state after step N (default: the last that is there)"
+        "--step",
+        type=_step,
+        metavar="N",
+        help="the state after step N (default: the last that is there)",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
@@ -58,7 +65,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def fold_once(source: str, step: int | None) -> Found:
-    """The state after `step` of a recording or of a server's event stream, or after all that has come."""
+    """The state after `step` of a recording or of a server's event stream, or after all that has
+    come.
+    """
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
@@ -72,8 +81,12 @@ def fold_once(source: str, step: int | None) -> Found:
                 time.sleep(0.02)
         recording = opened.recording
         if step is not None and step > recording.last_step and recording.damage is None:
-            raise EventLogError(f"{source} ends with step {recording.last_step}; there is no step {step} (yet).")
-        return Found(recording.head if step is None else recording.view_at_step(step), recording.damage)
+            raise EventLogError(
+                f"{source} ends with step {recording.last_step}; there is no step {step} (yet)."
+            )
+        return Found(
+            recording.head if step is None else recording.view_at_step(step), recording.damage
+        )
     finally:
         opened.close()
 
@@ -99,27 +112,38 @@ def summary(fold: Fold) -> list[str]:
     """For a person, line by line."""
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
-        f"{clean(header.model)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after the recording began",
-        f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used, {pool.cached:,} free but cached, "
-        f"{pool.empty:,} empty",
-        f"requests  {counters.finished_requests:,} finished, {counters.aborted_requests:,} aborted, "
-        f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.generation_tokens, 'token')} written",
+        (
+            f"{clean(header.model)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
+            " the recording began"
+        ),
+        (
+            f"blocks    {len(fold.blocks):,} of {header.block_size} tokens: {pool.used:,} used,"
+            f" {pool.cached:,} free but cached, {pool.empty:,} empty"
+        ),
+        (
+            f"requests  {counters.finished_requests:,} finished, {counters.aborted_requests:,}"
+            f" aborted, {plural(counters.num_preemptions, 'preemption')},"
+            f" {plural(counters.generation_tokens, 'token')} written"
+        ),
         f"running   {len(fold.running)} in {plural(header.max_num_seqs, 'slot')}",
         *(_running(fold, seq_id) for seq_id in fold.running),
         f"waiting   {len(fold.waiting)}",
         *(_waiting(fold, position) for position in range(len(fold.waiting))),
     ]
     if fold.lost_events:
-        lines.append(f"{plural(fold.lost_events, 'event')} were lost: this is the state before the first of them.")
+        lines.append(
+            f"{plural(fold.lost_events, 'event')} were lost: this is the state before the first of"
+            " them."
+        )
     return lines
 
 
 def _running(fold: Fold, seq_id: str) -> str:
     sequence = fold.sequences[seq_id]
     return (
-        f"  {fit(short_name(seq_id), 12)} slot {sequence.slot}, {sequence.num_computed_tokens:,} of "
-        f"{plural(sequence.num_tokens, 'token')} computed, {plural(len(sequence.block_table), 'block')}  "
-        f"{tail(sequence.text, TEXT_WIDTH)}"
+        f"  {fit(short_name(seq_id), 12)} slot {sequence.slot}, {sequence.num_computed_tokens:,} of"
+        f" {plural(sequence.num_tokens, 'token')} computed,"
+        f" {plural(len(sequence.block_table), 'block')}  {tail(sequence.text, TEXT_WIDTH)}"
     ).rstrip()
 
 
@@ -133,7 +157,9 @@ def _waiting(fold: Fold, position: int) -> str:
     else:
         why = deferral(*sequence.deferred, fold.header.max_num_seqs)
     preempted = f", preempted {sequence.num_preemptions}x" if sequence.num_preemptions else ""
-    return f"  {fit(short_name(seq_id), 12)} {plural(sequence.num_tokens, 'token')}{preempted}: {why}"
+    return (
+        f"  {fit(short_name(seq_id), 12)} {plural(sequence.num_tokens, 'token')}{preempted}: {why}"
+    )
 
 
 def _step(text: str) -> int:

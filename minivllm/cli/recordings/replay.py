@@ -1,4 +1,6 @@
-"""`minivllm replay`: recordings in the dashboard, one after the other, each from its first event."""
+"""`minivllm replay`: recordings in the dashboard, one after the other, each from its first
+event.
+"""
 
 import argparse
 from pathlib import Path
@@ -10,17 +12,27 @@ from minivllm.errors import EventLogError
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "logs", metavar="LOG", nargs="+", help="recordings, as demo --record writes them; ctrl+n opens the next"
+        "logs",
+        metavar="LOG",
+        nargs="+",
+        help="recordings, as demo --record writes them; ctrl+n opens the next",
     )
     parser.add_argument(
-        "--with", dest="other", metavar="LOG", help="a second recording of the same requests, to compare with"
+        "--with",
+        dest="other",
+        metavar="LOG",
+        help="a second recording of the same requests, to compare with",
     )
-    parser.add_argument("--step", type=int, metavar="N", help="begin at the end of this step, standing still")
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="begin at the end of this step, standing still"
+    )
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    require_terminal("once LOG --json says what a recording holds, and shot LOG draws a picture of it")
+    require_terminal(
+        "once LOG --json says what a recording holds, and shot LOG draws a picture of it"
+    )
     number, unreadable = 0, ""
     bad: dict[int, EventLogError] = {}
     while True:
@@ -51,5 +63,7 @@ def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
     place = f"{Path(log).name}, {number + 1} of {len(args.logs)} recordings; ctrl+n opens the next."
     watch = f"{place}{unreadable}" if has_next else ""
     state, step = ("playing", 0) if args.step is None else ("paused", args.step)
-    app = make_app(args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next)
+    app = make_app(
+        args, source, watch=watch, other=other, state=state, first_step=step, has_next=has_next
+    )
     return run_app(app)

@@ -1,4 +1,5 @@
-"""`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it; no terminal is needed.
+"""`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it; no
+terminal is needed.
 
 The picture is an SVG with no reference to any other host (`tui.svg`).
 """
@@ -25,19 +26,28 @@ _LARGEST = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help="a recording, as demo --record writes it")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the SVG to write")
-    parser.add_argument("--step", type=int, metavar="N", help="the end of this step (default: the last one)")
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="the end of this step (default: the last one)"
+    )
     parser.add_argument("--screen", default="overview", help="which screen (default: %(default)s)")
     parser.add_argument(
-        "--size", default="120x36", metavar="COLUMNSxROWS", help="of the terminal (default: %(default)s)"
+        "--size",
+        default="120x36",
+        metavar="COLUMNSxROWS",
+        help="of the terminal (default: %(default)s)",
     )
     parser.add_argument(
         "--choose",
         action="append",
         default=[],
         metavar="WHAT",
-        help="a block (b9), a request (ada) or an event (e993) to choose; may be given several times",
+        help=(
+            "a block (b9), a request (ada) or an event (e993) to choose; may be given several times"
+        ),
     )
-    parser.add_argument("--with", dest="other", metavar="LOG", help="a second recording, for the screen compare")
+    parser.add_argument(
+        "--with", dest="other", metavar="LOG", help="a second recording, for the screen compare"
+    )
     parser.add_argument("--light", action="store_true", help="in the light theme")
     parser.add_argument("--ascii", action="store_true", help="with plain characters")
 
@@ -48,13 +58,19 @@ def run(args: argparse.Namespace) -> int:
     size = _SIZE.fullmatch(args.size)
     columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
-        raise ConfigError(f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}.")
+        raise ConfigError(
+            f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}."
+        )
     output = Path(args.output)
-    if any(log is not None and output.exists() and output.samefile(log) for log in (args.log, args.other)):
+    if any(
+        log is not None and output.exists() and output.samefile(log)
+        for log in (args.log, args.other)
+    ):
         raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
     if output.suffix.lower() not in ("", ".svg"):
         raise ConfigError(
-            f"shot draws SVG: name it {output.with_suffix('.svg')}, which browsers open and rsvg-convert or Inkscape convert."
+            f"shot draws SVG: name it {output.with_suffix('.svg')}, which browsers open and"
+            " rsvg-convert or Inkscape convert."
         )
     svg = asyncio.run(_draw(args, (columns, rows)))
     write_whole(output, svg)
@@ -74,7 +90,9 @@ async def _draw(args: argparse.Namespace, size: tuple[int, int]) -> str:
     source, other = _open(args.log), None if args.other is None else _open(args.other)
     first_step, last_step = source.recording.first_step, source.recording.last_step
     if args.step is not None and not first_step <= args.step <= last_step:
-        raise ConfigError(f"--step {args.step}: {args.log} has the steps {first_step} to {last_step}.")
+        raise ConfigError(
+            f"--step {args.step}: {args.log} has the steps {first_step} to {last_step}."
+        )
     app = DashboardApp(source, other=other, state="paused", ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
@@ -98,17 +116,26 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
     from minivllm.tui.time.event_search import index_of
 
     if what[:1] == "e" and what[1:].isdecimal():
-        target = None if index_of(app.context.transport.recording, int(what[1:])) is None else event(int(what[1:]))
+        target = (
+            None
+            if index_of(app.context.transport.recording, int(what[1:])) is None
+            else event(int(what[1:]))
+        )
     else:
         target = named(app.context, what)
     if target is None:
         last_block = len(app.model.fold.blocks) - 1
-        raise ConfigError(f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event (e993).")
+        raise ConfigError(
+            f"--choose {what}: {log} has no such request, block (b0 to b{last_block}) or event"
+            " (e993)."
+        )
     return target
 
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
-    """The whole of a recording. One that is damaged is shown as far as it goes, and the picture says so."""
+    """The whole of a recording. One that is damaged is shown as far as it goes, and the picture
+    says so.
+    """
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 

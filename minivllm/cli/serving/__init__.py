@@ -1,1 +1,3 @@
-"""The commands that run a model: `demo`, `live`, `chat`, `generate`, `serve`, and `model`, which fetches one."""
+"""The commands that run a model: `demo`, `live`, `chat`, `generate`, `serve`, and `model`, which
+fetches one.
+"""

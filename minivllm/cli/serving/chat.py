@@ -1,11 +1,11 @@
 """`minivllm chat`: a conversation in the terminal.
 
-Each turn sends the whole conversation so far, as chat servers do. What makes that cheap is the prefix cache:
-all but the newest message was computed in the turns before, and after each answer the terminal says how many
-tokens of the prompt were found.
+Each turn sends the whole conversation so far, as chat servers do. What makes that cheap is the
+prefix cache: all but the newest message was computed in the turns before, and after each answer the
+terminal says how many tokens of the prompt were found.
 
-The easy thing to get wrong is Ctrl-C. It must end the answer and not the engine, so the engine lives in a
-thread of its own, where no KeyboardInterrupt can hit it between two halves of a step.
+The easy thing to get wrong is Ctrl-C. It must end the answer and not the engine, so the engine
+lives in a thread of its own, where no KeyboardInterrupt can hit it between two halves of a step.
 """
 
 import argparse
@@ -34,7 +34,9 @@ HELP = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--system", metavar="TEXT", help="a system message to begin the conversation with")
+    parser.add_argument(
+        "--system", metavar="TEXT", help="a system message to begin the conversation with"
+    )
     add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
     add_engine_options(parser)
 
@@ -93,7 +95,9 @@ class _Conversation:
                     self._take_turn(line)
 
     def _take_turn(self, question: str) -> None:
-        """Answer `question` in its conversation; a refused one leaves the conversation as it was."""
+        """Answer `question` in its conversation; a refused one leaves the conversation as it
+        was.
+        """
         messages = [*self._messages, {"role": "user", "content": question}]
         try:
             answer = self._stream_answer(messages)
@@ -108,11 +112,14 @@ class _Conversation:
         now = MonotonicClock().now
         began, answer, num_tokens = now(), "", 0
         request_id = next(self._request_ids)
-        token_ids = self._thread.call(lambda engine: engine.tokenizer.apply_chat_template(messages)).result()
+        token_ids = self._thread.call(
+            lambda engine: engine.tokenizer.apply_chat_template(messages)
+        ).result()
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
         future = self._thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
-        future.add_done_callback(lambda _: outputs.put(None))  # however it ended, `get` must wake up
+        # however it ended, `get` must wake up
+        future.add_done_callback(lambda _: outputs.put(None))
         cached = 0
         try:
             for output in iter(outputs.get, None):
@@ -125,5 +132,8 @@ class _Conversation:
             self._thread.abort_request(request_id).result()
         show("\n")
         rate = num_tokens / max(now() - began, 1e-9)
-        note(f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens were cached)")
+        note(
+            f"({num_tokens} tokens, {rate:.1f} a second; {cached} of {len(token_ids)} prompt tokens"
+            " were cached)"
+        )
         return answer

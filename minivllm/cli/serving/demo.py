@@ -1,11 +1,12 @@
 """`minivllm demo`: a scenario on the real engine, watched in the dashboard or told line by line.
 
-The engine runs in a thread of its own and everything here lives on its events: the dashboard or the lines of
-progress, the recording, the facts of the summary. Where no terminal is attached it runs headless, so the
-same command works in a script.
+The engine runs in a thread of its own and everything here lives on its events: the dashboard or the
+lines of progress, the recording, the facts of the summary. Where no terminal is attached it runs
+headless, so the same command works in a script.
 
-The easy thing to get wrong is the end. Quitting early, Ctrl-C and a failing engine all must stop the
-thread first and close the recording after it: the last events are written while the thread ends.
+The easy thing to get wrong is the end. Quitting early, Ctrl-C and a failing engine all must stop
+the thread first and close the recording after it: the last events are written while the thread
+ends.
 """
 
 import argparse
@@ -30,19 +31,28 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 SECONDS_PER_STEP_WATCHED = 0.1
-"""No faster than this in the dashboard: with a model of noise a run would be over before it is seen."""
+"""No faster than this in the dashboard: with a model of noise a run would be over before it is
+seen.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = "scenarios:\n" + "\n".join(
-        textwrap.fill(scenario.teaches, 79, initial_indent=f"  {name:<16}  ", subsequent_indent=" " * 20)
+        textwrap.fill(
+            scenario.teaches, 79, initial_indent=f"  {name:<16}  ", subsequent_indent=" " * 20
+        )
         for name, scenario in SCENARIOS.items()
     )
     parser.add_argument(
-        "--scenario", choices=tuple(SCENARIOS), default="shared-prefix", help="what to show (default: %(default)s)"
+        "--scenario",
+        choices=tuple(SCENARIOS),
+        default="shared-prefix",
+        help="what to show (default: %(default)s)",
     )
-    parser.add_argument("--headless", action="store_true", help="no dashboard, even where there is a terminal")
+    parser.add_argument(
+        "--headless", action="store_true", help="no dashboard, even where there is a terminal"
+    )
     parser.add_argument(
         "--json",
         action="store_true",
@@ -53,10 +63,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--slow",
         type=seconds,
         metavar="SECONDS",
-        help=f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the dashboard, else 0)",
+        help=(
+            f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the"
+            " dashboard, else 0)"
+        ),
     )
     add_dashboard_options(parser)
-    of_the_scenario = {name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options}
+    of_the_scenario = {
+        name: "the scenario's" for scenario in SCENARIOS.values() for name in scenario.options
+    }
     add_engine_options(parser, of_the_scenario | {"check_invariants": True})
 
 
@@ -76,7 +91,12 @@ def run(args: argparse.Namespace) -> int:
             interrupted = True
         error = demo.thread.ended.exception()
         if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-            print_report(scenario, demo.facts, is_over=demo.is_over, stream=sys.stderr if args.json else sys.stdout)
+            print_report(
+                scenario,
+                demo.facts,
+                is_over=demo.is_over,
+                stream=sys.stderr if args.json else sys.stdout,
+            )
             if args.json:
                 print_json(report_json(scenario, demo.facts))
         if error is not None:
@@ -98,10 +118,14 @@ class _Demo:
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
         self.is_over = False
-        """Whether the whole scenario, and whatever else was asked, had ended when the engine last looked for work."""
+        """Whether the whole scenario, and whatever else was asked, had ended when the engine last
+        looked for work.
+        """
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
-        self.thread = EngineThread(engine, before_step=self._before_step, seconds_per_step=seconds_per_step)
+        self.thread = EngineThread(
+            engine, before_step=self._before_step, seconds_per_step=seconds_per_step
+        )
 
     def run_headless(self) -> None:
         """Tell the decisions line by line; Ctrl-C ends the run."""
@@ -120,9 +144,13 @@ class _Demo:
         self._engine.subscribe(source.put)
         control = EngineThreadControl(self.thread)
         app = make_app(args, source, watch=self._scenario.watch, control=control, recorder=recorder)
-        self._on_over = lambda: app.show_summary(tell(self._scenario, self.facts), self.facts.fold.step)
+        self._on_over = lambda: app.show_summary(
+            tell(self._scenario, self.facts), self.facts.fold.step
+        )
         self.thread.ended.add_done_callback(
-            lambda ended: ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
+            lambda ended: (
+                ended.exception() and app.show_summary([f"The engine failed: {ended.exception()}"])
+            )
         )
         self._run(lambda: run_app(app))
 

@@ -1,9 +1,10 @@
 """What a headless demo says: a line for each decision on the way, and a report at the end.
 
-Made from events and the facts counted from them, in the dashboard's words. The easy thing to get wrong is
-to say too much: blocks come and go by the dozen, so only what concerns a whole request is told, and a step in
-which nothing of that kind happens is passed over, with a sign of life every two seconds. A beam search forks
-at every step; it is told until its first beam has died, and from then on it only counts.
+Made from events and the facts counted from them, in the dashboard's words. The easy thing to get
+wrong is to say too much: blocks come and go by the dozen, so only what concerns a whole request is
+told, and a step in which nothing of that kind happens is passed over, with a sign of life every two
+seconds. A beam search forks at every step; it is told until its first beam has died, and from then
+on it only counts.
 """
 
 import shutil
@@ -40,7 +41,9 @@ _TOLD = (
 
 
 class ProgressLines:
-    """A listener that writes lines to standard error. `fold` must have taken in each event before."""
+    """A listener that writes lines to standard error. `fold` must have taken in each event
+    before.
+    """
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
@@ -64,8 +67,9 @@ class ProgressLines:
             fold = self._fold
             self._say(
                 event,
-                f"       ... {len(fold.running)} running, {len(fold.waiting)} waiting, "
-                f"{plural(len(fold.free_queue), 'block')} free, {plural(fold.counters.generation_tokens, 'token')} written",
+                f"       ... {len(fold.running)} running, {len(fold.waiting)} waiting,"
+                f" {plural(len(fold.free_queue), 'block')} free,"
+                f" {plural(fold.counters.generation_tokens, 'token')} written",
             )
 
     def _is_everyday(self, event: ev.Event) -> bool:
@@ -85,16 +89,23 @@ class ProgressLines:
 
 
 def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
-    """The texts, the counts, and the three things that happened. `is_over`: the run came to its end."""
+    """The texts, the counts, and the three things that happened. `is_over`: the run came to its
+    end.
+    """
 
     def say(line: str) -> None:
         print(line, file=stream)
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # A pipe has no width: there a long answer is cut all the same, and a sentence stays on its line.
+    # A pipe has no width: there a long answer is cut all the same, and a sentence stays on its
+    # line.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
-    say("\n" + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width) + "\n")
+    say(
+        "\n"
+        + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width)
+        + "\n"
+    )
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
@@ -102,15 +113,19 @@ def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: 
         for answer in _answers(request):
             say(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
     counts = (
-        f"\n{counters.finished_requests} of {plural(total, 'request')} finished in {plural(fold.step, 'step')} and "
-        f"{facts.seconds:.1f} s of engine time: {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a second.\n"
-        f"{plural(counters.num_preemptions, 'preemption')}, {plural(counters.prefix_cache_hits, 'prefix hit token')}, "
-        f"{plural(counters.evicted_blocks, 'evicted block')}, {plural(counters.invariant_violations, 'invariant violation')}.\n"
+        f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
+        f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"
+        f" {plural(counters.generation_tokens, 'token')}, {_tokens_per_s(facts):.1f} a"
+        f" second.\n{plural(counters.num_preemptions, 'preemption')},"
+        f" {plural(counters.prefix_cache_hits, 'prefix hit token')},"
+        f" {plural(counters.evicted_blocks, 'evicted block')},"
+        f" {plural(counters.invariant_violations, 'invariant violation')}.\n"
     )
     if counters.forked_sequences:
         counts += (
-            f"{plural(counters.forked_sequences, 'forked sequence')}, {plural(counters.copied_blocks, 'copied block')}, "
-            f"{plural(facts.pruned_beams, 'pruned beam')}.\n"
+            f"{plural(counters.forked_sequences, 'forked sequence')},"
+            f" {plural(counters.copied_blocks, 'copied block')},"
+            f" {plural(facts.pruned_beams, 'pruned beam')}.\n"
         )
     say(counts)
     if counters.finished_requests < total and not is_over:
@@ -120,12 +135,16 @@ def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: 
 
 
 def _num_requests(scenario: Scenario, facts: RunFacts) -> int:
-    """The scenario's, also those that had no time to come, and whatever a person asked for beside them."""
+    """The scenario's, also those that had no time to come, and whatever a person asked for beside
+    them.
+    """
     return len({arrival.request_id for arrival in scenario.arrivals} | facts.requests.keys())
 
 
 def _answers(request: RequestFacts) -> list[str]:
-    """One line for each text of a request. What beams have in common stands in a line of its own: it is most of them."""
+    """One line for each text of a request. What beams have in common stands in a line of its own:
+    it is most of them.
+    """
     texts = [clean(text.strip()) for text in request.texts]
     if request.beams_found is None:
         return [f"> {text}" for text in texts]
@@ -140,7 +159,10 @@ def _answers(request: RequestFacts) -> list[str]:
 def _common_beginning(texts: list[str]) -> str:
     # Whatever lies between the first and the last in order begins as they do.
     first, last = min(texts), max(texts)
-    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), min(len(first), len(last)))
+    length = next(
+        (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
+        min(len(first), len(last)),
+    )
     return first[:length]
 
 
@@ -171,7 +193,11 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
 
 
 def _wrap(text: str, width: int | None, indent: int = 0) -> str:
-    return text if width is None else textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
+    return (
+        text
+        if width is None
+        else textwrap.fill(text, max(width, 20), subsequent_indent=" " * indent)
+    )
 
 
 def _tokens_per_s(facts: RunFacts) -> float:

@@ -1,11 +1,12 @@
 """`EngineThreadControl`: the dashboard's keys, on an engine in a thread of this process.
 
-Implements `minivllm.tui.control.EngineControl` on top of `EngineThread`: each key becomes a command, and whatever
-it is answered with that a person should read becomes a message. It knows what a person means (a text is a chat
-message, a burst shares a prefix) and nothing of screens.
+Implements `minivllm.tui.control.EngineControl` on top of `EngineThread`: each key becomes a
+command, and whatever it is answered with that a person should read becomes a message. It knows what
+a person means (a text is a chat message, a burst shares a prefix) and nothing of screens.
 
-The easy thing to get wrong is to wait. A caller is drawing fifteen pictures a second, so nothing here asks a
-future for its result; results come by callback, in the engine's thread, and leave their sentence in a deque.
+The easy thing to get wrong is to wait. A caller is drawing fifteen pictures a second, so nothing
+here asks a future for its result; results come by callback, in the engine's thread, and leave their
+sentence in a deque.
 """
 
 from collections import deque
@@ -36,7 +37,9 @@ BURST_QUESTIONS = (
 
 
 class EngineThreadControl:
-    """See `minivllm.tui.control.EngineControl`; one for each `EngineThread`, made before that is started or after."""
+    """See `minivllm.tui.control.EngineControl`; one for each `EngineThread`, made before that is
+    started or after.
+    """
 
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
@@ -60,12 +63,18 @@ class EngineThreadControl:
     def step_phase(self) -> None:
         self._watch(self._thread.step_phase())
 
-    def add_request(self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1) -> None:
+    def add_request(
+        self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
+    ) -> None:
         question = Question(prompt, max_tokens, temperature, n)
         self._watch(self._thread.call(lambda engine: self._add(engine, ASKED_HERE, [question])))
 
     def add_burst(self) -> None:
-        self._watch(self._thread.call(lambda engine: self._add(engine, BURST, map(Question, _burst_texts(engine)))))
+        self._watch(
+            self._thread.call(
+                lambda engine: self._add(engine, BURST, map(Question, _burst_texts(engine)))
+            )
+        )
 
     def abort(self, request_id: str) -> None:
         def tell(future: Future[RequestOutput | None]) -> None:
@@ -99,7 +108,9 @@ class EngineThreadControl:
             prompt = _as_prompt(engine, question.prompt)
             # At least one: the door says what is wrong with a prompt that is too long.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
-            params = SamplingParams(temperature=question.temperature, max_tokens=max_tokens, n=question.n)
+            params = SamplingParams(
+                temperature=question.temperature, max_tokens=max_tokens, n=question.n
+            )
             engine.add_request(f"{name}{self._num_added + 1}", prompt, params)
             self._num_added += 1
 
@@ -109,17 +120,22 @@ class EngineThreadControl:
 
     def _tell_refusal(self, future: Future) -> None:
         error = future.exception()
-        # Of an engine that fails every command in flight hears; the person hears it once, by `_tell_end`.
+        # Of an engine that fails every command in flight hears; the person hears it once, by
+        # `_tell_end`.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
-        self._messages.append(str(error) if isinstance(error, MinivllmError) else f"That failed: {error!r}.")
+        self._messages.append(
+            str(error) if isinstance(error, MinivllmError) else f"That failed: {error!r}."
+        )
 
     def _tell_end(self, ended: Future[None]) -> None:
         if (error := ended.exception()) is not None:
             self._messages.append(f"The engine failed: {error}")
 
     def _say_if_it_waits(self, what: str) -> None:
-        """In the middle of a step of a paused engine some wishes wait, and a person should not press the key again."""
+        """In the middle of a step of a paused engine some wishes wait, and a person should not
+        press the key again.
+        """
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
             self._messages.append(f"{what} when the step that is under way has ended.")
@@ -134,9 +150,13 @@ def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
 
 
 def _burst_texts(engine: LLMEngine) -> list[str]:
-    """The prompts of a burst, shortened until each may have an answer of `MAX_TOKENS`, if they can be so short."""
+    """The prompts of a burst, shortened until each may have an answer of `MAX_TOKENS`, if they can
+    be so short.
+    """
     for num_sentences in range(len(BURST_PREFIX), 0, -1):
-        texts = [" ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS]
+        texts = [
+            " ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS
+        ]
         if all(_room_for_output(engine, _as_prompt(engine, text)) >= MAX_TOKENS for text in texts):
             break
     return texts
@@ -145,4 +165,6 @@ def _burst_texts(engine: LLMEngine) -> list[str]:
 def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
     """Tokens that the model and its KV cache have room for after the prompt."""
     header = engine.log_header()
-    return min(header.max_model_len, header.num_blocks * header.block_size) - len(prompt["prompt_token_ids"])
+    return min(header.max_model_len, header.num_blocks * header.block_size) - len(
+        prompt["prompt_token_ids"]
+    )

@@ -1,9 +1,10 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
-One text appears token by token; of many (several prompts, or several samples or beams of one), all are served
-together and each is printed whole, in order, as soon as it and all before it are done.
+One text appears token by token; of many (several prompts, or several samples or beams of one), all
+are served together and each is printed whole, in order, as soon as it and all before it are done.
 
-The easy thing to get wrong is one bad prompt among many: it is refused with its reason and the others go on.
+The easy thing to get wrong is one bad prompt among many: it is refused with its reason and the
+others go on.
 """
 
 import argparse
@@ -15,7 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from minivllm.cli.loading import load_engine
-from minivllm.cli.options import add_engine_options, add_sampling_options, engine_config, sampling_params
+from minivllm.cli.options import (
+    add_engine_options,
+    add_sampling_options,
+    engine_config,
+    sampling_params,
+)
 from minivllm.cli.terminal import note, print_json, show
 from minivllm.clock import MonotonicClock
 from minivllm.engine.engine import LLMEngine
@@ -25,20 +31,31 @@ from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
-"""vLLM's own are 1.0 and 16, made for servers; a person at a terminal wants the likely text, and a bit of it."""
+"""vLLM's own are 1.0 and 16, made for servers; a person at a terminal wants the likely text, and a
+bit of it.
+"""
 SAMPLES_TEMPERATURE = 1.0
 """The default with several samples: without it they would all be the likely text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "prompts", nargs="*", metavar="PROMPT", help="what to complete (default: lines of standard input)"
+        "prompts",
+        nargs="*",
+        metavar="PROMPT",
+        help="what to complete (default: lines of standard input)",
     )
-    parser.add_argument("--file", metavar="FILE", help="read prompts from FILE, one a line; - is standard input")
     parser.add_argument(
-        "--chat", action="store_true", help="send each prompt as a chat message, in the model's template"
+        "--file", metavar="FILE", help="read prompts from FILE, one a line; - is standard input"
     )
-    parser.add_argument("--json", action="store_true", help="print one line of JSON instead of text")
+    parser.add_argument(
+        "--chat",
+        action="store_true",
+        help="send each prompt as a chat message, in the model's template",
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print one line of JSON instead of text"
+    )
     add_sampling_options(parser, SAMPLING_DEFAULTS | {"temperature": "0, or 1 for several samples"})
     add_engine_options(parser)
     parser.set_defaults(usage_error=parser.error)
@@ -61,13 +78,16 @@ def run(args: argparse.Namespace) -> int:
     else:
         run_.print_in_order()
     seconds = now() - began
-    tokens = sum(len(text.token_ids) for output in run_.finished.values() for text in output.outputs)
+    tokens = sum(
+        len(text.token_ids) for output in run_.finished.values() for text in output.outputs
+    )
     if args.json:
         print_json(_as_json(config.model, run_, tokens, seconds))
     elif sys.stderr.isatty() and tokens:
         cached = sum(output.num_cached_tokens for output in run_.finished.values())
         note(
-            f"({tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second; {cached} prompt tokens were cached)"
+            f"({tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second; {cached} prompt"
+            " tokens were cached)"
         )
     return 1 if run_.refused else 0
 
@@ -75,7 +95,9 @@ def run(args: argparse.Namespace) -> int:
 class _Run:
     """All prompts, sent to the engine at once, and what has come back."""
 
-    def __init__(self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool) -> None:
+    def __init__(
+        self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool
+    ) -> None:
         self.prompts = prompts
         self.finished: dict[int, RequestOutput] = {}
         """By number of the prompt; its `outputs` have all of their texts."""
@@ -85,11 +107,15 @@ class _Run:
         for number, text in enumerate(prompts):
             prompt: Prompt = text
             if chat:
-                token_ids = engine.tokenizer.apply_chat_template([{"role": "user", "content": text}])
+                token_ids = engine.tokenizer.apply_chat_template(
+                    [{"role": "user", "content": text}]
+                )
                 prompt = {"prompt_token_ids": token_ids, "prompt": text}
             try:
                 engine.add_request(
-                    str(number), prompt, dataclasses.replace(params, output_kind=RequestOutputKind.CUMULATIVE)
+                    str(number),
+                    prompt,
+                    dataclasses.replace(params, output_kind=RequestOutputKind.CUMULATIVE),
                 )
             except InvalidRequestError as error:
                 self.refused[number] = error
@@ -122,9 +148,16 @@ class _Run:
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
-                for output in self.finished[next_number].outputs if next_number in self.finished else ():
+                for output in (
+                    self.finished[next_number].outputs if next_number in self.finished else ()
+                ):
                     label = self._label(next_number, output.index)
-                    show(label + output.text.strip("\n").replace("\n", "\n    ") + "\n" + probabilities(output))
+                    show(
+                        label
+                        + output.text.strip("\n").replace("\n", "\n    ")
+                        + "\n"
+                        + probabilities(output)
+                    )
                 next_number += 1
 
     def _label(self, number: int, index: int) -> str:
@@ -135,10 +168,16 @@ class _Run:
 
 
 def probabilities(output: CompletionOutput) -> str:
-    """A line for each token that has log-probabilities: its probability, and the most likely tokens in its place."""
+    """A line for each token that has log-probabilities: its probability, and the most likely tokens
+    in its place.
+    """
     lines = []
     for token_id, likely in zip(output.token_ids, output.logprobs or (), strict=False):
-        others = [f"{_quoted(one)} {math.exp(one.logprob):.1%}" for other, one in likely.items() if other != token_id]
+        others = [
+            f"{_quoted(one)} {math.exp(one.logprob):.1%}"
+            for other, one in likely.items()
+            if other != token_id
+        ]
         taken = likely[token_id]
         line = f"    {_quoted(taken):<16} {math.exp(taken.logprob):>6.1%}  rank {taken.rank}"
         lines.append(f"{line:<36}  others: {', '.join(others)}\n" if others else line + "\n")
@@ -157,12 +196,15 @@ def _params(args: argparse.Namespace) -> SamplingParams:
         return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
     if params.num_sequences > 1 and not hasattr(args, "temperature"):
         params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)
-    # The seed that was typed is every prompt's own: a text then follows from seed and prompt alone, whoever is beside it.
+    # The seed that was typed is every prompt's own: a text then follows from seed and prompt alone,
+    # whoever is beside it.
     return dataclasses.replace(params, seed=getattr(args, "seed", None))
 
 
 def _read_prompts(args: argparse.Namespace) -> list[str]:
-    from_stdin = args.file == "-" or (args.file is None and not args.prompts and not sys.stdin.isatty())
+    from_stdin = args.file == "-" or (
+        args.file is None and not args.prompts and not sys.stdin.isatty()
+    )
     try:
         if from_stdin:
             text = sys.stdin.buffer.read().decode("utf-8")
@@ -171,7 +213,8 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     except UnicodeDecodeError as error:
         source = "standard input" if from_stdin else args.file
         raise InvalidRequestError(f"{source} is not UTF-8 text: convert it first.") from error
-    # An empty line between prompts is nobody's prompt; an empty argument is one, and will be refused.
+    # An empty line between prompts is nobody's prompt; an empty argument is one, and will be
+    # refused.
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
@@ -183,7 +226,9 @@ def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, o
             continue
         output = run_.finished[number]
         for completion in map(dataclasses.asdict, output.outputs):
-            outputs.append({"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion})
+            outputs.append(
+                {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion}
+            )
     return {
         "model": model,
         "outputs": outputs,

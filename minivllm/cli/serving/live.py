@@ -1,7 +1,8 @@
-"""`minivllm live`: an engine of your own in the dashboard, to be fed, paused, stepped and changed by key.
+"""`minivllm live`: an engine of your own in the dashboard, to be fed, paused, stepped and changed
+by key.
 
-Like `demo` without a script: the engine stands in this process with nothing to do until somebody asks it something
-(a, or A for four requests at once, or --ask).
+Like `demo` without a script: the engine stands in this process with nothing to do until somebody
+asks it something (a, or A for four requests at once, or --ask).
 """
 
 import argparse
@@ -14,14 +15,26 @@ from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
 
-WATCH = "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take one step."
-OPTIONS = {"num_gpu_blocks_override": 128, "max_num_seqs": 8, "max_num_batched_tokens": 128, "max_model_len": 1024}
+WATCH = (
+    "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take"
+    " one step."
+)
+OPTIONS = {
+    "num_gpu_blocks_override": 128,
+    "max_num_seqs": 8,
+    "max_num_batched_tokens": 128,
+    "max_model_len": 1024,
+}
 """An engine that is small enough to be seen whole."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--ask", action="append", default=[], metavar="TEXT", help="a first request; may be given several times"
+        "--ask",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="a first request; may be given several times",
     )
     add_record_option(parser)
     parser.add_argument(

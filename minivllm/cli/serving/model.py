@@ -1,7 +1,7 @@
 """`minivllm model list | fetch | path`: which models are on this machine, and where.
 
-`path` is made for scripts: the directory of a checkpoint that `transformers` can read is the last line of
-standard output, and all that is told on the way goes to standard error.
+`path` is made for scripts: the directory of a checkpoint that `transformers` can read is the last
+line of standard output, and all that is told on the way goes to standard error.
 """
 
 import argparse
@@ -9,17 +9,23 @@ import argparse
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
-    commands.add_parser("list", help="the aliases, and all models on this machine", description="List models.")
+    commands.add_parser(
+        "list", help="the aliases, and all models on this machine", description="List models."
+    )
     for name, summary in (
         ("fetch", "make sure that a model is on this machine"),
         ("path", "fetch a model if need be, and print the directory of its checkpoint"),
     ):
-        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+        command = commands.add_parser(
+            name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
+        )
         command.add_argument(
             "model",
             nargs="?",
             default="smollm2",
-            help="alias, checkpoint directory, .gguf file or Hugging Face id (default: %(default)s)",
+            help=(
+                "alias, checkpoint directory, .gguf file or Hugging Face id (default: %(default)s)"
+            ),
         )
 
 
@@ -32,7 +38,11 @@ def _list(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import list_models
 
     for listing in list_models():
-        where = str(listing.path) if listing.path else f"not here yet: minivllm model fetch {listing.name}"
+        where = (
+            str(listing.path)
+            if listing.path
+            else f"not here yet: minivllm model fetch {listing.name}"
+        )
         size = f", {format_bytes(listing.num_bytes)}" if listing.path else ""
         print(f"{listing.name}\n    {listing.description}{size}\n    {where}")
     return 0

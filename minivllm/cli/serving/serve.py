@@ -2,8 +2,9 @@
 
     minivllm serve smollm2 --port 8000
 
-The easy thing to get wrong is the order: the address is taken first, since "in use" should be said at once and not
-after a model has been loaded. What it tells on its way goes to standard error, as a line of JSON each.
+The easy thing to get wrong is the order: the address is taken first, since "in use" should be said
+at once and not after a model has been loaded. What it tells on its way goes to standard error, as a
+line of JSON each.
 """
 
 import argparse
@@ -34,12 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest = how.setdefault("dest", name.removeprefix("--").replace("-", "_"))
         shown = own[dest] if type(own[dest]) in (int, float, str) else None
         group.add_argument(
-            name, help=help_ if shown is None else f"{help_} (default: {shown})", default=own[dest], **how
+            name,
+            help=help_ if shown is None else f"{help_} (default: {shown})",
+            default=own[dest],
+            **how,
         )
 
-    add("--host", "address to serve on; one that other machines can reach needs an API key", metavar="ADDRESS")
+    add(
+        "--host",
+        "address to serve on; one that other machines can reach needs an API key",
+        metavar="ADDRESS",
+    )
     add("--port", "0 takes any that is free", type=int, metavar="N")
-    add("--api-key", f"clients must send one of these keys (default: that of ${API_KEY})", nargs="+", metavar="KEY")
+    add(
+        "--api-key",
+        f"clients must send one of these keys (default: that of ${API_KEY})",
+        nargs="+",
+        metavar="KEY",
+    )
     add("--served-model-name", "what clients call the model", metavar="NAME")
     add(
         "--allowed-host",
@@ -57,13 +70,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="SECONDS",
     )
-    add("--generate-delimiter", "what ends each piece of a streamed /generate", choices=get_args(GenerateDelimiter))
-    add("--events", "tell everything at /events, everybody's prompts, too: for minivllm attach", action="store_true")
+    add(
+        "--generate-delimiter",
+        "what ends each piece of a streamed /generate",
+        choices=get_args(GenerateDelimiter),
+    )
+    add(
+        "--events",
+        "tell everything at /events, everybody's prompts, too: for minivllm attach",
+        action="store_true",
+    )
     group.add_argument(
         "--kv-events-config",
         metavar="JSON",
         default="{}",
-        help='publish what the prefix cache gains and loses over ZeroMQ: {"enable_kv_cache_events": true, ...}',
+        help=(
+            'publish what the prefix cache gains and loses over ZeroMQ: {"enable_kv_cache_events":'
+            " true, ...}"
+        ),
     )
     group.add_argument(
         "--uvicorn-log-level",
@@ -83,17 +107,21 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         if (error.name or "minivllm").startswith("minivllm"):
             raise
-        raise ConfigError(f"serve needs the package {error.name}: pip install 'minivllm[serve]'.") from error
+        raise ConfigError(
+            f"serve needs the package {error.name}: pip install 'minivllm[serve]'."
+        ) from error
 
     options, config = _server_options(args), engine_config(args)
     kv_events = KVEventsConfig.from_json(args.kv_events_config)
     set_up_logging(args.uvicorn_log_level)
-    # A prompt is one text, which the tokenizer's library cannot share out. Its threads would only keep tens of MiB each.
+    # A prompt is one text, which the tokenizer's library cannot share out. Its threads would only
+    # keep tens of MiB each.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with bind(options) as bound, kv_events.publishing() as publisher:
         engine = _load(config)
         server = assemble(engine, options, publisher)
-        # What is there now stays. A full collection that goes through every block of the pool would hold a step up for tens of ms.
+        # What is there now stays. A full collection that goes through every block of the pool would
+        # hold a step up for tens of ms.
         gc.collect()
         gc.freeze()
         run_server(server.app, server.service, options, bound)
@@ -103,12 +131,20 @@ def run(args: argparse.Namespace) -> int:
 def _server_options(args: argparse.Namespace) -> ServerOptions:
     if args.model_tag is not None:
         if getattr(args, "model", args.model_tag) != args.model_tag:
-            raise ConfigError(f"MODEL is {args.model_tag} and --model is {args.model}: name the model once.")
+            raise ConfigError(
+                f"MODEL is {args.model_tag} and --model is {args.model}: name the model once."
+            )
         args.model = args.model_tag
-    taken = {field.name: getattr(args, field.name) for field in fields(ServerOptions) if hasattr(args, field.name)}
+    taken = {
+        field.name: getattr(args, field.name)
+        for field in fields(ServerOptions)
+        if hasattr(args, field.name)
+    }
     # A key on the command line is seen by whoever lists the processes.
     keys = tuple(args.api_key) or tuple(filter(None, [os.environ.get(API_KEY)]))
-    return ServerOptions(**taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())})
+    return ServerOptions(
+        **taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())}
+    )
 
 
 def _load(config: EngineConfig) -> LLMEngine:

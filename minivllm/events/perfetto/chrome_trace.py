@@ -1,16 +1,19 @@
-"""`ChromeTrace`: a writer of Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
+"""`ChromeTrace`: a writer of Chrome's trace format, which ui.perfetto.dev and chrome://tracing
+open.
 
-It knows the format and nothing of engines. A trace is one JSON object with a list of records: slices on a
-thread's track (`X`), asynchronous slices that nest by their id (`b`, `e`), instants (`i`), arrows between slices
-(`s`, `f`), counters (`C`) and names (`M`). Times are whole microseconds: readers multiply and cut, and a slice
-with a fraction could come to overlap its neighbour.
+It knows the format and nothing of engines. A trace is one JSON object with a list of records:
+slices on a thread's track (`X`), asynchronous slices that nest by their id (`b`, `e`), instants
+(`i`), arrows between slices (`s`, `f`), counters (`C`) and names (`M`). Times are whole
+microseconds: readers multiply and cut, and a slice with a fraction could come to overlap its
+neighbour.
 
-The easy thing to get wrong is order. Records of one moment must stand in the order in which they happen (an
-outer slice before the inner, a slice before the arrow that touches it), so those of a step are kept and sorted by
-time alone, and the sort is stable. Only the beginning of an arrow may lie in the past of what is written already;
-readers sort the whole file.
+The easy thing to get wrong is order. Records of one moment must stand in the order in which they
+happen (an outer slice before the inner, a slice before the arrow that touches it), so those of a
+step are kept and sorted by time alone, and the sort is stable. Only the beginning of an arrow may
+lie in the past of what is written already; readers sort the whole file.
 
-Source: the Trace Event Format (Google), and Perfetto's reader, `src/trace_processor/importers/json`.
+Source: the Trace Event Format (Google), and Perfetto's reader,
+`src/trace_processor/importers/json`.
 """
 
 from operator import itemgetter
@@ -19,11 +22,15 @@ from typing import BinaryIO, Literal
 import msgspec
 
 PID = 1
-"""All is one process, and its first thread has the same number: what belongs to no track stands there."""
+"""All is one process, and its first thread has the same number: what belongs to no track stands
+there.
+"""
 
 
 class ChromeTrace:
-    """Writes into `file`: `flush` what was added, and `close` it in any case, or the file is no JSON."""
+    """Writes into `file`: `flush` what was added, and `close` it in any case, or the file is no
+    JSON.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -42,9 +49,13 @@ class ChromeTrace:
         self._name("thread_sort_index", tid, {"sort_index": tid})
 
     def _name(self, what: str, tid: int, args: dict[str, object]) -> None:
-        self._pending.append({"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": args})
+        self._pending.append(
+            {"ph": "M", "name": what, "pid": PID, "tid": tid, "ts": 0, "args": args}
+        )
 
-    def slice(self, tid: int, cat: str, name: str, start: int, end: int, args: dict[str, object]) -> None:
+    def slice(
+        self, tid: int, cat: str, name: str, start: int, end: int, args: dict[str, object]
+    ) -> None:
         self._pending.append(
             {
                 "ph": "X",
@@ -61,24 +72,61 @@ class ChromeTrace:
     def begin(self, async_id: int, cat: str, name: str, ts: int, args: dict[str, object]) -> None:
         """Begin an asynchronous slice, inside of those of the same id that are open."""
         self._pending.append(
-            {"ph": "b", "name": name, "cat": cat, "pid": PID, "tid": PID, "id": async_id, "ts": ts, "args": args}
+            {
+                "ph": "b",
+                "name": name,
+                "cat": cat,
+                "pid": PID,
+                "tid": PID,
+                "id": async_id,
+                "ts": ts,
+                "args": args,
+            }
         )
 
     def end(self, async_id: int, cat: str, name: str, ts: int, args: dict[str, object]) -> None:
         self._pending.append(
-            {"ph": "e", "name": name, "cat": cat, "pid": PID, "tid": PID, "id": async_id, "ts": ts, "args": args}
+            {
+                "ph": "e",
+                "name": name,
+                "cat": cat,
+                "pid": PID,
+                "tid": PID,
+                "id": async_id,
+                "ts": ts,
+                "args": args,
+            }
         )
 
     def instant(
-        self, tid: int, cat: str, name: str, ts: int, args: dict[str, object], scope: Literal["t", "g"] = "t"
+        self,
+        tid: int,
+        cat: str,
+        name: str,
+        ts: int,
+        args: dict[str, object],
+        scope: Literal["t", "g"] = "t",
     ) -> None:
         """A moment on one track, or (`g`) of the whole trace."""
         self._pending.append(
-            {"ph": "i", "name": name, "cat": cat, "pid": PID, "tid": tid, "ts": ts, "s": scope, "args": args}
+            {
+                "ph": "i",
+                "name": name,
+                "cat": cat,
+                "pid": PID,
+                "tid": tid,
+                "ts": ts,
+                "s": scope,
+                "args": args,
+            }
         )
 
-    def arrow(self, cat: str, source: tuple[int, int], target: tuple[int, int], args: dict[str, object]) -> None:
-        """From the slice at one (track, time) to the slice at another; both must be added before."""
+    def arrow(
+        self, cat: str, source: tuple[int, int], target: tuple[int, int], args: dict[str, object]
+    ) -> None:
+        """From the slice at one (track, time) to the slice at another; both must be added
+        before.
+        """
         for ph, (tid, ts) in (("s", source), ("f", target)):
             record: dict[str, object] = {
                 "ph": ph,
@@ -96,7 +144,9 @@ class ChromeTrace:
         self._next_flow += 1
 
     def counter(self, name: str, ts: int, values: dict[str, int]) -> None:
-        self._pending.append({"ph": "C", "name": name, "pid": PID, "tid": PID, "ts": ts, "args": values})
+        self._pending.append(
+            {"ph": "C", "name": name, "pid": PID, "tid": PID, "ts": ts, "args": values}
+        )
 
     def flush(self) -> None:
         """Write what was added, in order of time."""

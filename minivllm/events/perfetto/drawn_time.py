@@ -1,11 +1,13 @@
-"""Where in a picture of time a step and its events are drawn, in whole microseconds from the recording's begin.
+"""Where in a picture of time a step and its events are drawn, in whole microseconds from the
+recording's begin.
 
-With a real clock, where they were. On the virtual clock time stands still during a step, so all of it would be
-one point: there each step is drawn as one millisecond, in quarters, and only the order of things means anything.
+With a real clock, where they were. On the virtual clock time stands still during a step, so all of
+it would be one point: there each step is drawn as one millisecond, in quarters, and only the order
+of things means anything.
 
-The easy thing to get wrong is the edges. Steps must not overlap, phases must lie in their step, and every
-event of a step strictly before its end, however the clock's figures were rounded: so time here only goes
-forward, and a step lasts at least until just after its last event.
+The easy thing to get wrong is the edges. Steps must not overlap, phases must lie in their step, and
+every event of a step strictly before its end, however the clock's figures were rounded: so time
+here only goes forward, and a step lasts at least until just after its last event.
 """
 
 from typing import NamedTuple, Protocol
@@ -72,11 +74,14 @@ class RealTime:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
-        # Planning comes first; the others follow each other up to the end. Between the two lie the engine's checks.
+        # Planning comes first; the others follow each other up to the end. Between the two lie the
+        # engine's checks.
         edge = min(begin + _microseconds(event.t_schedule), end)
         phases = [Interval("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
-        for name, length in zip(PHASES[1:], (event.t_prepare, event.t_model, event.t_sample), strict=True):
+        for name, length in zip(
+            PHASES[1:], (event.t_prepare, event.t_model, event.t_sample), strict=True
+        ):
             start = max(end - _microseconds(rest), edge)
             rest -= length
             edge = max(end - _microseconds(rest), edge)
@@ -88,13 +93,21 @@ class RealTime:
 
 
 class VirtualTime:
-    """One millisecond a step. Events of the plan stand in its first quarter, one microsecond apart, those after it in the last."""
+    """One millisecond a step. Events of the plan stand in its first quarter, one microsecond apart,
+    those after it in the last.
+    """
 
     note = (
-        "The engine ran on the virtual clock, on which a step takes no time: each step is drawn as 1 ms, each of its "
-        "four phases as a quarter of that. Only the order means anything."
+        "The engine ran on the virtual clock, on which a step takes no time: each step is drawn as"
+        " 1 ms, each of its four phases as a quarter of that. Only the order means anything."
     )
-    _AFTER_THE_PLAN = (ev.AttentionMass, ev.TokenSampled, ev.TextFlushed, ev.BeamsFound, ev.RequestFinished)
+    _AFTER_THE_PLAN = (
+        ev.AttentionMass,
+        ev.TokenSampled,
+        ev.TextFlushed,
+        ev.BeamsFound,
+        ev.RequestFinished,
+    )
 
     def __init__(self) -> None:
         self.now = 0
@@ -112,7 +125,8 @@ class VirtualTime:
         if self._begin is None:
             return self.now
         self._num_scheduled += isinstance(event, ev.StepScheduled)
-        # A dead beam's blocks are the first that is told after the plan; a victim's come before who takes them is scheduled.
+        # A dead beam's blocks are the first that is told after the plan; a victim's come before who
+        # takes them is scheduled.
         gives_back = isinstance(event, ev.BlockReleased) and self._num_scheduled
         if isinstance(event, self._AFTER_THE_PLAN) or gives_back:
             self._last = self._begin + STEP_US - 1
@@ -125,7 +139,10 @@ class VirtualTime:
             return []
         starts = range(self._begin, self._begin + STEP_US, _QUARTER)
         self.cut_step()
-        return [Interval(name, start, start + _QUARTER) for name, start in zip(PHASES, starts, strict=True)]
+        return [
+            Interval(name, start, start + _QUARTER)
+            for name, start in zip(PHASES, starts, strict=True)
+        ]
 
     def cut_step(self) -> None:
         if self._begin is not None:

@@ -7,9 +7,10 @@
     arrows       from who had blocks to who found them in the cache; from a preemption to the resumption
     counters     blocks, sequences, and how much of the token budget was used
 
-The log is read as a stream and written step by step, so memory holds the engine's state and one step, however
-long the log is. The easy thing to get wrong is what nobody knows any more: after a gap the fold stands still,
-so only what an event says by itself is drawn from there on, and all that was open ends at the gap.
+The log is read as a stream and written step by step, so memory holds the engine's state and one
+step, however long the log is. The easy thing to get wrong is what nobody knows any more: after a
+gap the fold stands still, so only what an event says by itself is drawn from there on, and all that
+was open ends at the gap.
 """
 
 from collections.abc import Callable
@@ -35,11 +36,15 @@ class Exported(NamedTuple):
     events: int
     lost_events: int
     damage: str | None
-    """One sentence, if the log could be read up to some line only; the trace holds what stands before it."""
+    """One sentence, if the log could be read up to some line only; the trace holds what stands
+    before it.
+    """
 
 
 def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
-    """Write the recording `log` into `file` as a Chrome trace. Raises `EventLogError` if it is no recording."""
+    """Write the recording `log` into `file` as a Chrome trace. Raises `EventLogError` if it is no
+    recording.
+    """
     stream = LogReader(log)
     trace = ChromeTrace(file)
     converter = _Converter(stream.header, trace)
@@ -48,7 +53,8 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
             converter.apply(event)
         converter.finish("the recording ends here")
     finally:
-        # Also when somebody presses Ctrl-C: half a trace can be looked at, half a JSON object cannot.
+        # Also when somebody presses Ctrl-C: half a trace can be looked at, half a JSON object
+        # cannot.
         stream.close()
         trace.close(converter.about | {"damage": stream.damage})
     return Exported(converter.num_steps, converter.num_events, converter.lost_events, stream.damage)
@@ -119,7 +125,8 @@ class _Converter:
                 draw(self, event, ts)
             self._fold.apply(event)
         except (LookupError, ValueError):
-            # A recording that begins in the middle of a run speaks of sequences that it never introduced.
+            # A recording that begins in the middle of a run speaks of sequences that it never
+            # introduced.
             self._lose_track("what came before is not in the recording")
 
     def finish(self, why: str) -> None:
@@ -188,18 +195,27 @@ class _Converter:
 
     def _preempted(self, event: ev.RequestPreempted, ts: int) -> None:
         self._lives.preempted(event, ts)
-        args = {"sequence": event.seq_id, "victim_of": event.victim_of, "need": event.need, "free": event.free}
+        args = {
+            "sequence": event.seq_id,
+            "victim_of": event.victim_of,
+            "need": event.need,
+            "free": event.free,
+        }
         self._decide("preempt", ts, args)
 
     def _forked(self, event: ev.RequestForked, ts: int) -> None:
         self._lives.forked(event, ts)
         self._turns.forked(event.seq_id, event.parent)
-        self._decide("fork", ts, {"sequence": event.seq_id, "parent": event.parent, "slot": event.slot})
+        self._decide(
+            "fork", ts, {"sequence": event.seq_id, "parent": event.parent, "slot": event.slot}
+        )
 
     def _sampled(self, event: ev.TokenSampled, ts: int) -> None:
         self._lives.sampled(event, ts)
 
-    def _ended(self, event: ev.RequestFinished | ev.BeamPruned | ev.RequestAborted, ts: int) -> None:
+    def _ended(
+        self, event: ev.RequestFinished | ev.BeamPruned | ev.RequestAborted, ts: int
+    ) -> None:
         sequence = self._fold.sequences[event.seq_id]
         how = {ev.BeamPruned: "pruned", ev.RequestAborted: "abort"}.get(type(event))
         about = {
@@ -231,7 +247,8 @@ class _Converter:
         holders = (
             seq_id
             for seq_id in self._fold.running
-            if self._fold.sequences[seq_id].block_table[event.logical : event.logical + 1] == [event.block_id]
+            if self._fold.sequences[seq_id].block_table[event.logical : event.logical + 1]
+            == [event.block_id]
         )
         owner = None if event.was_free else next(holders, None)
         self._turns.hit(event.seq_id, event.block_id, owner, ts)
@@ -255,7 +272,9 @@ class _Converter:
 
     def _violated(self, event: ev.InvariantViolated, ts: int) -> None:
         args = {"detail": event.detail}
-        self._trace.instant(DECISIONS, "problem", f"invariant violated: {event.name}", ts, args, scope="g")
+        self._trace.instant(
+            DECISIONS, "problem", f"invariant violated: {event.name}", ts, args, scope="g"
+        )
 
     def _gap(self, event: ev.Gap, ts: int) -> None:
         self.lost_events += event.lost

@@ -1,13 +1,15 @@
-"""The lives of requests as nested slices: a request, in it its phases; beside it its forks, with theirs.
+"""The lives of requests as nested slices: a request, in it its phases; beside it its forks, with
+theirs.
 
     ada    | ada ------------------------------------------------|
            | queued | prefill | decode | preempted | prefill |...|
     ada.1            | ada.1 --------------------| ada.4 ---|      a lane: who forks takes the first free one
                      | decode                    | decode   |
 
-Knows events and a trace to draw into, and no engine. The easy thing to get wrong is a beam search: its beams
-fork and die by the hundred, and the first sequence, whose phases stand in the request's own slice, may die long
-before the request. So forks share lanes, one after the other, and a request ends with the last of its sequences.
+Knows events and a trace to draw into, and no engine. The easy thing to get wrong is a beam search:
+its beams fork and die by the hundred, and the first sequence, whose phases stand in the request's
+own slice, may die long before the request. So forks share lanes, one after the other, and a request
+ends with the last of its sequences.
 """
 
 from dataclasses import dataclass, field
@@ -85,21 +87,28 @@ class RequestLives:
             self._turn_to("decode", event.seq_id, ts, {})
 
     def preempted(self, event: ev.RequestPreempted, ts: int) -> None:
-        about = {"victim_of": event.victim_of, "blocks_needed": event.need, "blocks_free": event.free}
+        about = {
+            "victim_of": event.victim_of,
+            "blocks_needed": event.need,
+            "blocks_free": event.free,
+        }
         self._turn_to("preempted", event.seq_id, ts, about)
 
     def ended(self, seq_id: str, ts: int, about: dict[str, object]) -> None:
         life = self._lives.pop(seq_id)
         request = life.request
         request.num_sequences -= 1
-        # How it ended stands at the end of its own slice; the first sequence has the request's, if that ends with it.
+        # How it ended stands at the end of its own slice; the first sequence has the request's, if
+        # that ends with it.
         in_phase = life.lane == 0 and request.num_sequences > 0
         self._end(life, life.phase, ts, about if in_phase else {})
         if life.lane:
             self._end(life, seq_id, ts, about)
             heappush(request.free_lanes, life.lane)
         if not request.num_sequences:
-            self._trace.end(request.lanes[0], CATEGORY, request.name, ts, {} if life.lane else about)
+            self._trace.end(
+                request.lanes[0], CATEGORY, request.name, ts, {} if life.lane else about
+            )
 
     def cut_off(self, ts: int, why: str) -> None:
         """Nothing more is known of anybody."""
@@ -112,7 +121,9 @@ class RequestLives:
         life.phase = phase
         self._begin(life, phase, ts, about)
 
-    def _begin(self, life: _Life, name: str, ts: int, about: dict[str, object] | None = None) -> None:
+    def _begin(
+        self, life: _Life, name: str, ts: int, about: dict[str, object] | None = None
+    ) -> None:
         self._trace.begin(life.request.lanes[life.lane], CATEGORY, name, ts, about or {})
 
     def _end(self, life: _Life, name: str, ts: int, about: dict[str, object] | None = None) -> None:

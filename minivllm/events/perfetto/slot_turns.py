@@ -1,11 +1,14 @@
-"""Turns of sequences in their batch slots, as slices on a track a slot, and the arrows between them.
+"""Turns of sequences in their batch slots, as slices on a track a slot, and the arrows between
+them.
 
-A turn is what one sequence got of one step. An arrow leads from the turn of who had blocks to the turn of who
-found them in the prefix cache, and from the last turn before a preemption to the first after it.
+A turn is what one sequence got of one step. An arrow leads from the turn of who had blocks to the
+turn of who found them in the prefix cache, and from the last turn before a preemption to the first
+after it.
 
-The easy thing to get wrong is the end of an arrow that points at nothing. Who gave a block to the cache may
-have ended a thousand steps ago, so with each block stands the last turn of who let it go; and who hits a block
-gets its turn only later in the step, so arrows wait for the end of the step, and for one of their own.
+The easy thing to get wrong is the end of an arrow that points at nothing. Who gave a block to the
+cache may have ended a thousand steps ago, so with each block stands the last turn of who let it go;
+and who hits a block gets its turn only later in the step, so arrows wait for the end of the step,
+and for one of their own.
 """
 
 from dataclasses import dataclass, field
@@ -52,7 +55,9 @@ class SlotTurns:
         """Of the step under way, by sequence."""
         self._arrows: dict[tuple[str, str, str], _Arrow] = {}
         self._last: dict[str, _Turn] = {}
-        """The last turn of each sequence that has not ended; of a fork without one, its parent's."""
+        """The last turn of each sequence that has not ended; of a fork without one, its
+        parent's.
+        """
         self._released_by: dict[int, tuple[str, _Turn]] = {}
         """Block -> who let go of it last."""
         for slot in range(num_slots):
@@ -76,7 +81,9 @@ class SlotTurns:
             self._released_by[block_id] = (seq_id, self._last[seq_id])
 
     def hit(self, seq_id: str, block_id: int, owner: str | None, ts: int) -> None:
-        """A sequence found a block, which `owner` holds, or nobody. One arrow for all that it finds from one donor."""
+        """A sequence found a block, which `owner` holds, or nobody. One arrow for all that it finds
+        from one donor.
+        """
         if owner in self._last:
             donor, turn = owner, self._last[owner]
         elif block_id in self._released_by:
@@ -86,13 +93,17 @@ class SlotTurns:
         if donor != seq_id:  # else its own, from before it was preempted
             key = ("share", donor, seq_id)
             if key not in self._arrows:
-                self._arrows[key] = _Arrow("share", turn.moment(ts), seq_id, ts, {"from": donor, "to": seq_id})
+                self._arrows[key] = _Arrow(
+                    "share", turn.moment(ts), seq_id, ts, {"from": donor, "to": seq_id}
+                )
             self._arrows[key].blocks.append(block_id)
 
     def resumed(self, seq_id: str, ts: int) -> None:
         if seq_id in self._last:
             source = self._last[seq_id].moment(ts)
-            self._arrows["resume", seq_id, seq_id] = _Arrow("resume", source, seq_id, ts, {"sequence": seq_id})
+            self._arrows["resume", seq_id, seq_id] = _Arrow(
+                "resume", source, seq_id, ts, {"sequence": seq_id}
+            )
 
     def ended(self, seq_id: str) -> None:
         self._last.pop(seq_id, None)
@@ -101,7 +112,9 @@ class SlotTurns:
         """The step ends: draw its turns, and the arrows that found theirs."""
         for seq_id, turn in self._turns.items():
             turn.end = end
-            self._trace.slice(turn.track, "slot", seq_id.removesuffix(".0"), turn.start, end, turn.args)
+            self._trace.slice(
+                turn.track, "slot", seq_id.removesuffix(".0"), turn.start, end, turn.args
+            )
         for arrow in self._arrows.values():
             target = self._turns.get(arrow.seq_id)
             if target is not None:  # a step that was cut off may have none for it

@@ -1,11 +1,13 @@
-"""`EventIndex`: where things are in a recording: events in the file, steps and notable moments among the events.
+"""`EventIndex`: where things are in a recording: events in the file, steps and notable moments
+among the events.
 
-Flat arrays and no object for each event, so ten million events take a few dozen megabytes: one mark for every
-few hundred events, one entry for each step, one for each run of equal notable events. Only a request has an object,
-its name: to look through all arrivals for one would take seconds.
+Flat arrays and no object for each event, so ten million events take a few dozen megabytes: one mark
+for every few hundred events, one entry for each step, one for each run of equal notable events.
+Only a request has an object, its name: to look through all arrivals for one would take seconds.
 
-The easy thing to get wrong is a prompt that hits thirty blocks: for somebody who steps from one notable
-event to the next that is one stop and not thirty, so of neighbours of one kind in one step the first counts.
+The easy thing to get wrong is a prompt that hits thirty blocks: for somebody who steps from one
+notable event to the next that is one stop and not thirty, so of neighbours of one kind in one step
+the first counts.
 """
 
 from array import array
@@ -15,7 +17,9 @@ from typing import NamedTuple
 from minivllm.events import types as ev
 
 MARK_BYTES = 1 << 15
-"""Of the recording, at least, between two marks: what a seek decodes too much at most, a tenth of a millisecond."""
+"""Of the recording, at least, between two marks: what a seek decodes too much at most, a tenth of a
+millisecond.
+"""
 
 NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
     {
@@ -45,7 +49,9 @@ class OffsetMark(NamedTuple):
 
 
 class EventIndex:
-    """Grows with the recording: tell it of marks, of the first event of each step, and of notable events, in order."""
+    """Grows with the recording: tell it of marks, of the first event of each step, and of notable
+    events, in order.
+    """
 
     def __init__(self) -> None:
         self._mark_counts = array("Q")
@@ -64,11 +70,15 @@ class EventIndex:
             self._mark_offsets.append(offset)
 
     def last_mark(self, count: int) -> OffsetMark:
-        """The last mark before event number `count`; there is always one, before the first event."""
+        """The last mark before event number `count`; there is always one, before the first
+        event.
+        """
         return self._mark(bisect_right(self._mark_counts, count) - 1)
 
     def first_mark(self, count: int) -> OffsetMark | None:
-        """The first mark after the first `count` events; None if the end of what is indexed comes first."""
+        """The first mark after the first `count` events; None if the end of what is indexed comes
+        first.
+        """
         index = bisect_left(self._mark_counts, count)
         return self._mark(index) if index < len(self._mark_counts) else None
 

@@ -1,12 +1,14 @@
-"""`FOLD`: packs a fold into pieces of bytes and restores it, so that a recording can be entered in its middle.
+"""`FOLD`: packs a fold into pieces of bytes and restores it, so that a recording can be entered in
+its middle.
 
-A seek restores the last keyframe before its target and folds on from there. Knows the fold and nothing of
-files. Most of a fold never changes again: prompts, the output so far, what has finished. So a fold is packed in
-many small pieces, cut where only the end of a thing can grow, and neighbouring keyframes hold equal pieces once:
-of half a megabyte some eighty kilobytes are new.
+A seek restores the last keyframe before its target and folds on from there. Knows the fold and
+nothing of files. Most of a fold never changes again: prompts, the output so far, what has finished.
+So a fold is packed in many small pieces, cut where only the end of a thing can grow, and
+neighbouring keyframes hold equal pieces once: of half a megabyte some eighty kilobytes are new.
 
-The easy thing to get wrong is to make objects that nobody looks at: token ids as a list of numbers were nine
-tenths of a seek. They are an array in a fold, plain memory here, and become numbers when somebody asks for them.
+The easy thing to get wrong is to make objects that nobody looks at: token ids as a list of numbers
+were nine tenths of a seek. They are an array in a fold, plain memory here, and become numbers when
+somebody asks for them.
 """
 
 from array import array
@@ -24,7 +26,9 @@ _BYTES_PER_PIECE = 512
 
 
 class _Head(msgspec.Struct):
-    """First piece: what changes all the time, and how many pieces hold the rest, in the order in which they follow."""
+    """First piece: what changes all the time, and how many pieces hold the rest, in the order in
+    which they follow.
+    """
 
     state: EngineState
     """Without blocks, free queue, prompts, output tokens and texts."""
@@ -66,9 +70,13 @@ class FoldCodec:
             free_queue=[],
             waiting=fold.waiting,
             running=fold.running,
-            requests={name: replace(request, prompt_token_ids=[]) for name, request in fold.requests.items()},
+            requests={
+                name: replace(request, prompt_token_ids=[])
+                for name, request in fold.requests.items()
+            },
             sequences={
-                name: replace(sequence, output_token_ids=[], text="") for name, sequence in fold.sequences.items()
+                name: replace(sequence, output_token_ids=[], text="")
+                for name, sequence in fold.sequences.items()
             },
             budget=fold.budget,
             scheduled=fold.scheduled,
@@ -91,7 +99,9 @@ class FoldCodec:
         history = [_FINISHED_DECODER.decode(piece) for piece in islice(rest, head.num_finished)]
         for request in state.requests.values():
             request.prompt_token_ids = array("I", next(rest))
-        for sequence, (num_tokens, num_text) in zip(state.sequences.values(), head.num_output_pieces, strict=True):
+        for sequence, (num_tokens, num_text) in zip(
+            state.sequences.values(), head.num_output_pieces, strict=True
+        ):
             sequence.output_token_ids = array("I", _join(rest, num_tokens))
             sequence.text = _join(rest, num_text).decode()
         fold = Fold(header, state)
@@ -102,7 +112,9 @@ class FoldCodec:
 
 def _cut(data: bytes) -> list[bytes]:
     """Pieces that stay as they are when something is appended, but for the last."""
-    return [data[start : start + _BYTES_PER_PIECE] for start in range(0, len(data), _BYTES_PER_PIECE)]
+    return [
+        data[start : start + _BYTES_PER_PIECE] for start in range(0, len(data), _BYTES_PER_PIECE)
+    ]
 
 
 def _join(pieces: Iterator[bytes], number: int) -> bytes:

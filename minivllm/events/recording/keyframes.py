@@ -1,12 +1,14 @@
 """`Keyframes`: packed views along a recording, from which a seek starts.
 
-A keyframe is a view packed into pieces of bytes. Pieces that are equal in neighbouring keyframes are held
-once, so a codec that cuts well (`fold_codec.py`) makes keyframes of a fifth of their size. What all of them
-may take together is bounded: when it is used up, every second one goes and the next come half as often.
-So a longer recording has longer ways from keyframe to target, and never more memory.
+A keyframe is a view packed into pieces of bytes. Pieces that are equal in neighbouring keyframes
+are held once, so a codec that cuts well (`fold_codec.py`) makes keyframes of a fifth of their size.
+What all of them may take together is bounded: when it is used up, every second one goes and the
+next come half as often. So a longer recording has longer ways from keyframe to target, and never
+more memory.
 
-Knows no events and no files. The easy thing to get wrong is to count events between keyframes: an event may be
-forty bytes or a prompt of a hundred thousand tokens, and the way is as long as what must be decoded on it.
+Knows no events and no files. The easy thing to get wrong is to count events between keyframes: an
+event may be forty bytes or a prompt of a hundred thousand tokens, and the way is as long as what
+must be decoded on it.
 """
 
 from bisect import bisect_right
@@ -17,9 +19,13 @@ from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
 
 SPACING_BYTES = 1 << 17
-"""Of the recording, between two keyframes: some thousand events, half a millisecond of decoding and folding."""
+"""Of the recording, between two keyframes: some thousand events, half a millisecond of decoding and
+folding.
+"""
 MAX_BYTES = 192 << 20
-"""For all keyframes of a recording: a million events keep their spacing, ten million have sixteen times as much."""
+"""For all keyframes of a recording: a million events keep their spacing, ten million have sixteen
+times as much.
+"""
 _PIECE_OVERHEAD = 41
 """Bytes of memory that a piece takes besides its content: the object and one reference to it."""
 
@@ -37,7 +43,9 @@ class ViewCodec(Protocol[V]):
     """How a recording makes, packs and restores its views."""
 
     def new(self, header: LogHeader, state: EngineState | None) -> V:
-        """The view before the first event; it may keep parts of `state`, which is None for an idle engine."""
+        """The view before the first event; it may keep parts of `state`, which is None for an idle
+        engine.
+        """
 
     def pack(self, view: V) -> Sequence[bytes]:
         """All of `view`. Equal pieces of neighbouring keyframes take memory once."""
@@ -77,14 +85,17 @@ class Keyframes:
         return offset >= self._next_offset
 
     def add(self, count: int, offset: int, pieces: Sequence[bytes]) -> None:
-        """A view after the first `count` events, which end before byte `offset` of the recording."""
+        """A view after the first `count` events, which end before byte `offset` of the
+        recording.
+        """
         known = self._last_pieces
         shared = tuple([known.get(piece, piece) for piece in pieces])
         self._append(Keyframe(count, shared, _num_new_bytes(shared, known)))
         self._last_pieces = dict(zip(shared, shared, strict=True))
         while self.num_bytes > self._max_bytes and len(self._frames) > 2:
             self._thin_out()
-        # Packing a large view takes a while. So that indexing is not all packing, it waits for a share of as many bytes.
+        # Packing a large view takes a while. So that indexing is not all packing, it waits for a
+        # share of as many bytes.
         self._next_offset = offset + max(self._spacing, sum(map(len, pieces)) // 8)
 
     def before(self, count: int) -> Keyframe:

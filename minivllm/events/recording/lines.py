@@ -1,15 +1,22 @@
 """The lines of a recording, written and read: a header, perhaps a state, then one event a line.
 
-Knows the JSON of each kind of line and nothing of files or of order. The easy thing to get wrong is to
-take everything that cannot be decoded for the same: a kind that this version does not know was written
-by a newer engine and is passed over, one of our own kinds with a wrong field is damage.
+Knows the JSON of each kind of line and nothing of files or of order. The easy thing to get wrong is
+to take everything that cannot be decoded for the same: a kind that this version does not know was
+written by a newer engine and is passed over, one of our own kinds with a wrong field is damage.
 """
 
 import msgspec
 
 from minivllm.errors import EventLogError
 from minivllm.events.state import EngineState
-from minivllm.events.types import EVENT_KINDS, SCHEMA_NAME, SCHEMA_VERSION, AnyEvent, Event, LogHeader
+from minivllm.events.types import (
+    EVENT_KINDS,
+    SCHEMA_NAME,
+    SCHEMA_VERSION,
+    AnyEvent,
+    Event,
+    LogHeader,
+)
 
 
 class Envelope(msgspec.Struct):
@@ -47,7 +54,9 @@ _MOST = {
     "max_num_batched_tokens": 1 << 31,
     "max_model_len": 1 << 31,
 }
-"""Sizes that no engine exceeds. A reader divides by them and makes lists of their length; none of them can be 0."""
+"""Sizes that no engine exceeds. A reader divides by them and makes lists of their length; none of
+them can be 0.
+"""
 
 
 def encode_event(event: Event) -> bytes:
@@ -68,29 +77,36 @@ def state_line(state_json: bytes) -> bytes:
 
 
 def decode_header(name: str, line: bytes) -> LogHeader:
-    """Raises `EventLogError`, about a recording called `name`, for anything that is no header of ours."""
+    """Raises `EventLogError`, about a recording called `name`, for anything that is no header of
+    ours.
+    """
     try:
         header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
-        raise EventLogError(f"{name} is not a minivllm recording: its first line is no header.") from error
+        raise EventLogError(
+            f"{name} is not a minivllm recording: its first line is no header."
+        ) from error
     if header.schema != SCHEMA_NAME:
         raise EventLogError(f"{name} is a {header.schema!r} log, not {SCHEMA_NAME!r}.")
     if header.version > SCHEMA_VERSION:
         raise EventLogError(
-            f"{name} has version {header.version} of the recording format and this minivllm reads up to "
-            f"{SCHEMA_VERSION}: upgrade minivllm to open it."
+            f"{name} has version {header.version} of the recording format and this minivllm reads"
+            f" up to {SCHEMA_VERSION}: upgrade minivllm to open it."
         )
     for field, most in _MOST.items():
         value = getattr(header, field)
         if not 1 <= value <= most:
             raise EventLogError(
-                f"{name} cannot be shown: its header says {field} {value:,}, where only 1 to {most:,} can be."
+                f"{name} cannot be shown: its header says {field} {value:,}, where only 1 to"
+                f" {most:,} can be."
             )
     return header
 
 
 def decode_state(line: bytes) -> EngineState | None:
-    """The state in a line that holds one; None for any other line. Raises `msgspec.DecodeError` for a damaged one."""
+    """The state in a line that holds one; None for any other line. Raises `msgspec.DecodeError` for
+    a damaged one.
+    """
     if _kind_decoder.decode(line).ev != _StateLine.__struct_config__.tag:
         return None
     return _state_decoder.decode(line).state
@@ -117,7 +133,9 @@ def decode_line(line: bytes) -> tuple[int, Event | None]:
 
 
 def decode_known(lines: bytes) -> list[Event]:
-    """The events in whole lines that were read before; kinds that this version does not know are left out."""
+    """The events in whole lines that were read before; kinds that this version does not know are
+    left out.
+    """
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.ValidationError:
@@ -126,18 +144,24 @@ def decode_known(lines: bytes) -> list[Event]:
 
 
 def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
-    """The events in lines of which `count` were known before. Raises `EventLogError` if something else stands there now."""
+    """The events in lines of which `count` were known before. Raises `EventLogError` if something
+    else stands there now.
+    """
     try:
         events = decode_known(lines)
     except (msgspec.DecodeError, UnicodeDecodeError):
         events = []
     if len(events) < count:
-        raise EventLogError(f"{name} was changed while it was read: what stood there cannot be shown any more.")
+        raise EventLogError(
+            f"{name} was changed while it was read: what stood there cannot be shown any more."
+        )
     return events
 
 
 def decode_if_all_known(lines: bytes) -> list[Event] | None:
-    """The events in whole lines, in a third of the time of one by one; None if one is unknown or damaged."""
+    """The events in whole lines, in a third of the time of one by one; None if one is unknown or
+    damaged.
+    """
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.DecodeError:

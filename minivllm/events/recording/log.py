@@ -5,11 +5,12 @@ skips kinds and fields that it does not know, and a torn last line (power cut, C
 simply ends it. The writer flushes at the end of every step, so a recording is whole up to the last
 finished step whatever happens next. `recording.py` reads it, also while it grows.
 
-Never take a written line for granted: `loss` says during the run what the file lacks, and `close` raises
-`EventLogError` unless all of it is there, so that no caller can report a recording that does not exist.
+Never take a written line for granted: `loss` says during the run what the file lacks, and `close`
+raises `EventLogError` unless all of it is there, so that no caller can report a recording that does
+not exist.
 
-The easy thing to get wrong is the second line. A recording that begins in the middle of a run says so in
-its header, but only with the engine's state in its second line can anybody fold what follows.
+The easy thing to get wrong is the second line. A recording that begins in the middle of a run says
+so in its header, but only with the engine's state in its second line can anybody fold what follows.
 """
 
 import errno
@@ -38,25 +39,31 @@ class Loss(NamedTuple):
 
 
 class LogWriter:
-    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager, which closes it.
+    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager, which
+    closes it.
 
-    A full disk must not stop the engine: what cannot be written is counted, the file is cut back to its
-    last whole line, and once there is room again a `Gap` says how many events are missing.
+    A full disk must not stop the engine: what cannot be written is counted, the file is cut back to
+    its last whole line, and once there is room again a `Gap` says how many events are missing.
     """
 
     def __init__(
-        self, path_or_file: str | Path | BinaryIO, header: LogHeader, state: EngineState | None = None
+        self,
+        path_or_file: str | Path | BinaryIO,
+        header: LogHeader,
+        state: EngineState | None = None,
     ) -> None:
-        """`path_or_file`: a path, or an empty unbuffered file, which others may read and seek in meanwhile.
+        """`path_or_file`: a path, or an empty unbuffered file, which others may read and seek in
+        meanwhile.
 
-        `state`: an `inspect()` from the moment of `header`, if the engine has done anything before. Raises
-        `EventLogError` if the first lines cannot be written.
+        `state`: an `inspect()` from the moment of `header`, if the engine has done anything before.
+        Raises `EventLogError` if the first lines cannot be written.
         """
         self._path = Path(path_or_file) if isinstance(path_or_file, str | Path) else None
         self._name = str(path_or_file)
         self._size = 0
         try:
-            # Unbuffered: our own buffer holds whole lines, so a failed write can be taken back whole.
+            # Unbuffered: our own buffer holds whole lines, so a failed write can be taken back
+            # whole.
             self._file = open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
             self._append(encode_header(header) + (encode_state(state) if state else b""))
             self._file.seek(self._size)  # not possible in a pipe: say so now
@@ -128,7 +135,9 @@ class LogWriter:
         self._size += len(data)
 
     def close(self) -> None:
-        """Write out the rest. Raises `EventLogError` if the file lacks anything: how much, and from which step on."""
+        """Write out the rest. Raises `EventLogError` if the file lacks anything: how much, and from
+        which step on.
+        """
         self.flush()
         try:
             is_ours = self._path is None or self._is_ours(self._path)
@@ -136,11 +145,14 @@ class LogWriter:
         except OSError as error:
             raise EventLogError(f"{self._name} may lack its end: {error.strerror}.") from error
         if not is_ours:
-            raise EventLogError(f"{self._name} was removed or changed while it was written: this recording is lost.")
+            raise EventLogError(
+                f"{self._name} was removed or changed while it was written: this recording is lost."
+            )
         if self.loss is not None:
             num_events, step, reason = self.loss
             raise EventLogError(
-                f"{self._name} lacks {num_events:,} events, from step {step} on ({reason}): it is whole up to step {self.last_step}."
+                f"{self._name} lacks {num_events:,} events, from step {step} on ({reason}): it is"
+                f" whole up to step {self.last_step}."
             )
         self.is_whole = True
 

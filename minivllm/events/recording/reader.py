@@ -1,11 +1,12 @@
 """`LogReader`: a log read once, from its first line to its last, one event at a time.
 
-For whoever wants every event and no way back: an export, the state at the end. `recording.Recording` can seek and
-keeps an index for that; this keeps one line. Unknown kinds are passed over and a torn last line ends the log,
-as there.
+For whoever wants every event and no way back: an export, the state at the end.
+`recording.Recording` can seek and keeps an index for that; this keeps one line. Unknown kinds are
+passed over and a torn last line ends the log, as there.
 
-The easy thing to get wrong is a line that is damaged in the middle of a log. What stands before it is good and
-may be an hour of work to read, so it does not raise: the stream ends, and `damage` says where and why.
+The easy thing to get wrong is a line that is damaged in the middle of a log. What stands before it
+is good and may be an hour of work to read, so it does not raise: the stream ends, and `damage` says
+where and why.
 """
 
 from collections.abc import Iterator
@@ -30,7 +31,9 @@ class LogReader:
             raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error
         try:
             if not first.endswith(b"\n"):
-                raise EventLogError(f"{path} has no header line: it is empty or was cut off before it began.")
+                raise EventLogError(
+                    f"{path} has no header line: it is empty or was cut off before it began."
+                )
             self.header: LogHeader = decode_header(str(self.path), first)
         except EventLogError:
             self._file.close()
@@ -49,13 +52,15 @@ class LogReader:
                         continue  # it begins in the middle of a run
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
-                    if self._file.readline().endswith(b"\n"):  # not the last whole line, which may be torn as well
+                    # not the last whole line, which may be torn as well
+                    if self._file.readline().endswith(b"\n"):
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return
                 first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
                 if first_seq != expected_seq:
                     self.damage = (
-                        f"{self.path} is damaged at line {number}: event {expected_seq} should stand there, not {seq}."
+                        f"{self.path} is damaged at line {number}: event {expected_seq} should"
+                        f" stand there, not {seq}."
                     )
                     return
                 expected_seq = seq + 1

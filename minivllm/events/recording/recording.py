@@ -1,12 +1,14 @@
 """`Recording`: a log opened for reading at any moment, also while it grows.
 
-`index_more` reads what is new in the file, folds it into `head`, and notes where things are (`event_index.py`,
-`keyframes.py`). To show the moment after event k, the reader restores the last keyframe before it and applies the
-events from there. Events are read from the file again and never kept, so memory does not grow with them.
+`index_more` reads what is new in the file, folds it into `head`, and notes where things are
+(`event_index.py`, `keyframes.py`). To show the moment after event k, the reader restores the last
+keyframe before it and applies the events from there. Events are read from the file again and never
+kept, so memory does not grow with them.
 
-What is folded, and into what, is the codec's affair: `FOLD` gives the engine's state, a dashboard its own model.
-One thread uses a recording. The easy thing to get wrong is the last line of a file that is being written:
-a line without its end, or a damaged one with nothing behind it, is waited for and is no damage yet.
+What is folded, and into what, is the codec's affair: `FOLD` gives the engine's state, a dashboard
+its own model. One thread uses a recording. The easy thing to get wrong is the last line of a file
+that is being written: a line without its end, or a damaged one with nothing behind it, is waited
+for and is no damage yet.
 """
 
 import os
@@ -21,7 +23,13 @@ from minivllm.errors import EventLogError
 from minivllm.events.recording.event_index import NOTABLE_KINDS, EventIndex
 from minivllm.events.recording.fold_codec import FOLD
 from minivllm.events.recording.keyframes import Keyframes, V, ViewCodec
-from minivllm.events.recording.lines import decode_again, decode_header, decode_if_all_known, decode_line, decode_state
+from minivllm.events.recording.lines import (
+    decode_again,
+    decode_header,
+    decode_if_all_known,
+    decode_line,
+    decode_state,
+)
 from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Event, Gap, LogHeader
 
@@ -45,9 +53,11 @@ class Recording(Generic[V]):
         name: str | None = None,
         keyframes: Keyframes | None = None,
     ) -> None:
-        """`index`: index all that is there now, and raise on damage. Without it, `index_more` does so bit by bit.
+        """`index`: index all that is there now, and raise on damage. Without it, `index_more` does
+        so bit by bit.
 
-        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises `EventLogError`.
+        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises
+        `EventLogError`.
         """
         self._owns_file = isinstance(path_or_file, str | Path)
         self._file = _open(path_or_file) if isinstance(path_or_file, str | Path) else path_or_file
@@ -88,7 +98,9 @@ class Recording(Generic[V]):
     # ---- growing ----
 
     def index_more(self, seconds: float) -> int:
-        """Index what is in the file now, for at most about so long; the number of new events, 0 when caught up."""
+        """Index what is in the file now, for at most about so long; the number of new events, 0
+        when caught up.
+        """
         count, deadline = self._count, time.monotonic() + seconds
         self._look_at_size()
         while self.damage is None and (lines := self._read_lines()):
@@ -96,7 +108,8 @@ class Recording(Generic[V]):
                 lines = self._begin(lines)
             if not self._index_lines(lines):
                 break
-            # Not before there is something to tell: 0 means that all is read, whatever kinds stand there.
+            # Not before there is something to tell: 0 means that all is read, whatever kinds stand
+            # there.
             if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
@@ -104,7 +117,10 @@ class Recording(Generic[V]):
     def _look_at_size(self) -> None:
         self.size = os.fstat(self._file.fileno()).st_size
         if self.size < self.indexed_bytes and self.damage is None:
-            self.damage = f"{self.name} was cut short while it was read: what stood there cannot be shown any more."
+            self.damage = (
+                f"{self.name} was cut short while it was read: what stood there cannot be shown any"
+                " more."
+            )
 
     def _read_lines(self) -> bytes:
         """Whole lines that are not indexed yet, at least one if there is one."""
@@ -123,12 +139,16 @@ class Recording(Generic[V]):
         self._look_at_size()
         line, newline, _ = self._read_lines().partition(b"\n")
         if not newline:
-            raise EventLogError(f"{self.name} has no header line: it is empty or was cut off before it began.")
+            raise EventLogError(
+                f"{self.name} has no header line: it is empty or was cut off before it began."
+            )
         self.indexed_bytes = len(line) + 1
         return decode_header(self.name, line)
 
     def _begin(self, lines: bytes) -> bytes:
-        """Make the first keyframe, of a state if the first line after the header holds one; the lines that follow."""
+        """Make the first keyframe, of a state if the first line after the header holds one; the
+        lines that follow.
+        """
         line, _, rest = lines.partition(b"\n")
         try:
             state = decode_state(line)
@@ -165,10 +185,14 @@ class Recording(Generic[V]):
     def _are_next(self, events: list[Event]) -> bool:
         """True if their numbers follow one another, as they do where there is no gap."""
         expected = range(self._expected_seq, self._expected_seq + len(events))
-        return [event.seq for event in events] == list(expected) and not any(type(event) is Gap for event in events)
+        return [event.seq for event in events] == list(expected) and not any(
+            type(event) is Gap for event in events
+        )
 
     def _index_line(self, line: bytes) -> bool:
-        """Take in one line, given without its end; False if it is damaged but the last, so that it may be torn."""
+        """Take in one line, given without its end; False if it is damaged but the last, so that it
+        may be torn.
+        """
         length = len(line) + 1
         try:
             seq, event = decode_line(line)
@@ -194,7 +218,9 @@ class Recording(Generic[V]):
         for number, event in enumerate(events, self._count):
             if event.step != step:
                 if step is not None and event.step < step:
-                    raise _DamageError(f"an event of step {event.step} stands there after step {step}")
+                    raise _DamageError(
+                        f"an event of step {event.step} stands there after step {step}"
+                    )
                 step = event.step
                 index.begin_step(step, number)
             if type(event) in NOTABLE_KINDS:
@@ -205,7 +231,9 @@ class Recording(Generic[V]):
                 why = "something before it is missing"
                 if self.header.first_seq > 0 and not self._has_state:
                     why = "this log begins in the middle of a run, without a state"
-                raise _DamageError(f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}") from error
+                raise _DamageError(
+                    f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}"
+                ) from error
             self._count = number + 1
             self._expected_seq = event.seq + 1
 
@@ -224,7 +252,9 @@ class Recording(Generic[V]):
         return view
 
     def view_at_step(self, step: int) -> V:
-        """A new view after the last event of `step` (of the last step before it, if the log skips it)."""
+        """A new view after the last event of `step` (of the last step before it, if the log skips
+        it).
+        """
         return self.view_at_event(self.step_end(step))
 
     def events(self, start: int, stop: int) -> Iterator[Event]:
@@ -243,7 +273,9 @@ class Recording(Generic[V]):
             start += len(events)
 
     def step_of(self, index: int) -> int:
-        """The step of event number `index`; behind the last event, that of the last; 0 without any."""
+        """The step of event number `index`; behind the last event, that of the last; 0 without
+        any.
+        """
         return self._index.step_of(min(index, self._count - 1)) if self._count else 0
 
     def step_begin(self, step: int) -> int:
@@ -272,7 +304,9 @@ class Recording(Generic[V]):
         return self._index.previous_notable(index)
 
     def arrival(self, request_id: str) -> int | None:
-        """The number of the event with which the first request of this name arrived; None if there is none so far."""
+        """The number of the event with which the first request of this name arrived; None if there
+        is none so far.
+        """
         return self._index.arrival(request_id)
 
     def save(self, path: str | Path) -> None:

@@ -5,10 +5,11 @@ reference counts, the free queue and its order, hashes, queues, counters (`fold.
 tests compare it with `engine.inspect()` after every step). An event therefore says what *changed*,
 with its reason, and never carries a copy of state that the reader can work out.
 
-Every event is one JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields. All but `kernel.traced` are flat.
-`rule` names the function that emits the kind, so that a dashboard can show its source; it is a
-class attribute and does not travel. The easy thing to get wrong is order: an event is emitted at
-the moment its change is made, so `seq` is also the order in which the changes happened.
+Every event is one JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields. All
+but `kernel.traced` are flat. `rule` names the function that emits the kind, so that a dashboard can
+show its source; it is a class attribute and does not travel. The easy thing to get wrong is order:
+an event is emitted at the moment its change is made, so `seq` is also the order in which the
+changes happened.
 """
 
 from minivllm.events.types.blocks import (
@@ -22,12 +23,7 @@ from minivllm.events.types.blocks import (
     BlockReleased,
     MissReason,
 )
-from minivllm.events.types.envelope import (
-    SCHEMA_NAME,
-    SCHEMA_VERSION,
-    Event,
-    LogHeader,
-)
+from minivllm.events.types.envelope import SCHEMA_NAME, SCHEMA_VERSION, Event, LogHeader
 from minivllm.events.types.kernels import (
     KernelTraced,
     RecordedDecode,

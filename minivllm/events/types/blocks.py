@@ -1,14 +1,20 @@
-"""Events of KV cache blocks: who owns them, what they are called, and when they are copied or reused."""
+"""Events of KV cache blocks: who owns them, what they are called, and when they are copied or
+reused.
+"""
 
 from typing import ClassVar, Literal
 
 from minivllm.events.types.envelope import Event
 
-MissReason = Literal["caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs"]
+MissReason = Literal[
+    "caching_off", "prompt_shorter_than_a_block", "never_seen", "evicted", "prompt_logprobs"
+]
 
 
 class BlockAllocated(Event, tag="block.allocated"):
-    """A block left the free queue (its head, if memory is paged) and became entry `logical` of a sequence's block table."""
+    """A block left the free queue (its head, if memory is paged) and became entry `logical` of a
+    sequence's block table.
+    """
 
     block_id: int
     seq_id: str
@@ -17,7 +23,9 @@ class BlockAllocated(Event, tag="block.allocated"):
 
 
 class BlockHashed(Event, tag="block.hashed"):
-    """A full block got its name in the prefix cache. `parent` is the hash before it, None at a root."""
+    """A full block got its name in the prefix cache. `parent` is the hash before it, None at a
+    root.
+    """
 
     block_id: int
     hash: str
@@ -39,9 +47,11 @@ class BlockHit(Event, tag="block.hit"):
 
 
 class BlockCopied(Event, tag="block.copied"):
-    """Copy-on-write: about to write to a shared block, a sequence got `dst` instead, off the free queue.
+    """Copy-on-write: about to write to a shared block, a sequence got `dst` instead, off the free
+    queue.
 
-    Entry `logical` of its block table now is `dst`; `src` has one owner fewer and keeps at least one.
+    Entry `logical` of its block table now is `dst`; `src` has one owner fewer and keeps at least
+    one.
     """
 
     src: int
@@ -64,7 +74,9 @@ class BlockMissed(Event, tag="block.missed"):
 
 
 class BlockReleased(Event, tag="block.released"):
-    """A sequence let go of the last entry of its block table: that block's reference count fell by one."""
+    """A sequence let go of the last entry of its block table: that block's reference count fell by
+    one.
+    """
 
     block_id: int
     seq_id: str
@@ -72,7 +84,9 @@ class BlockReleased(Event, tag="block.released"):
 
 
 class BlockFreed(Event, tag="block.freed"):
-    """A block with no owner joined the free queue: at the `tail` with its hash, at the `head` without."""
+    """A block with no owner joined the free queue: at the `tail` with its hash, at the `head`
+    without.
+    """
 
     block_id: int
     position: Literal["head", "tail"]
@@ -81,7 +95,9 @@ class BlockFreed(Event, tag="block.freed"):
 
 
 class BlockEvicted(Event, tag="block.evicted"):
-    """A cached block is about to be reused, or its owner failed: its hash leaves the prefix cache."""
+    """A cached block is about to be reused, or its owner failed: its hash leaves the prefix
+    cache.
+    """
 
     block_id: int
     hash: str

@@ -1,4 +1,6 @@
-"""What stands around every event: the first line of a log, and the envelope that all kinds share."""
+"""What stands around every event: the first line of a log, and the envelope that all kinds
+share.
+"""
 
 from typing import ClassVar, Literal
 
@@ -22,7 +24,9 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     """Unix time, seconds, at the moment when the engine's clock showed `mono`."""
     mono: float
     first_seq: int = 0
-    """`seq` of the event after this line; over 0 where a recording begins in the middle of a run."""
+    """`seq` of the event after this line; over 0 where a recording begins in the middle of a
+    run.
+    """
     num_blocks: int
     block_size: int
     max_num_seqs: int
@@ -33,11 +37,15 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     config: dict[str, object] = {}
     """Every other option, as given."""
     run: str = ""
-    """Names this one run, where a reader may come back and meet another one: in the event stream of a server."""
+    """Names this one run, where a reader may come back and meet another one: in the event stream of
+    a server.
+    """
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):
-    """The envelope. `seq` counts events from 0 without a gap; `t` is seconds on the engine's clock."""
+    """The envelope. `seq` counts events from 0 without a gap; `t` is seconds on the engine's
+    clock.
+    """
 
     seq: int
     """Number of the event, from 0."""

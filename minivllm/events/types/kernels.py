@@ -1,6 +1,8 @@
-"""The kernel x-ray as an event: what each program of an attention kernel read and knew, for one real decode.
+"""The kernel x-ray as an event: what each program of an attention kernel read and knew, for one
+real decode.
 
-The same fields as in `minivllm.kernels.xray`, as plain data: who plays a trace program by program needs no torch.
+The same fields as in `minivllm.kernels.xray`, as plain data: who plays a trace program by program
+needs no torch.
 """
 
 from typing import ClassVar, Literal
@@ -23,7 +25,9 @@ class TracedRead(msgspec.Struct, gc=False):
 
 
 class TracedTile(msgspec.Struct):
-    """One tile of keys that a program took in, and its softmax after it: one number for each query head of its group."""
+    """One tile of keys that a program took in, and its softmax after it: one number for each query
+    head of its group.
+    """
 
     reads: list[TracedRead]
     """In the order of positions."""
@@ -46,13 +50,15 @@ class TracedProgram(msgspec.Struct):
 
 
 class KernelTraced(Event, tag="kernel.traced"):
-    """Somebody asked for the x-ray of a sequence's next decode: one layer's attention over `num_tokens` tokens.
+    """Somebody asked for the x-ray of a sequence's next decode: one layer's attention over
+    `num_tokens` tokens.
 
-    The kernel (the rung `grouped`: a program for each key head) ran over copies of that very decode's queries and keys,
-    whatever backend the engine has. `step` is the step of the decode, and its own token is not sampled yet.
+    The kernel (the rung `grouped`: a program for each key head) ran over copies of that very
+    decode's queries and keys, whatever backend the engine has. `step` is the step of the decode,
+    and its own token is not sampled yet.
 
-    Where Triton is not installed the kernel cannot run. The event then holds a recording that was made on another machine
-    and is shipped with minivllm: its layer, its tokens and its programs.
+    Where Triton is not installed the kernel cannot run. The event then holds a recording that was
+    made on another machine and is shipped with minivllm: its layer, its tokens and its programs.
     """
 
     seq_id: str
@@ -65,5 +71,7 @@ class KernelTraced(Event, tag="kernel.traced"):
     problem: str | None = None
     """Why there is nothing to show, in one sentence."""
     recorded: RecordedDecode | None = None
-    """None if the kernel ran here. Else whether the recording is of this very decode (the lessons' own), or of another one."""
+    """None if the kernel ran here. Else whether the recording is of this very decode (the lessons'
+    own), or of another one.
+    """
     rule: ClassVar[str] = "minivllm.engine.kernel_tracing:KernelTracer._answer"

@@ -17,13 +17,17 @@ DeferReason = Literal[
 
 
 class RequestArrived(Event, tag="request.arrived"):
-    """A request passed the door; its first sequence stands at `position` of the waiting queue (0 is next)."""
+    """A request passed the door; its first sequence stands at `position` of the waiting queue (0 is
+    next).
+    """
 
     request_id: str
     seq_id: str
     position: int
     prompt_token_ids: list[int]
-    """The prompt as the model reads it, with the tokens that the chat template or the tokenizer adds."""
+    """The prompt as the model reads it, with the tokens that the chat template or the tokenizer
+    adds.
+    """
     max_tokens: int
     """Most output tokens of each of its sequences."""
     priority: int = 0
@@ -36,19 +40,25 @@ class RequestArrived(Event, tag="request.arrived"):
 
 
 class RequestAdmitted(Event, tag="request.admitted"):
-    """A waiting sequence got a batch slot. Its block hits and allocations are the events before this one."""
+    """A waiting sequence got a batch slot. Its block hits and allocations are the events before
+    this one.
+    """
 
     seq_id: str
     slot: int
     num_cached_tokens: int
     """Tokens whose keys and values were found in the prefix cache."""
     num_computed_tokens: int
-    """Where the first chunk starts: the cached tokens, but one less when the whole prompt was cached."""
+    """Where the first chunk starts: the cached tokens, but one less when the whole prompt was
+    cached.
+    """
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._admit"
 
 
 class RequestResumed(Event, tag="request.resumed"):
-    """A preempted sequence got a slot again; the same fields, and it recomputes what the cache has lost."""
+    """A preempted sequence got a slot again; the same fields, and it recomputes what the cache has
+    lost.
+    """
 
     seq_id: str
     slot: int
@@ -60,9 +70,9 @@ class RequestResumed(Event, tag="request.resumed"):
 class RequestDeferred(Event, tag="request.deferred"):
     """The first waiting sequence was not admitted this step, and why. Those behind it wait for it.
 
-    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots. `no_contiguous_run`:
-    neighbouring blocks, and the longest free run; `static_batch`: `need` sequences must end first; `batch_delay`:
-    `need` requests are waited for and `free` have come.
+    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots.
+    `no_contiguous_run`: neighbouring blocks, and the longest free run; `static_batch`: `need`
+    sequences must end first; `batch_delay`: `need` requests are waited for and `free` have come.
     """
 
     seq_id: str
@@ -76,13 +86,17 @@ class RequestDeferred(Event, tag="request.deferred"):
 
 
 class RequestPreempted(Event, tag="request.preempted"):
-    """A running sequence lost its blocks and slot so that `victim_of` could go on; it waits at `position`."""
+    """A running sequence lost its blocks and slot so that `victim_of` could go on; it waits at
+    `position`.
+    """
 
     seq_id: str
     victim_of: str
     """The sequence that got what was freed."""
     need: int
-    """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them share."""
+    """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them
+    share.
+    """
     free: int
     """Blocks that were free then."""
     position: int
@@ -111,19 +125,24 @@ class RequestFinished(Event, tag="request.finished"):
     reason: Literal["stop", "length"]
     """`length`: at `max_tokens` or at the end of the context."""
     stop_reason: int | str | None = None
-    """The stop token's id or the stop string; None at the model's own end-of-sequence token, and for `length`."""
+    """The stop token's id or the stop string; None at the model's own end-of-sequence token, and
+    for `length`.
+    """
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
 class BeamPruned(Event, tag="request.beam_pruned"):
-    """A beam died: no candidate of its own was among the best. Its blocks were released just before."""
+    """A beam died: no candidate of its own was among the best. Its blocks were released just
+    before.
+    """
 
     seq_id: str
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
 class BeamsFound(Event, tag="request.beams_found"):
-    """A beam search is over: what it found, best first. Its beams end right after; the last of them is `seq_id`.
+    """A beam search is over: what it found, best first. Its beams end right after; the last of them
+    is `seq_id`.
 
     These are the request's output, and not the beams' own texts: a result may have ended long ago.
     """

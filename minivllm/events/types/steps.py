@@ -1,4 +1,6 @@
-"""Events of a step, of what it is planned with, of the tokens that it gives, and of the log itself."""
+"""Events of a step, of what it is planned with, of the tokens that it gives, and of the log
+itself.
+"""
 
 from typing import ClassVar, Literal
 
@@ -20,13 +22,17 @@ class StepBegin(Event, tag="step.begin"):
 
 
 class StepScheduled(Event, tag="step.scheduled"):
-    """The plan gives `num_tokens` tokens to a sequence, starting at position `num_computed_tokens`."""
+    """The plan gives `num_tokens` tokens to a sequence, starting at position
+    `num_computed_tokens`.
+    """
 
     seq_id: str
     num_tokens: int
     """How many of its tokens go through the model in this step."""
     kind: ScheduledKind
-    """`decode`: one token, after the prompt. All else is `prefill`, also what a preemption lost and is computed again."""
+    """`decode`: one token, after the prompt. All else is `prefill`, also what a preemption lost and
+    is computed again.
+    """
     num_computed_tokens: int
     """Tokens of it whose keys and values are in the cache before this step."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._commit"
@@ -61,9 +67,11 @@ class OptionChanged(Event, tag="engine.option_changed"):
 
 
 class AttentionMass(Event, tag="attention.mass"):
-    """How much of the attention of a sequence's last token of this step fell on each block, if somebody asked.
+    """How much of the attention of a sequence's last token of this step fell on each block, if
+    somebody asked.
 
-    The mean over layers and query heads. Told before the step's tokens are; samples that part here have one, their parent's.
+    The mean over layers and query heads. Told before the step's tokens are; samples that part here
+    have one, their parent's.
     """
 
     seq_id: str
@@ -104,7 +112,9 @@ class InvariantViolated(Event, tag="invariant.violated"):
 
 
 class Gap(Event, tag="log.gap"):
-    """`lost` events are missing here, the last of them number `seq`; from here on a fold knows no more."""
+    """`lost` events are missing here, the last of them number `seq`; from here on a fold knows no
+    more.
+    """
 
     lost: int
     """How many."""

@@ -1,16 +1,18 @@
 """`minivllm bench core`: what planning a step costs, without a model and without torch.
 
-The real scheduler, KV cache manager and block pool, with sequences that all decode: one token each per
-step, which is what a server does nearly all of its time. Only `Scheduler.schedule()` is timed.
+The real scheduler, KV cache manager and block pool, with sequences that all decode: one token each
+per step, which is what a server does nearly all of its time. Only `Scheduler.schedule()` is timed.
 
-The claim to check is not only "quick" but "flat": the cost may depend on how many sequences run, and not on
-how many blocks the pool has nor on how long the contexts are. Hence every number of sequences is measured
-with a small and a large pool and with short and long contexts. Contexts share all but their last tokens, so
-that long ones fit into the small pool too; each block table still has its full length.
+The claim to check is not only "quick" but "flat": the cost may depend on how many sequences run,
+and not on how many blocks the pool has nor on how long the contexts are. Hence every number of
+sequences is measured with a small and a large pool and with short and long contexts. Contexts share
+all but their last tokens, so that long ones fit into the small pool too; each block table still has
+its full length.
 
 Easy to get wrong: block borders. A sequence needs a new block, and names the one it filled, every
-`BLOCK_SIZE` tokens. If all stand at the same offset, one step in sixteen does all of that work and the
-median never sees it. So their offsets are spread evenly; the `together` rows show the worst step instead.
+`BLOCK_SIZE` tokens. If all stand at the same offset, one step in sixteen does all of that work and
+the median never sees it. So their offsets are spread evenly; the `together` rows show the worst
+step instead.
 """
 
 import argparse
@@ -75,17 +77,23 @@ SCENARIOS = [
     for num_blocks in (SMALL_POOL, LARGE_POOL)
     for context_len in (SHORT_CONTEXT, LONG_CONTEXT)
     for recording in (False, True)
-] + [CoreScenario(256, LARGE_POOL, LONG_CONTEXT, recording, together=True) for recording in (False, True)]
+] + [
+    CoreScenario(256, LARGE_POOL, LONG_CONTEXT, recording, together=True)
+    for recording in (False, True)
+]
 
 
 def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler:
     """A scheduler whose sequences have all been admitted and have computed their prompts."""
     scheduler = Scheduler(
-        KVCacheManager(BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus),
+        KVCacheManager(
+            BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus
+        ),
         create_request_queue("fcfs"),
         AdmissionPolicy("continuous", batch_delay=0.0, batch_size=scenario.num_running),
         max_num_seqs=scenario.num_running,
-        max_num_batched_tokens=scenario.num_running * scenario.context_len,  # all prompts in one step
+        # all prompts in one step
+        max_num_batched_tokens=scenario.num_running * scenario.context_len,
         max_model_len=scenario.context_len + NUM_STEPS,
         enable_chunked_prefill=True,
         bus=bus,
@@ -103,7 +111,9 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
 
 
 def decode_steps(scheduler: Scheduler) -> Iterator[None]:
-    """Gives every sequence a token, as a step of the model would, before each item; ends before blocks run short."""
+    """Gives every sequence a token, as a step of the model would, before each item; ends before
+    blocks run short.
+    """
     # In one step no sequence needs more than one block.
     while scheduler.kv_cache_manager.pool.num_free_blocks >= len(scheduler.running):
         for sequence in scheduler.running:
@@ -112,13 +122,16 @@ def decode_steps(scheduler: Scheduler) -> Iterator[None]:
 
 
 def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> ScheduleTimes:
-    """Time `num_steps` calls of `schedule()`. A pool that fills up is built anew, as often as need be."""
+    """Time `num_steps` calls of `schedule()`. A pool that fills up is built anew, as often as need
+    be.
+    """
     clock = MonotonicClock()
     seconds: list[float] = []
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        # What building left behind is not the steps' to clean up, and the pool not theirs to go through, as in `minivllm serve`.
+        # What building left behind is not the steps' to clean up, and the pool not theirs to go
+        # through, as in `minivllm serve`.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -131,15 +144,24 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
                 seconds.append(clock.now() - started)
                 if len(seconds) == num_steps:
                     break
-    return ScheduleTimes(statistics.median(seconds) * 1e6, nearest_rank(seconds, 99) * 1e6, max(seconds) * 1e6)
+    return ScheduleTimes(
+        statistics.median(seconds) * 1e6, nearest_rank(seconds, 99) * 1e6, max(seconds) * 1e6
+    )
 
 
-def growth(times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int) -> float:
-    """How many times the median grows when `dimension` goes from `small` to `large` and nothing else changes.
+def growth(
+    times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int
+) -> float:
+    """How many times the median grows when `dimension` goes from `small` to `large` and nothing
+    else changes.
 
     The median over all pairs of rows, since each single row has its noise.
     """
-    pairs = ((row, replace(row, **{dimension: large})) for row in times if getattr(row, dimension) == small)
+    pairs = (
+        (row, replace(row, **{dimension: large}))
+        for row in times
+        if getattr(row, dimension) == small
+    )
     return statistics.median(times[b].median_us / times[a].median_us for a, b in pairs)
 
 
@@ -152,7 +174,9 @@ def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
             times[scenario] = time_steps(scenario, num_steps, Path(folder, "core.jsonl"))
     slowest_us = {
         num_running: max(
-            t.median_us for row, t in times.items() if row.num_running == num_running and not row.recording
+            t.median_us
+            for row, t in times.items()
+            if row.num_running == num_running and not row.recording
         )
         for num_running in (256, 1024)
     }
@@ -164,7 +188,9 @@ def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
         "median_us_at_1024": slowest_us[1024],
         "pool_growth": growth(times, "num_blocks", SMALL_POOL, LARGE_POOL),
         "context_growth": growth(times, "context_len", SHORT_CONTEXT, LONG_CONTEXT),
-        "results": [{**asdict(scenario), **asdict(step_times)} for scenario, step_times in times.items()],
+        "results": [
+            {**asdict(scenario), **asdict(step_times)} for scenario, step_times in times.items()
+        ],
         **describe_environment("msgspec"),
     }
 
@@ -191,10 +217,14 @@ def run(args: argparse.Namespace) -> int:
         ("running", "pool", "context", "recorded", "median", "p99", "max"),
         rows,
         [
-            f"Slowest median, nobody listening: {result['median_us_at_256'] / 1000:.3f} ms at 256 running sequences, "
-            f"{result['median_us_at_1024'] / 1000:.3f} ms at 1,024.",
-            f"A pool 16 times as large costs {result['pool_growth']:.2f} times as much, "
-            f"a context 40 times as long {result['context_growth']:.2f} times.",
+            (
+                f"Slowest median, nobody listening: {result['median_us_at_256'] / 1000:.3f} ms at"
+                f" 256 running sequences, {result['median_us_at_1024'] / 1000:.3f} ms at 1,024."
+            ),
+            (
+                f"A pool 16 times as large costs {result['pool_growth']:.2f} times as much, "
+                f"a context 40 times as long {result['context_growth']:.2f} times."
+            ),
         ],
         result,
         args.json,

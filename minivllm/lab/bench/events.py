@@ -1,11 +1,13 @@
-"""`minivllm bench events`: what recording costs a step, and how quickly a recording opens and seeks.
+"""`minivllm bench events`: what recording costs a step, and how quickly a recording opens and
+seeks.
 
-The slowdown is measured on a real model in one engine: of each two neighbouring decode steps one is recorded,
-drawn by chance, and the two are compared. Neighbours have the same batch and nearly the same context, so
-what is left between them is the recording and the noise, and the median of many pairs takes out the noise.
+The slowdown is measured on a real model in one engine: of each two neighbouring decode steps one is
+recorded, drawn by chance, and the two are compared. Neighbours have the same batch and nearly the
+same context, so what is left between them is the recording and the noise, and the median of many
+pairs takes out the noise.
 
-Easy to get wrong: recording every second step. Block borders come at fixed distances too, and would always
-fall on the same side.
+Easy to get wrong: recording every second step. Block borders come at fixed distances too, and would
+always fall on the same side.
 
 Opening and seeking need no model: `traffic.py` records a busy engine that answers at once.
 """
@@ -46,7 +48,9 @@ NUM_SEEKS = 1000
 NUM_PAIRS = 200
 
 # 16 prompts that fit into one step together, then 62 pairs of decode steps and a few to warm up.
-_STEPS = WorkloadSpec("events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128))
+_STEPS = WorkloadSpec(
+    "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
+)
 _WARM_UP_STEPS = 4
 
 
@@ -75,8 +79,12 @@ class SeekTimes:
     seek_seconds: list[float]
 
 
-def time_step_pairs(engine: LLMEngine, vocab_size: int, num_pairs: int, log_path: Path) -> list[StepPair]:
-    """Run `MAX_NUM_SEQS` decoding sequences, again and again, until there are `num_pairs` pairs of steps."""
+def time_step_pairs(
+    engine: LLMEngine, vocab_size: int, num_pairs: int, log_path: Path
+) -> list[StepPair]:
+    """Run `MAX_NUM_SEQS` decoding sequences, again and again, until there are `num_pairs` pairs of
+    steps.
+    """
     clock = MonotonicClock()
     order = Random(0)
     pairs: list[StepPair] = []
@@ -85,7 +93,9 @@ def time_step_pairs(engine: LLMEngine, vocab_size: int, num_pairs: int, log_path
         while len(pairs) < num_pairs:
             requests = make_requests(_STEPS, 0, round_number, vocab_size)
             for number, request in enumerate(requests):
-                params = SamplingParams(temperature=0, max_tokens=request.max_tokens, ignore_eos=True)
+                params = SamplingParams(
+                    temperature=0, max_tokens=request.max_tokens, ignore_eos=True
+                )
                 prompt = {"prompt_token_ids": request.prompt_token_ids}
                 engine.add_request(f"{round_number}-{number}", prompt, params)
             for _ in range(_WARM_UP_STEPS):
@@ -118,14 +128,28 @@ def slowdown(pairs: list[StepPair]) -> float:
 
 
 def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> SeekTimes:
-    """Record, open and seek to random steps. Raises `BenchError` if the recording does not tell the truth."""
-    return time_reading(path, record_traffic(path, num_events, num_blocks, seed=0), num_seeks, FOLD, lambda fold: fold)
+    """Record, open and seek to random steps. Raises `BenchError` if the recording does not tell the
+    truth.
+    """
+    return time_reading(
+        path,
+        record_traffic(path, num_events, num_blocks, seed=0),
+        num_seeks,
+        FOLD,
+        lambda fold: fold,
+    )
 
 
 def time_reading(
-    path: Path, traffic: RecordedTraffic, num_seeks: int, codec: ViewCodec[V], fold_of: Callable[[V], Fold]
+    path: Path,
+    traffic: RecordedTraffic,
+    num_seeks: int,
+    codec: ViewCodec[V],
+    fold_of: Callable[[V], Fold],
 ) -> SeekTimes:
-    """Open a recording of `traffic`, index it and seek to random steps. `fold_of`: the engine's state in one of its views."""
+    """Open a recording of `traffic`, index it and seek to random steps. `fold_of`: the engine's
+    state in one of its views.
+    """
     clock = MonotonicClock()
     keyframes = Keyframes()
     memory, started = peak_rss_bytes(), clock.now()
@@ -146,7 +170,15 @@ def time_reading(
         if fold_of(view).step != step:
             raise BenchError(f"A seek to step {step} ended at step {fold_of(view).step}.")
     num_bytes = path.stat().st_size
-    return SeekTimes(len(recording), num_bytes, open_seconds, index_seconds, memory, keyframes.num_bytes, seek_seconds)
+    return SeekTimes(
+        len(recording),
+        num_bytes,
+        open_seconds,
+        index_seconds,
+        memory,
+        keyframes.num_bytes,
+        seek_seconds,
+    )
 
 
 def measure(
@@ -166,8 +198,12 @@ def measure(
         progress.refresh()
         seeks = time_seeks(Path(folder, "traffic.jsonl"), num_events, num_blocks, num_seeks)
         progress.update(task, description="recording", advance=1, refresh=True)
-        engine = LLMEngine.from_config(EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS))
-        pairs = time_step_pairs(engine, engine.tokenizer.vocab_size, num_pairs, Path(folder, "steps.jsonl"))
+        engine = LLMEngine.from_config(
+            EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS)
+        )
+        pairs = time_step_pairs(
+            engine, engine.tokenizer.vocab_size, num_pairs, Path(folder, "steps.jsonl")
+        )
     return {
         "bench": "events",
         "model": model,
@@ -223,6 +259,9 @@ def run(args: argparse.Namespace) -> int:
         ("seek, p99", f"{seek['p99']:.2f} ms"),
         ("seek, slowest", f"{seek['max']:.2f} ms"),
     ]
-    title = f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding, {args.num_threads} threads"
+    title = (
+        f"Recording {args.model} in {args.dtype}, {MAX_NUM_SEQS} sequences decoding,"
+        f" {args.num_threads} threads"
+    )
     print_report(title, ("", "measured"), rows, [], result, args.json)
     return 0

@@ -1,13 +1,16 @@
-"""`minivllm bench linear`: a decoder's linear layers by each way of multiplying, against reading the weights.
+"""`minivllm bench linear`: a decoder's linear layers by each way of multiplying, against reading
+the weights.
 
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
 
-The matrices have the model's shapes and random numbers; one pass goes through those of all layers, as a step does. The ways take turns
-within a round: a ratio is the median of the rounds' own, so a machine that slows down slows all. What
-reading takes is measured in the same run (`machine_speed.py`).
+The matrices have the model's shapes and random numbers; one pass goes through those of all layers,
+as a step does. The ways take turns within a round: a ratio is the median of the rounds' own, so a
+machine that slows down slows all. What reading takes is measured in the same run
+(`machine_speed.py`).
 
-Easy to get wrong: the cache. One layer's matrices, again and again, would be read from there, which no step can do; so a pass
-goes through as many layers as the model has, each with weights of its own.
+Easy to get wrong: the cache. One layer's matrices, again and again, would be read from there, which
+no step can do; so a pass goes through as many layers as the model has, each with weights of its
+own.
 """
 
 import argparse
@@ -43,7 +46,9 @@ Shape = tuple[int, int]
 
 
 def decoder_shapes(model: str) -> tuple[list[Shape], int]:
-    """(out_features, in_features) of the linear layers of one decoder layer, as our decoder fuses them; number of layers."""
+    """(out_features, in_features) of the linear layers of one decoder layer, as our decoder fuses
+    them; number of layers.
+    """
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.model.weight_map import weight_shards
     from minivllm.runtime.store.model_store import resolve_model
@@ -60,14 +65,21 @@ def decoder_shapes(model: str) -> tuple[list[Shape], int]:
 class LinearBench:
     """The matrices of all layers, in the layout of every way that can run here."""
 
-    def __init__(self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock) -> None:
+    def __init__(
+        self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock
+    ) -> None:
         import torch
 
         from minivllm.runtime.model.linear_backend import choose_linear_backend
 
-        self.weight_bytes = num_layers * dtype.itemsize * sum(rows * columns for rows, columns in shapes)
+        self.weight_bytes = (
+            num_layers * dtype.itemsize * sum(rows * columns for rows, columns in shapes)
+        )
         if self.weight_bytes > MAX_WEIGHT_BYTES:
-            raise BenchError(f"These layers have {self.weight_bytes / 2**30:.1f} GiB: take a model of at most 4 GiB.")
+            raise BenchError(
+                f"These layers have {self.weight_bytes / 2**30:.1f} GiB: take a model of at most 4"
+                " GiB."
+            )
         self._shapes, self._dtype, self._clock = shapes, dtype, clock
         self.ways: dict[str, list[Matrix]] = {}
         self.left_out: dict[str, str] = {}
@@ -85,7 +97,9 @@ class LinearBench:
         """Way -> seconds of one pass through all layers, in each round."""
         import torch
 
-        inputs = [torch.randn(num_rows, in_features).to(self._dtype) for _, in_features in self._shapes]
+        inputs = [
+            torch.randn(num_rows, in_features).to(self._dtype) for _, in_features in self._shapes
+        ]
         times: dict[str, list[float]] = {way: [] for way in self.ways}
         with torch.inference_mode():
             for number in range(num_rounds + 1):  # the first warms up
@@ -108,7 +122,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"numbers of tokens in a step (default: {','.join(map(str, DEFAULT_ROWS))})",
     )
     parser.add_argument(
-        "--rounds", type=positive_int, default=DEFAULT_ROUNDS, help="of every way in turn (default: %(default)s)"
+        "--rounds",
+        type=positive_int,
+        default=DEFAULT_ROUNDS,
+        help="of every way in turn (default: %(default)s)",
     )
     add_json_argument(parser)
 
@@ -120,7 +137,9 @@ def run(args: argparse.Namespace) -> int:
     from minivllm.lab.common.machine_speed import measure_machine_speed
 
     if max(args.rows) > MAX_ROWS:
-        raise BenchError(f"--rows are tokens of one step, at most {MAX_ROWS:,}; got {max(args.rows):,}.")
+        raise BenchError(
+            f"--rows are tokens of one step, at most {MAX_ROWS:,}; got {max(args.rows):,}."
+        )
     set_num_threads(args.num_threads)
     clock, dtype = MonotonicClock(), getattr(torch, args.dtype)
     shapes, num_layers = decoder_shapes(args.model)
@@ -147,9 +166,15 @@ def run(args: argparse.Namespace) -> int:
     }
     columns = ["rows", *bench.ways, "onednn / cpu", "reading", "arithmetic"]
     rows = [_row(entry, read_s, speed.gemm_gflop_per_s) for entry in results]
-    title = f"Milliseconds of all linear layers of {args.model}'s decoder, {args.dtype}, {args.num_threads} threads"
+    title = (
+        f"Milliseconds of all linear layers of {args.model}'s decoder, {args.dtype},"
+        f" {args.num_threads} threads"
+    )
     notes = [
-        f"reading: the weights once, at {speed.read_gb_per_s:.1f} GB/s; arithmetic: at {speed.gemm_gflop_per_s:.0f} GFLOP/s.",
+        (
+            f"reading: the weights once, at {speed.read_gb_per_s:.1f} GB/s; arithmetic: at"
+            f" {speed.gemm_gflop_per_s:.0f} GFLOP/s."
+        ),
         *(f"Left out: {why}" for why in bench.left_out.values()),
     ]
     print_report(title, columns, rows, notes, result, args.json)
@@ -161,6 +186,10 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
     ratio = "-"
     if "cpu" in times and "onednn" in times:
         ratio = f"{statistics.median(b / a for a, b in zip(times['cpu'], times['onednn'], strict=True)):.2f}"
-    seconds = [*(statistics.median(values) for values in times.values()), read_s, entry["flop"] / gflop_per_s / 1e9]
+    seconds = [
+        *(statistics.median(values) for values in times.values()),
+        read_s,
+        entry["flop"] / gflop_per_s / 1e9,
+    ]
     cells = [f"{1e3 * one:.3g}" if one < 1e-3 else f"{1e3 * one:.1f}" for one in seconds]
     return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]

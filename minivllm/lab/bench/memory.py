@@ -1,11 +1,12 @@
 """`minivllm bench memory`: the most memory that our engine holds, against its weights and KV cache.
 
-Measured in a process of its own that loads a model, runs one workload and ends: what the caller has in memory
-(a peer, a test) does not count. CPU only; on a GPU the memory that matters is the device's.
+Measured in a process of its own that loads a model, runs one workload and ends: what the caller has
+in memory (a peer, a test) does not count. CPU only; on a GPU the memory that matters is the
+device's.
 
-Easy to get wrong: a KV cache larger than the workload. Untouched memory is promised by the system and never
-taken, so a generous pool would count as permitted without being held, and make any engine look thrifty. Here
-the pool is just what the workload's largest batch needs.
+Easy to get wrong: a KV cache larger than the workload. Untouched memory is promised by the system
+and never taken, so a generous pool would count as permitted without being held, and make any engine
+look thrifty. Here the pool is just what the workload's largest batch needs.
 """
 
 import argparse
@@ -17,7 +18,12 @@ import sys
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.workloads import MAX_NUM_SEQS, WORKLOADS, WorkloadSpec, make_requests
+from minivllm.lab.bench.throughput.workloads import (
+    MAX_NUM_SEQS,
+    WORKLOADS,
+    WorkloadSpec,
+    make_requests,
+)
 from minivllm.lab.common.environment import describe_environment, peak_rss_bytes, set_num_threads
 from minivllm.lab.common.report import add_json_argument, add_model_arguments, print_report
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
@@ -28,14 +34,19 @@ NUM_ROUNDS = 2
 
 
 def num_blocks_for(spec: WorkloadSpec) -> int:
-    """Blocks with which the longest requests that `spec` allows all fit side by side, sharing nothing."""
+    """Blocks with which the longest requests that `spec` allows all fit side by side, sharing
+    nothing.
+    """
     longest = spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1]
     return min(spec.num_requests, MAX_NUM_SEQS) * -(-longest // BLOCK_SIZE)
 
 
-def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int) -> dict[str, object]:
+def measure_this_process(
+    spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int
+) -> dict[str, object]:
     """Load, run `NUM_ROUNDS` rounds, and look at this process's peak. Bytes, all of them."""
-    # Imported, and its memory read, before the model is: what every torch program holds with no model at all.
+    # Imported, and its memory read, before the model is: what every torch program holds with no
+    # model at all.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
     from minivllm.runtime.model.weight_map import weight_shards
@@ -52,10 +63,14 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
     )
     loaded = load_model(config)
     after_loading = peak_rss_bytes()
-    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a kernel.
+    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a
+    # kernel.
     num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
     weights = num_weights * loaded.dtype.itemsize
-    kv_cache = config.num_gpu_blocks_override * KVCacheSpec.of(loaded.config, BLOCK_SIZE, loaded.dtype).bytes_per_block
+    kv_cache = (
+        config.num_gpu_blocks_override
+        * KVCacheSpec.of(loaded.config, BLOCK_SIZE, loaded.dtype).bytes_per_block
+    )
     engine = LLMEngine.from_model(config, loaded)
     for round_number in range(NUM_ROUNDS):
         _run_round(engine, spec, round_number)
@@ -78,11 +93,18 @@ def measure_this_process(spec: WorkloadSpec, *, model: str, dtype: str, num_thre
 
 
 def _run_round(engine: LLMEngine, spec: WorkloadSpec, round_number: int) -> None:
-    for number, request in enumerate(make_requests(spec, 0, round_number, engine.tokenizer.vocab_size)):
+    for number, request in enumerate(
+        make_requests(spec, 0, round_number, engine.tokenizer.vocab_size)
+    ):
         params = SamplingParams(
-            temperature=0, max_tokens=request.max_tokens, ignore_eos=True, output_kind=RequestOutputKind.FINAL_ONLY
+            temperature=0,
+            max_tokens=request.max_tokens,
+            ignore_eos=True,
+            output_kind=RequestOutputKind.FINAL_ONLY,
         )
-        engine.add_request(f"{round_number}-{number}", {"prompt_token_ids": request.prompt_token_ids}, params)
+        engine.add_request(
+            f"{round_number}-{number}", {"prompt_token_ids": request.prompt_token_ids}, params
+        )
     while engine.has_unfinished_requests():
         engine.step()
 
@@ -102,13 +124,16 @@ def run(args: argparse.Namespace) -> int:
     """Measure in a fresh process and report; the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
-    resolve_model(args.model)  # here, so that a wrong name is our caller's error and a download shows its progress
+    # here, so that a wrong name is our caller's error and a download shows its progress
+    resolve_model(args.model)
     command = [sys.executable, "-m", __spec__.name]
     for option in ("workload", "model", "dtype", "num_threads"):
         command += [f"--{option.replace('_', '-')}", str(getattr(args, option))]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
-        raise BenchError(f"The measuring process ended with status {child.returncode}; its own words are above.")
+        raise BenchError(
+            f"The measuring process ended with status {child.returncode}; its own words are above."
+        )
     result = json.loads(child.stdout.splitlines()[-1])
     rows = [
         (name, f"{result[key] / 2**20:,.0f}")
@@ -120,7 +145,10 @@ def run(args: argparse.Namespace) -> int:
             ("peak", "peak_rss_bytes"),
         )
     ]
-    title = f"{args.workload}: {args.model} {args.dtype} on cpu, {result['blocks']} blocks, {args.num_threads} threads"
+    title = (
+        f"{args.workload}: {args.model} {args.dtype} on cpu, {result['blocks']} blocks,"
+        f" {args.num_threads} threads"
+    )
     notes = [f"The peak is {result['ratio']:.2f} times the weights plus the KV cache."]
     print_report(title, ("", "MiB"), rows, notes, result, args.json)
     return 0
@@ -131,7 +159,9 @@ def _main() -> None:
     add_arguments(parser)
     args = parser.parse_args()
     spec = WORKLOADS[args.workload]
-    result = measure_this_process(spec, model=args.model, dtype=args.dtype, num_threads=args.num_threads)
+    result = measure_this_process(
+        spec, model=args.model, dtype=args.dtype, num_threads=args.num_threads
+    )
     print(json.dumps(result))
 
 

@@ -1,13 +1,14 @@
 """`minivllm bench sharing`: KV cache memory saved by samples and beams that share blocks.
 
-Measured as the PagedAttention paper measures it (section 6.3): blocks saved by sharing, over the blocks that the
-same sequences would need without it, averaged over the steps. Prompts and outputs are as long as the paper's
-data sets are on average: Alpaca short, ShareGPT long. Prompts are pieces of a text, and end-of-sequence is
-ignored, so that lengths are as asked.
+Measured as the PagedAttention paper measures it (section 6.3): blocks saved by sharing, over the
+blocks that the same sequences would need without it, averaged over the steps. Prompts and outputs
+are as long as the paper's data sets are on average: Alpaca short, ShareGPT long. Prompts are pieces
+of a text, and end-of-sequence is ignored, so that lengths are as asked.
 
-Easy to get wrong: what else shares. Several requests that begin alike would save blocks by the prefix cache, so
-that is off here; and a fork shares everything until it writes, so a step is measured when its copies have been
-made (`events/kv_usage.py`), or beams, which fork at every step, would look better than they are.
+Easy to get wrong: what else shares. Several requests that begin alike would save blocks by the
+prefix cache, so that is off here; and a fork shares everything until it writes, so a step is
+measured when its copies have been made (`events/kv_usage.py`), or beams, which fork at every step,
+would look better than they are.
 """
 
 from __future__ import annotations
@@ -20,7 +21,13 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events.kv_usage import KVUsageMeter, mean
 from minivllm.lab.common.environment import describe_environment, set_num_threads
-from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report, progress_bar
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    print_report,
+    progress_bar,
+)
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
@@ -78,8 +85,12 @@ CASES = [
 ]
 
 
-def sharing_engine_config(case: SharingCase, num_requests: int, model: str, dtype: str) -> EngineConfig:
-    """An engine in which all sequences of the case fit side by side, so that nothing but sharing is measured."""
+def sharing_engine_config(
+    case: SharingCase, num_requests: int, model: str, dtype: str
+) -> EngineConfig:
+    """An engine in which all sequences of the case fit side by side, so that nothing but sharing is
+    measured.
+    """
     length = case.prompts.prompt_len + case.prompts.output_len
     num_sequences = num_requests * case.width
     return EngineConfig(
@@ -93,8 +104,12 @@ def sharing_engine_config(case: SharingCase, num_requests: int, model: str, dtyp
     )
 
 
-def measure_case(engine: LLMEngine, case: SharingCase, prompts: list[list[int]], seed: int = 0) -> float:
-    """Run all prompts at once; blocks saved over blocks needed without sharing, the mean over the steps, 0 to 1."""
+def measure_case(
+    engine: LLMEngine, case: SharingCase, prompts: list[list[int]], seed: int = 0
+) -> float:
+    """Run all prompts at once; blocks saved over blocks needed without sharing, the mean over the
+    steps, 0 to 1.
+    """
     meter = KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
     for number, prompt in enumerate(prompts):
@@ -122,7 +137,9 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
     with progress_bar() as progress:
         for case in progress.track(CASES, description="sharing blocks"):
             progress.refresh()
-            engine = LLMEngine.from_model(sharing_engine_config(case, num_requests, model, dtype), loaded)
+            engine = LLMEngine.from_model(
+                sharing_engine_config(case, num_requests, model, dtype), loaded
+            )
             prompts = make_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
             saved = measure_case(engine, case, prompts)
             paper = PAPER_PERCENT[case.method, case.prompts.name]
@@ -140,17 +157,27 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--requests", type=positive_int, default=4, help="prompts of each kind (default: %(default)s)")
+    parser.add_argument(
+        "--requests",
+        type=positive_int,
+        default=4,
+        help="prompts of each kind (default: %(default)s)",
+    )
     add_model_arguments(parser)
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
-    result = measure(model=args.model, dtype=args.dtype, num_requests=args.requests, num_threads=args.num_threads)
+    result = measure(
+        model=args.model, dtype=args.dtype, num_requests=args.requests, num_threads=args.num_threads
+    )
     rows = [
         (
-            f"{row['prompts']['name']}, {row['prompts']['prompt_len']} + {row['prompts']['output_len']} tokens",
+            (
+                f"{row['prompts']['name']}, {row['prompts']['prompt_len']} +"
+                f" {row['prompts']['output_len']} tokens"
+            ),
             row["method"],
             str(row["width"]),
             f"{row['saved']:.1%}",
@@ -160,5 +187,7 @@ def run(args: argparse.Namespace) -> int:
     ]
     columns = ("prompts", "method", "width", "blocks saved", "paper, widths 2 to 6")
     notes = ["The paper: OPT-13B on Alpaca (short) and ShareGPT (long), blocks of 16 tokens."]
-    print_report(f"Memory saved by sharing blocks, {args.model}", columns, rows, notes, result, args.json)
+    print_report(
+        f"Memory saved by sharing blocks, {args.model}", columns, rows, notes, result, args.json
+    )
     return 0

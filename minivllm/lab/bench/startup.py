@@ -1,13 +1,15 @@
-"""`minivllm bench startup`: from `python` to the first token of a model that is here already, part by part.
+"""`minivllm bench startup`: from `python` to the first token of a model that is here already, part
+by part.
 
     minivllm bench startup --model smollm2 --json
 
-Each measurement is a process of its own, which tells when it was where; the table has the medians, and the processor time
-beside the total, which a busy machine disturbs less. The first process is not
-counted: it finds the files in no cache of the system's.
+Each measurement is a process of its own, which tells when it was where; the table has the medians,
+and the processor time beside the total, which a busy machine disturbs less. The first process is
+not counted: it finds the files in no cache of the system's.
 
-Easy to get wrong: where the clock starts. A process cannot time its own birth with a clock that it imports; so the parent
-takes the time just before it starts the child, and both read the same monotonic clock of the system.
+Easy to get wrong: where the clock starts. A process cannot time its own birth with a clock that it
+imports; so the parent takes the time just before it starts the child, and both read the same
+monotonic clock of the system.
 """
 
 import argparse
@@ -20,7 +22,13 @@ from dataclasses import dataclass
 
 from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment
-from minivllm.lab.common.report import add_json_argument, add_model_arguments, positive_int, print_report, progress_bar
+from minivllm.lab.common.report import (
+    add_json_argument,
+    add_model_arguments,
+    positive_int,
+    print_report,
+    progress_bar,
+)
 
 DEFAULT_PROCESSES = 5
 LIMIT_S = 300.0
@@ -66,21 +74,34 @@ def measure_process(options: dict[str, object]) -> Started:
     began = time.monotonic()
     try:
         child = subprocess.run(
-            [sys.executable, "-c", _CHILD, json.dumps(options)], stdout=subprocess.PIPE, text=True, timeout=LIMIT_S
+            [sys.executable, "-c", _CHILD, json.dumps(options)],
+            stdout=subprocess.PIPE,
+            text=True,
+            timeout=LIMIT_S,
         )
     except subprocess.TimeoutExpired:
-        raise BenchError(f"A process had no first token after {LIMIT_S:.0f} s: is this machine busy?") from None
+        raise BenchError(
+            f"A process had no first token after {LIMIT_S:.0f} s: is this machine busy?"
+        ) from None
     if child.returncode != 0:
-        raise BenchError(f"The measuring process ended with status {child.returncode}; its own words are above.")
+        raise BenchError(
+            f"The measuring process ended with status {child.returncode}; its own words are above."
+        )
     times, processor = json.loads(child.stdout.splitlines()[-1])
     starts = [began, *times[:-1]]
-    return Started({part: end - start for part, start, end in zip(PARTS, starts, times, strict=True)}, processor)
+    return Started(
+        {part: end - start for part, start, end in zip(PARTS, starts, times, strict=True)},
+        processor,
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_model_arguments(parser)
     parser.add_argument(
-        "--processes", type=positive_int, default=DEFAULT_PROCESSES, help="how many are counted (default: %(default)s)"
+        "--processes",
+        type=positive_int,
+        default=DEFAULT_PROCESSES,
+        help="how many are counted (default: %(default)s)",
     )
     add_json_argument(parser)
 
@@ -89,7 +110,8 @@ def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
-    resolve_model(args.model)  # here, so that a wrong name is our caller's error and a download is not measured
+    # here, so that a wrong name is our caller's error and a download is not measured
+    resolve_model(args.model)
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}
     runs = []
     with progress_bar() as progress:
@@ -116,6 +138,9 @@ def run(args: argparse.Namespace) -> int:
         (_IN_WORDS.get(name, name), *(f"{f(values):.3f}" for f in (statistics.median, min, max)))
         for name, values in columns.items()
     ]
-    title = f"{args.model} {args.dtype} on cpu, {args.num_threads} threads, {args.processes} processes; seconds"
+    title = (
+        f"{args.model} {args.dtype} on cpu, {args.num_threads} threads, {args.processes} processes;"
+        " seconds"
+    )
     print_report(title, ("", "median", "fastest", "slowest"), rows, [], result, args.json)
     return 0

@@ -1,1 +1,3 @@
-"""What every measurement needs: reports as text and JSON, the machine's description, stopwatches, arrivals."""
+"""What every measurement needs: reports as text and JSON, the machine's description, stopwatches,
+arrivals.
+"""

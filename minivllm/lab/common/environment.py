@@ -2,9 +2,9 @@
 
 A number without these is a rumour, so every bench puts them into its JSON.
 
-Easy to get wrong: peak memory. `getrusage` hands a child the peak of the parent that started it, so a small
-process started by a big one looks big. Linux's `VmHWM` begins anew with each program; `getrusage` is only
-the way out where there is no /proc.
+Easy to get wrong: peak memory. `getrusage` hands a child the peak of the parent that started it, so
+a small process started by a big one looks big. Linux's `VmHWM` begins anew with each program;
+`getrusage` is only the way out where there is no /proc.
 """
 
 import os
@@ -18,7 +18,9 @@ from minivllm import __version__
 
 
 def describe_environment(*packages: str) -> dict[str, object]:
-    """`versions` (python, minivllm and the distributions named) and `machine`, as they go into the JSON."""
+    """`versions` (python, minivllm and the distributions named) and `machine`, as they go into the
+    JSON.
+    """
     return {
         "versions": {
             "python": platform.python_version(),

@@ -1,10 +1,13 @@
-"""What the machine gives at best: bytes read from memory a second, and floating-point operations a second.
+"""What the machine gives at best: bytes read from memory a second, and floating-point operations a
+second.
 
-Measured with torch itself, on as many threads as the engine has and in the same run, because a floor is only worth something
-beside a time that was taken on the same machine in the same minute. Knows no model.
+Measured with torch itself, on as many threads as the engine has and in the same run, because a
+floor is only worth something beside a time that was taken on the same machine in the same minute.
+Knows no model.
 
-Easy to get wrong: the cache. What is read must be many times as large as the largest one, or its speed is measured instead; and
-the best of several runs counts, since what comes from outside only ever slows a machine down.
+Easy to get wrong: the cache. What is read must be many times as large as the largest one, or its
+speed is measured instead; and the best of several runs counts, since what comes from outside only
+ever slows a machine down.
 """
 
 from collections.abc import Callable
@@ -31,7 +34,9 @@ class MachineSpeed:
 
 
 def measure_machine_speed(dtype: torch.dtype, device: torch.device, clock: Clock) -> MachineSpeed:
-    """The best of a few runs of a sum over `READ_BYTES` and of a product of two square matrices. Takes a second."""
+    """The best of a few runs of a sum over `READ_BYTES` and of a product of two square matrices.
+    Takes a second.
+    """
     numbers = torch.ones(READ_BYTES // 4, device=device)
     a, b = (torch.randn(MATRIX_SIZE, MATRIX_SIZE, device=device).to(dtype) for _ in range(2))
     read = _fastest(lambda: numbers.sum(), clock, device)

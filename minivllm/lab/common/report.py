@@ -1,10 +1,12 @@
 """How a bench tells its result: small statistics, a table for people, one JSON line for programs.
 
-With `--json` standard output is one line, a JSON object, and the table goes to standard error, where progress goes anyway.
+With `--json` standard output is one line, a JSON object, and the table goes to standard error,
+where progress goes anyway.
 
-Easy to get wrong, twice. The mean: one interruption by the system outweighs a hundred undisturbed steps, so
-the middle is always the median here, and the bad end is shown beside it (`p99`, `max`), never averaged in.
-And the progress bar itself: one that redraws by itself takes time from what is being measured.
+Easy to get wrong, twice. The mean: one interruption by the system outweighs a hundred undisturbed
+steps, so the middle is always the median here, and the bad end is shown beside it (`p99`, `max`),
+never averaged in. And the progress bar itself: one that redraws by itself takes time from what is
+being measured.
 """
 
 import argparse
@@ -43,7 +45,9 @@ def request_rate(text: str) -> float:
     except ValueError:
         value = 0.0
     if not value > 0:
-        raise argparse.ArgumentTypeError(f"must be over 0 requests a second, or inf for all at once; got {text!r}.")
+        raise argparse.ArgumentTypeError(
+            f"must be over 0 requests a second, or inf for all at once; got {text!r}."
+        )
     return value
 
 
@@ -65,19 +69,33 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     # No `auto`: a number must say what it was measured with.
     dtypes = ("float32", "bfloat16", "float16")
     parser.add_argument(
-        "--dtype", default=DEFAULT_DTYPE, choices=dtypes, help=f"of weights and KV cache (default: {DEFAULT_DTYPE})"
+        "--dtype",
+        default=DEFAULT_DTYPE,
+        choices=dtypes,
+        help=f"of weights and KV cache (default: {DEFAULT_DTYPE})",
     )
-    parser.add_argument("--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)")
+    parser.add_argument(
+        "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"
+    )
 
 
 def progress_bar() -> Progress:
     """A bar on standard error that is redrawn only when it is told to: between measurements."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Progress(
+        *columns, console=Console(stderr=True, highlight=False), auto_refresh=False, transient=True
+    )
 
 
 def nearest_rank(values: Seq[float], percent: float) -> float:
-    """The percentile without interpolation: the smallest value that at least `percent` % do not exceed."""
+    """The percentile without interpolation: the smallest value that at least `percent` % do not
+    exceed.
+    """
     ordered = sorted(values)
     rank = math.ceil(len(ordered) * percent / 100)
     return ordered[max(rank, 1) - 1]
@@ -89,9 +107,16 @@ def report_console(as_json: bool) -> Console:
 
 
 def print_report(
-    title: str, columns: Seq[str], rows: Seq[Seq[str]], notes: Seq[str], result: dict[str, object], as_json: bool
+    title: str,
+    columns: Seq[str],
+    rows: Seq[Seq[str]],
+    notes: Seq[str],
+    result: dict[str, object],
+    as_json: bool,
 ) -> None:
-    """Print the table (first column left, the others right) and one line for each note; or those on standard error and the JSON."""
+    """Print the table (first column left, the others right) and one line for each note; or those on
+    standard error and the JSON.
+    """
     table = Table()
     for number, column in enumerate(columns):
         table.add_column(column, justify="right" if number else "left")

@@ -1,13 +1,16 @@
-"""`Stopwatch`: where the time of a call goes, by part, while nothing of the code that runs knows of it.
+"""`Stopwatch`: where the time of a call goes, by part, while nothing of the code that runs knows of
+it.
 
-Methods of single objects, and torch modules, are given a part's name. While the watch is on, each moment counts for the
-innermost part that is running, so the parts add up to the whole and nothing counts twice. When it is off again,
-the objects are as they were.
+Methods of single objects, and torch modules, are given a part's name. While the watch is on, each
+moment counts for the innermost part that is running, so the parts add up to the whole and nothing
+counts twice. When it is off again, the objects are as they were.
 
-Easy to get wrong: a device that works behind the host's back. The time given here must come from a clock that waits for it
-(`waiting_clock`), or a part gets the time of its launch, and whoever waits first gets everybody's work.
+Easy to get wrong: a device that works behind the host's back. The time given here must come from a
+clock that waits for it (`waiting_clock`), or a part gets the time of its launch, and whoever waits
+first gets everybody's work.
 
-Watching costs about half a microsecond a call, so a watched step is a little longer than a plain one.
+Watching costs about half a microsecond a call, so a watched step is a little longer than a plain
+one.
 """
 
 from __future__ import annotations
@@ -36,7 +39,9 @@ class PartWatcher(ABC):
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
-        """Watch methods, each given as (object, name of the method, part), of these very objects and no others."""
+        """Watch methods, each given as (object, name of the method, part), of these very objects
+        and no others.
+        """
         for owner, name, part in watched:
             setattr(owner, name, self._told(getattr(owner, name), part))
         try:
@@ -102,7 +107,9 @@ class Stopwatch(PartWatcher):
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:
-    """`now`, after all that was asked of `device` is done. On a CPU operations are done when they return."""
+    """`now`, after all that was asked of `device` is done. On a CPU operations are done when they
+    return.
+    """
     if device.type != "cuda":
         return now
 

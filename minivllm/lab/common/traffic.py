@@ -1,11 +1,12 @@
-"""A long recording without a model: the real engine and scheduler, and a runner that answers at once.
+"""A long recording without a model: the real engine and scheduler, and a runner that answers at
+once.
 
-It stands in for a busy server, so that opening and seeking are measured on what a recording really holds:
-shared prefixes, cache hits, evictions, preemptions, hundreds of block tables. Only tokens and their text are
-made up, and they have the lengths of real ones.
+It stands in for a busy server, so that opening and seeking are measured on what a recording really
+holds: shared prefixes, cache hits, evictions, preemptions, hundreds of block tables. Only tokens
+and their text are made up, and they have the lengths of real ones.
 
-Easy to get wrong: traffic that never strains memory. Its recording would lack the kinds of events that
-make state large and seeking slow. Here more sequences run than the pool holds to their ends.
+Easy to get wrong: traffic that never strains memory. Its recording would lack the kinds of events
+that make state large and seeking slow. Here more sequences run than the pool holds to their ends.
 """
 
 from dataclasses import dataclass
@@ -47,7 +48,9 @@ class RandomRunner:
 
 
 class WordTokenizer:
-    """In the tokenizer's place: every token is a short word. Prompts come as token ids, so it encodes none."""
+    """In the tokenizer's place: every token is a short word. Prompts come as token ids, so it
+    encodes none.
+    """
 
     vocab_size = VOCAB_SIZE
     eos_token_ids: frozenset[int] = frozenset()
@@ -74,7 +77,9 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
     """Write a recording of `num_events` events or a few more: it ends with a finished step."""
     rng = Random(f"traffic/{seed}")
     config = EngineConfig(model="none", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
-    engine = LLMEngine(config, RandomRunner(num_blocks, seed), WordTokenizer(), clock=VirtualClock())
+    engine = LLMEngine(
+        config, RandomRunner(num_blocks, seed), WordTokenizer(), clock=VirtualClock()
+    )
     counter = _EventCounter()
     engine.subscribe(counter)
     # A few system prompts, each shared by many users.
@@ -86,7 +91,9 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
             while num_unfinished < MAX_UNFINISHED:
                 prompt = rng.choice(system_prompts) + _random_tokens(rng, rng.randint(16, 400))
                 # Nobody reads the outputs, so none is built before the end.
-                params = SamplingParams(max_tokens=rng.randint(64, 640), output_kind=RequestOutputKind.FINAL_ONLY)
+                params = SamplingParams(
+                    max_tokens=rng.randint(64, 640), output_kind=RequestOutputKind.FINAL_ONLY
+                )
                 engine.add_request(str(num_arrived), {"prompt_token_ids": prompt}, params)
                 num_arrived += 1
                 num_unfinished += 1

@@ -1,9 +1,9 @@
 """Configurations by their short names: `static+contiguous` becomes options of the engine.
 
-A name is made of parts joined by `+`, each of which sets one or two options; what no part sets stays as the
-real thing has it. So `static` is static batching over paged memory, and `continuous+paged` is the engine
-itself. The easy thing to get wrong is to compare more than was meant: both sides get the trace's own options,
-and differ in nothing but what their names say.
+A name is made of parts joined by `+`, each of which sets one or two options; what no part sets
+stays as the real thing has it. So `static` is static batching over paged memory, and
+`continuous+paged` is the engine itself. The easy thing to get wrong is to compare more than was
+meant: both sides get the trace's own options, and differ in nothing but what their names say.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "contiguous": {"kv_cache_allocator": "contiguous"},
         "chunked": {"enable_chunked_prefill": True},
         "unchunked": {"enable_chunked_prefill": False},
-        # Long enough to be seen beside a step, short enough for a person: what servers with dynamic batching chose.
+        # Long enough to be seen beside a step, short enough for a person: what servers with dynamic
+        # batching chose.
         "delay": {"batch_delay": 0.05},
     }
 )
@@ -47,14 +48,21 @@ class Configuration:
 
 
 def parse_configuration(name: str) -> Configuration:
-    """The configuration of a name. Raises `ConfigError` for a part that does not exist or contradicts another."""
+    """The configuration of a name. Raises `ConfigError` for a part that does not exist or
+    contradicts another.
+    """
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
     for part in name.split("+"):
         if part not in PARTS:
-            raise ConfigError(f"{name!r} has the part {part!r}, which is none of {', '.join(PARTS)}.")
+            raise ConfigError(
+                f"{name!r} has the part {part!r}, which is none of {', '.join(PARTS)}."
+            )
         for option, value in PARTS[part].items():
             if option in options:
-                raise ConfigError(f"In {name!r}, {chosen_by[option]} and {part} exclude each other: leave one out.")
+                raise ConfigError(
+                    f"In {name!r}, {chosen_by[option]} and {part} exclude each other: leave one"
+                    " out."
+                )
             options[option], chosen_by[option] = value, part
     return Configuration(name, options)

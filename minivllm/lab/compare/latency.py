@@ -44,7 +44,9 @@ def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
                 record = ledger.sequences[event.seq_id]
                 if gap is not None:
                     latencies.between_tokens.append(gap)
-                    latencies.tokens_between_tokens.append(num_computed - computed_at_token[event.seq_id])
+                    latencies.tokens_between_tokens.append(
+                        num_computed - computed_at_token[event.seq_id]
+                    )
                 elif record.request.num_first_tokens == 1:
                     latencies.time_to_first_token.append(record.time_to_first_token)
                 computed_at_token[event.seq_id] = num_computed

@@ -1,9 +1,9 @@
 """What a recording says of its run: memory, concurrency, speed and latencies, as one object.
 
-Everything is worked out from the events in the file, so whoever has the recording can check the table. It
-knows neither engine nor model. The easy thing to get wrong is a mean over the wrong things: waste is sampled
-at each step and averaged over the steps, since memory is held for steps; latencies are percentiles, never
-means, since one stall is what a person remembers.
+Everything is worked out from the events in the file, so whoever has the recording can check the
+table. It knows neither engine nor model. The easy thing to get wrong is a mean over the wrong
+things: waste is sampled at each step and averaged over the steps, since memory is held for steps;
+latencies are percentiles, never means, since one stall is what a person remembers.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,9 @@ class Measured:
     preemptions: int
 
     def as_json(self) -> dict[str, object]:
-        """What stands in the JSON of `minivllm compare` under `a` or `b`. Fractions are from 0 to 1, times in seconds."""
+        """What stands in the JSON of `minivllm compare` under `a` or `b`. Fractions are from 0 to
+        1, times in seconds.
+        """
         usage, latencies = self.usage, self.latencies
         return {
             "configuration": self.name,

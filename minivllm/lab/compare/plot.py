@@ -1,8 +1,8 @@
 """The picture of a comparison: memory and slots over time, and the latency curves, of both sides.
 
-matplotlib is an extra (`pip install 'minivllm[plot]'`), and whether it is there is asked before anything
-runs. The easy thing to get wrong is `pyplot`: it keeps figures in global state and looks for a screen; a
-`Figure` of one's own needs neither.
+matplotlib is an extra (`pip install 'minivllm[plot]'`), and whether it is there is asked before
+anything runs. The easy thing to get wrong is `pyplot`: it keeps figures in global state and looks
+for a screen; a `Figure` of one's own needs neither.
 """
 
 import os
@@ -24,13 +24,19 @@ FORMATS = (".svg", ".png", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Raise `ConfigError` if no picture could be drawn into `path`. Asked before a run of minutes, not after it."""
+    """Raise `ConfigError` if no picture could be drawn into `path`. Asked before a run of minutes,
+    not after it.
+    """
     if find_spec("matplotlib") is None:
-        raise ConfigError("--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'.")
+        raise ConfigError(
+            "--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'."
+        )
     if path.suffix.lower() not in FORMATS:
         raise ConfigError(f"--plot draws {', '.join(FORMATS)}; got {path.name!r}.")
     if not os.access(path.parent, os.W_OK):
-        raise ConfigError(f"--plot cannot write to the folder {path.parent}: make it, or name another one.")
+        raise ConfigError(
+            f"--plot cannot write to the folder {path.parent}: make it, or name another one."
+        )
 
 
 def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
@@ -43,13 +49,24 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
     for side, color in zip(sides, _COLORS, strict=True):
         label = {"label": side.name, "color": color}
         used = _over_time(memory, side, lambda one: 100 * one.used / one.total, **label)
-        allocated = _over_time(memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":")
+        allocated = _over_time(
+            memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":"
+        )
         # What lies between the two curves is memory that somebody has and nobody uses.
-        memory.fill_between(allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0)
+        memory.fill_between(
+            allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0
+        )
         _over_time(slots, side, lambda one: one.num_running, **label)
         _distribution(first, side.latencies.time_to_first_token, **label)
-        _distribution(between, [1000 * seconds for seconds in side.latencies.between_tokens], **label)
-    _name(memory, "KV cache: used (line), allocated (dots), wasted (shaded)", "seconds", "% of the memory")
+        _distribution(
+            between, [1000 * seconds for seconds in side.latencies.between_tokens], **label
+        )
+    _name(
+        memory,
+        "KV cache: used (line), allocated (dots), wasted (shaded)",
+        "seconds",
+        "% of the memory",
+    )
     _name(slots, "Requests running at once", "seconds", "requests")
     _name(first, "Time to first token", "% of the requests", "seconds, or less")
     _name(between, "Time between tokens", "% of the tokens", "milliseconds, or less")

@@ -1,8 +1,10 @@
 """Runs a trace through one configuration and records it.
 
-The model is loaded once for both sides; each side gets an engine and a KV cache of its own. On a CPU a second is one of
-the engine's own processor time: by the clock on the wall, the side that happens to run while the machine is busy would lose. The easy thing to get wrong is the first run: it pays for memory and kernels that the second finds
-ready, so each configuration answers one short request on an engine that is thrown away before it is timed.
+The model is loaded once for both sides; each side gets an engine and a KV cache of its own. On a
+CPU a second is one of the engine's own processor time: by the clock on the wall, the side that
+happens to run while the machine is busy would lose. The easy thing to get wrong is the first run:
+it pays for memory and kernels that the second finds ready, so each configuration answers one short
+request on an engine that is thrown away before it is timed.
 """
 
 from __future__ import annotations
@@ -47,11 +49,14 @@ class TracePlayer(ScenarioPlayer):
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
     """Send every request of `trace` to an engine that will not run; the number of its blocks.
 
-    Raises the `MinivllmError` that would end the run: before anything has been measured, so that nothing is lost.
+    Raises the `MinivllmError` that would end the run: before anything has been measured, so that
+    nothing is lost.
     """
     engine = LLMEngine.from_model(config, model)
     for request in trace.requests:
-        engine.add_request(request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params)
+        engine.add_request(
+            request.request_id, {"prompt_token_ids": request.prompt_token_ids}, request.params
+        )
         engine.abort_request(request.request_id)
     return engine.log_header().num_blocks
 
@@ -61,7 +66,9 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU the thread waits for the device, which is what the run costs.
     on_cpu = model.device.type == "cpu"
-    engine = LLMEngine.from_model(config, model, clock=ProcessorClock() if on_cpu else MonotonicClock())
+    engine = LLMEngine.from_model(
+        config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
+    )
     gc.collect()
     header = engine.log_header()
     with LogWriter(recording, header) as writer:

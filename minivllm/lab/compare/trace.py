@@ -1,13 +1,14 @@
 """Traces: the same requests, in the same order, for both sides of a comparison.
 
-A trace is either one of the demo's scenarios, or a set of requests whose lengths are drawn from a range, which
-all wait at the door from the beginning (so that memory and batching, and not the arrivals, decide how fast it
-goes). Whatever it is, every request runs to its `max_tokens`: end-of-sequence is ignored, or a side could win by
-answering less. A request arrives at a *step* of its wave, as in the scenarios, since a second means something
-else to every model.
+A trace is either one of the demo's scenarios, or a set of requests whose lengths are drawn from a
+range, which all wait at the door from the beginning (so that memory and batching, and not the
+arrivals, decide how fast it goes). Whatever it is, every request runs to its `max_tokens`:
+end-of-sequence is ignored, or a side could win by answering less. A request arrives at a *step* of
+its wave, as in the scenarios, since a second means something else to every model.
 
-The easy thing to get wrong is `max_model_len`. A server cannot know how long its requests will be, so here it
-is what a server would have to allow, and not the longest of the requests that we happen to have drawn.
+The easy thing to get wrong is `max_model_len`. A server cannot know how long its requests will be,
+so here it is what a server would have to allow, and not the longest of the requests that we happen
+to have drawn.
 """
 
 from collections.abc import Mapping
@@ -81,7 +82,9 @@ LENGTHS: Mapping[str, Lengths] = MappingProxyType(
     }
 )
 _MAX_MODEL_LEN = 2048
-"""What a small model of today at least allows; `tiny-random`'s own limit, and that of the paper's OPT."""
+"""What a small model of today at least allows; `tiny-random`'s own limit, and that of the paper's
+OPT.
+"""
 _NUM_BLOCKS = 576
 """9,216 tokens at 16 a block: room for four sequences of the longest kind, and half a one over."""
 
@@ -105,7 +108,11 @@ def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
         # Random tokens: no two prompts begin alike, so nothing is shared by chance.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         wave.append(
-            TraceRequest(f"r{number}", prompt, _to_the_end(SamplingParams(temperature=0, max_tokens=output_len)))
+            TraceRequest(
+                f"r{number}",
+                prompt,
+                _to_the_end(SamplingParams(temperature=0, max_tokens=output_len)),
+            )
         )
     options = {
         "max_model_len": _MAX_MODEL_LEN,

@@ -1,1 +1,3 @@
-"""The real scheduler and KV cache under a crowd that no machine here could serve: only the model's time is made up."""
+"""The real scheduler and KV cache under a crowd that no machine here could serve: only the model's
+time is made up.
+"""

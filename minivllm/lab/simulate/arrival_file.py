@@ -3,9 +3,9 @@
     arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority
     0.00,420,64,support,256,0
 
-`arrival` is in seconds and may begin anywhere (a Unix time, say): the first request comes at 0. The last three columns
-may be missing. The easy thing to get wrong is to be lenient: a line that cannot be read is told with its number, for
-a crowd that lacks some of its requests gives quiet answers.
+`arrival` is in seconds and may begin anywhere (a Unix time, say): the first request comes at 0. The
+last three columns may be missing. The easy thing to get wrong is to be lenient: a line that cannot
+be read is told with its number, for a crowd that lacks some of its requests gives quiet answers.
 """
 
 import csv
@@ -22,7 +22,9 @@ KNOWN = (*NEEDED, "prefix_group", "prefix_tokens", "priority")
 
 
 def read_arrivals(path: Path) -> list[Arrival]:
-    """The requests of a file in order of arrival. Raises `SimulationError` if it cannot be read or holds none."""
+    """The requests of a file in order of arrival. Raises `SimulationError` if it cannot be read or
+    holds none.
+    """
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
@@ -31,10 +33,13 @@ def read_arrivals(path: Path) -> list[Arrival]:
             f"The arrival file {path} cannot be read ({why}): name a file, or poisson or bursty."
         ) from error
     groups: dict[str, int] = {}
-    found = [_arrival(fields, f"{path}, line {number}", groups) for number, fields in _lines(text, path)]
+    found = [
+        _arrival(fields, f"{path}, line {number}", groups) for number, fields in _lines(text, path)
+    ]
     if not found:
         raise SimulationError(
-            f"The arrival file {path} holds no request: it needs a line for each ({', '.join(NEEDED)})."
+            f"The arrival file {path} holds no request: it needs a line for each"
+            f" ({', '.join(NEEDED)})."
         )
     found.sort(key=lambda one: one.at)
     return [one._replace(at=one.at - found[0].at) for one in found]
@@ -51,12 +56,14 @@ def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     missing = [name for name in NEEDED if name not in (reader.fieldnames or ())]
     if missing and text.strip():
         raise SimulationError(
-            f"The arrival file {path} has no column {', '.join(missing)}: its first line must name {', '.join(KNOWN)} "
-            "(the last three may be left out)."
+            f"The arrival file {path} has no column {', '.join(missing)}: its first line must name"
+            f" {', '.join(KNOWN)} (the last three may be left out)."
         )
     for fields in reader:
         if None in fields:  # where csv puts what it has no column for
-            raise SimulationError(f"{path}, line {reader.line_num}: it has more fields than the first line has names.")
+            raise SimulationError(
+                f"{path}, line {reader.line_num}: it has more fields than the first line has names."
+            )
         yield reader.line_num, fields
 
 
@@ -79,7 +86,9 @@ def _arrival(fields: Mapping[str, object], where: str, groups: dict[str, int]) -
         return Arrival(at, prompt, output, priority=priority)
     prefix = _count(fields, "prefix_tokens", where, low=1)
     if prefix > prompt:
-        raise SimulationError(f"{where}: prefix_tokens ({prefix}) must not exceed prompt_tokens ({prompt}).")
+        raise SimulationError(
+            f"{where}: prefix_tokens ({prefix}) must not exceed prompt_tokens ({prompt})."
+        )
     return Arrival(at, prompt, output, groups.setdefault(str(group), len(groups)), prefix, priority)
 
 
@@ -93,10 +102,14 @@ def _number(fields: Mapping[str, object], name: str, where: str) -> float:
     return value
 
 
-def _count(fields: Mapping[str, object], name: str, where: str, low: int, default: int | None = None) -> int:
+def _count(
+    fields: Mapping[str, object], name: str, where: str, low: int, default: int | None = None
+) -> int:
     if default is not None and fields.get(name) in (None, ""):
         return default
     value = _number(fields, name, where)
     if value != int(value) or value < low:
-        raise SimulationError(f"{where}: {name} must be a whole number, {low} or more; got {fields.get(name)!r}.")
+        raise SimulationError(
+            f"{where}: {name} must be a whole number, {low} or more; got {fields.get(name)!r}."
+        )
     return int(value)

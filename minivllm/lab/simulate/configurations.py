@@ -1,8 +1,10 @@
-"""Several configurations in one command: `--scheduling-policy fcfs,priority --max-num-batched-tokens 256,512`.
+"""Several configurations in one command: `--scheduling-policy fcfs,priority
+--max-num-batched-tokens 256,512`.
 
-Every option of `VARIED` takes a list; each combination is one simulation of the same crowd and one row of the answer.
-The easy thing to get wrong is the rate that nobody gave: "all at once" says nothing about a server. So it is four
-fifths of what the replicas could do at best, by the fit, worked out once and the same for all rows.
+Every option of `VARIED` takes a list; each combination is one simulation of the same crowd and one
+row of the answer. The easy thing to get wrong is the rate that nobody gave: "all at once" says
+nothing about a server. So it is four fifths of what the replicas could do at best, by the fit,
+worked out once and the same for all rows.
 """
 
 import argparse
@@ -45,13 +47,23 @@ class Variant:
 
     def name(self, names: list[str]) -> str:
         """What tells it apart: its values of the options `names`."""
-        return ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names) or "one configuration"
+        return (
+            ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names)
+            or "one configuration"
+        )
 
 
-def variants(args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]) -> list[Variant]:
-    """Every combination; `common` are the other options of the engine. Raises `ConfigError` if the engine would."""
+def variants(
+    args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
+) -> list[Variant]:
+    """Every combination; `common` are the other options of the engine. Raises `ConfigError` if the
+    engine would.
+    """
     lists = {name: rates if name == "rate" else getattr(args, name) for name in VARIED}
-    return [_variant(dict(zip(lists, values, strict=True)), common, args.seed) for values in product(*lists.values())]
+    return [
+        _variant(dict(zip(lists, values, strict=True)), common, args.seed)
+        for values in product(*lists.values())
+    ]
 
 
 def varied(all_variants: list[Variant]) -> list[str]:
@@ -60,14 +72,20 @@ def varied(all_variants: list[Variant]) -> list[str]:
 
 
 def _variant(values: dict[str, object], common: Mapping[str, object], seed: int) -> Variant:
-    options = {name: value for name, value in values.items() if name not in ("replicas", "router", "rate")}
+    options = {
+        name: value for name, value in values.items() if name not in ("replicas", "router", "rate")
+    }
     config = EngineConfig(**common, **options)
     config.check_whole_prompts_fit(config.max_model_len, config.max_num_batched_tokens)
-    return Variant(values, Setup(config, values["replicas"], values["router"], seed), values["rate"])
+    return Variant(
+        values, Setup(config, values["replicas"], values["router"], seed), values["rate"]
+    )
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Requests a second that keep full replicas four fifths busy: prompts and answers of average length, nothing cached."""
+    """Requests a second that keep full replicas four fifths busy: prompts and answers of average
+    length, nothing cached.
+    """
     config = setup.config
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
     output = sum(one.output_tokens for one in crowd) / len(crowd)
@@ -78,7 +96,9 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     # A prompt goes through in whatever the decodes leave over of the budget.
     chunk = max(1, min(int(prompt), config.max_num_batched_tokens - slots))
     chunk_seconds = max(
-        0.0, model.seconds(min(slots + chunk, config.max_num_batched_tokens), slots, 0) - model.seconds(slots, slots, 0)
+        0.0,
+        model.seconds(min(slots + chunk, config.max_num_batched_tokens), slots, 0)
+        - model.seconds(slots, slots, 0),
     )
     seconds = output * step / slots + prompt / chunk * chunk_seconds
     return COMFORTABLE * setup.num_replicas / seconds
@@ -119,5 +139,6 @@ def check_single(all_variants: list[Variant], option: str) -> None:
     """Raise `ConfigError` if `option` cannot say which of several configurations it means."""
     if len(all_variants) > 1:
         raise ConfigError(
-            f"{option} takes one configuration, and these options make {len(all_variants)}: leave one value each."
+            f"{option} takes one configuration, and these options make {len(all_variants)}: leave"
+            " one value each."
         )

@@ -1,14 +1,16 @@
-"""`StepTimeModel`: how long a step takes, by what is in it; fitted to measured steps by least squares.
+"""`StepTimeModel`: how long a step takes, by what is in it; fitted to measured steps by least
+squares.
 
     seconds = constant + f(tokens) + a * decodes + b * context tokens
 
-`f` is straight between a few knots, for a step's time does not grow evenly with its tokens: up to some sixteen rows the
-weights are read anyhow, and later the arithmetic counts. No coefficient is negative: a step that has more to do
-is never quicker, also where nothing was measured. What comes out negative is left out, the worst first.
+`f` is straight between a few knots, for a step's time does not grow evenly with its tokens: up to
+some sixteen rows the weights are read anyhow, and later the arithmetic counts. No coefficient is
+negative: a step that has more to do is never quicker, also where nothing was measured. What comes
+out negative is left out, the worst first.
 
-The error that is minimized is relative, or a few long prefills would decide about the decodes, which are most of the
-steps. The easy thing to get wrong is the error that is told: on the points of the fit itself it flatters. Each point
-is predicted here by a fit that has not seen it.
+The error that is minimized is relative, or a few long prefills would decide about the decodes,
+which are most of the steps. The easy thing to get wrong is the error that is told: on the points of
+the fit itself it flatters. Each point is predicted here by a fit that has not seen it.
 """
 
 from collections.abc import Sequence as Seq
@@ -24,7 +26,9 @@ KNOTS = (1, 4, 16, 64, 256, 1024)
 """Tokens of a step at which the slope of `f` may change."""
 MIN_POINTS = 12
 ROUNDS = 6
-"""Of least squares: each takes its weights from the one before, and after four nothing moves that can be seen."""
+"""Of least squares: each takes its weights from the one before, and after four nothing moves that
+can be seen.
+"""
 FOLDS = 20
 """The points are left out in so many groups, of one each where they are few."""
 
@@ -43,14 +47,20 @@ class StepTimeModel:
     """Predicts the seconds of a step."""
 
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
-        constant, *slopes, self.per_decode, self.per_context_token = (float(one) for one in coefficients)
+        constant, *slopes, self.per_decode, self.per_context_token = (
+            float(one) for one in coefficients
+        )
         # A step is asked about a million times: its part by tokens is looked up.
         tokens = np.arange(max_tokens + 1)
         self._by_tokens = (constant + _segments(tokens) @ np.array(slopes)).tolist()
 
     def seconds(self, num_tokens: int, num_decodes: int, num_context_tokens: int) -> float:
         """`num_tokens`: of the whole step, from 1 to the `max_tokens` of the model."""
-        return self._by_tokens[num_tokens] + self.per_decode * num_decodes + self.per_context_token * num_context_tokens
+        return (
+            self._by_tokens[num_tokens]
+            + self.per_decode * num_decodes
+            + self.per_context_token * num_context_tokens
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,12 +76,18 @@ class Fit:
 
 
 def fit_step_times(points: Seq[StepPoint]) -> Fit:
-    """Raises `SimulationError` if the points are too few, or too much alike, to tell what costs what."""
+    """Raises `SimulationError` if the points are too few, or too much alike, to tell what costs
+    what.
+    """
     if len(points) < MIN_POINTS:
-        raise SimulationError(f"{len(points)} measured steps are too few for a fit, {MIN_POINTS} are needed: {REMEDY}.")
+        raise SimulationError(
+            f"{len(points)} measured steps are too few for a fit, {MIN_POINTS} are needed:"
+            f" {REMEDY}."
+        )
     if len({point.num_scheduled_tokens for point in points}) < 3:
         raise SimulationError(
-            f"The measured steps have fewer than three different sizes, and no fit can tell what a token costs: {REMEDY}."
+            "The measured steps have fewer than three different sizes, and no fit can tell what a"
+            f" token costs: {REMEDY}."
         )
     rows = _features(points)
     seconds = np.array([point.seconds for point in points])
@@ -92,15 +108,18 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     unseen = np.empty(len(rows))
     group = np.arange(len(rows)) % FOLDS
     for one in np.unique(group):
-        unseen[group == one] = rows[group == one] @ _least_squares(rows[group != one], seconds[group != one])
+        unseen[group == one] = rows[group == one] @ _least_squares(
+            rows[group != one], seconds[group != one]
+        )
     return unseen
 
 
 def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Coefficients of least relative error, none of them negative.
 
-    Relative to what is predicted, so it takes a few rounds. Relative to what was measured, a step that took twice as long
-    as usual would count a quarter, and every prediction would be that of a lucky day.
+    Relative to what is predicted, so it takes a few rounds. Relative to what was measured, a step
+    that took twice as long as usual would count a quarter, and every prediction would be that of a
+    lucky day.
     """
     expected = seconds
     for _ in range(ROUNDS):
@@ -111,7 +130,8 @@ def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def _not_negative(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     scale = np.linalg.norm(rows, axis=0)
-    kept = np.flatnonzero(scale)  # where nothing was measured (no step so long), there is nothing to fit
+    # where nothing was measured (no step so long), there is nothing to fit
+    kept = np.flatnonzero(scale)
     while True:
         found = np.linalg.lstsq(rows[:, kept] / scale[kept], values, rcond=None)[0]
         if found.min() >= 0:
@@ -136,6 +156,10 @@ def _features(points: Seq[StepPoint]) -> np.ndarray:
 
 
 def _segments(tokens: np.ndarray) -> np.ndarray:
-    """Of each number of tokens, how many lie between each two knots; what lies beyond the last has a column, too."""
+    """Of each number of tokens, how many lie between each two knots; what lies beyond the last has
+    a column, too.
+    """
     borders = (*KNOTS, np.inf)
-    return np.column_stack([np.clip(tokens - low, 0, high - low) for low, high in zip(KNOTS, borders[1:], strict=True)])
+    return np.column_stack(
+        [np.clip(tokens - low, 0, high - low) for low, high in zip(KNOTS, borders[1:], strict=True)]
+    )

@@ -1,11 +1,13 @@
 """What a person asks before buying, from the times of the requests and the samples of the steps.
 
-Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean for each request, without its first token),
-ITL (each gap for itself), E2EL, percentiles as numpy interpolates them, and goodput: requests a second that meet every
-target. KV use, running and waiting requests are means over time, weighted by how long each step took.
+Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean for each request, without
+its first token), ITL (each gap for itself), E2EL, percentiles as numpy interpolates them, and
+goodput: requests a second that meet every target. KV use, running and waiting requests are means
+over time, weighted by how long each step took.
 
-The easy thing to get wrong is the ITL of a million requests: there are as many gaps as tokens, but few different ones.
-They are counted, and the percentile of the counted ones is that of the list that nobody writes out.
+The easy thing to get wrong is the ITL of a million requests: there are as many gaps as tokens, but
+few different ones. They are counted, and the percentile of the counted ones is that of the list
+that nobody writes out.
 """
 
 import math
@@ -24,7 +26,9 @@ Answer = dict[str, object]
 
 
 def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
-    """`ttft:500 tpot:50` becomes targets in milliseconds, as `vllm bench serve --goodput` reads them."""
+    """`ttft:500 tpot:50` becomes targets in milliseconds, as `vllm bench serve --goodput` reads
+    them.
+    """
     targets: dict[str, float] = {}
     for pair in pairs:
         name, _, number = pair.partition(":")
@@ -34,10 +38,13 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
             value = math.nan
         if name not in GOODPUT_METRICS or not math.isfinite(value):
             raise ConfigError(
-                f"--goodput takes METRIC:MILLISECONDS with a metric of {', '.join(GOODPUT_METRICS)}; got {pair!r}."
+                "--goodput takes METRIC:MILLISECONDS with a metric of"
+                f" {', '.join(GOODPUT_METRICS)}; got {pair!r}."
             )
         if not value > 0:
-            raise ConfigError(f"--goodput {pair} can never be met: a target must be over 0 milliseconds.")
+            raise ConfigError(
+                f"--goodput {pair} can never be met: a target must be over 0 milliseconds."
+            )
         if name in targets:
             raise ConfigError(f"--goodput names {name} twice: give each metric one target.")
         targets[name] = value
@@ -45,20 +52,25 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
 
 
 def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
-    """Raise `ConfigError` for a target below what a step of one token takes: no policy and no replica could meet it."""
+    """Raise `ConfigError` for a target below what a step of one token takes: no policy and no
+    replica could meet it.
+    """
     quickest = fit.model(max_tokens=1).seconds(1, 0, 0) * 1000
     for name, target in targets.items():
         if target < quickest:
             raise ConfigError(
-                f"--goodput {name}:{target:g} can never be met: by the fit the shortest step takes {quickest:.1f} ms; raise the "
-                "target, or take --step-times of a faster machine."
+                f"--goodput {name}:{target:g} can never be met: by the fit the shortest step takes"
+                f" {quickest:.1f} ms; raise the target, or take --step-times of a faster machine."
             )
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
     """One entry a finished request, in seconds; also what the request was."""
     served = [one for replica in replicas for one in replica.finished]
-    rows = [(x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority) for x in served]
+    rows = [
+        (x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority)
+        for x in served
+    ]
     arrived, admitted, first, last, output, priority = np.array(rows, dtype=float).T
     with np.errstate(invalid="ignore"):
         tpot = np.where(output > 1, (last - first) / np.maximum(output - 1, 1), 0.0)
@@ -77,7 +89,10 @@ def weighted_percentile(values: np.ndarray, counts: np.ndarray, percent: float) 
     order = np.argsort(values, kind="stable")
     values, ends = values[order], np.cumsum(counts[order])
     rank = (ends[-1] - 1) * percent / 100
-    low, high = (values[np.searchsorted(ends, whole, side="right")] for whole in (np.floor(rank), np.ceil(rank)))
+    low, high = (
+        values[np.searchsorted(ends, whole, side="right")]
+        for whole in (np.floor(rank), np.ceil(rank))
+    )
     return float(low + (high - low) * (rank - np.floor(rank)))
 
 
@@ -87,7 +102,9 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
     count = len(of["ttft"])
     began = min(one.arrived for replica in replicas for one in replica.finished)
     seconds = max(replica.now for replica in replicas) - began
-    prompt_tokens = sum(one.arrival.prompt_tokens for replica in replicas for one in replica.finished)
+    prompt_tokens = sum(
+        one.arrival.prompt_tokens for replica in replicas for one in replica.finished
+    )
     output_tokens = int(of["output_tokens"].sum())
     answer: Answer = {
         "completed": count,
@@ -107,30 +124,43 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
     }
     if goodput:
         met = np.all([of[name] * 1000 <= target for name, target in goodput.items()], axis=0)
-        answer |= {"request_goodput": float(met.sum()) / seconds, "goodput_share": float(met.mean())}
+        answer |= {
+            "request_goodput": float(met.sum()) / seconds,
+            "goodput_share": float(met.mean()),
+        }
     if (of["priority"] != of["priority"][0]).any():
         answer["by_priority"] = {
-            str(int(one)): _percentiles("ttft", of["ttft"][of["priority"] == one]) for one in np.unique(of["priority"])
+            str(int(one)): _percentiles("ttft", of["ttft"][of["priority"] == one])
+            for one in np.unique(of["priority"])
         }
     return answer | _imbalance(replicas, seconds)
 
 
 def _percentiles(name: str, seconds: np.ndarray) -> Answer:
-    """In milliseconds, under vLLM's keys; None where there is nothing, as with one token a request."""
+    """In milliseconds, under vLLM's keys; None where there is nothing, as with one token a
+    request.
+    """
     ms = seconds * 1000
     found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
-    return found | {f"p{q:g}_{name}_ms": float(np.percentile(ms, q)) if len(ms) else None for q in PERCENTILES}
+    return found | {
+        f"p{q:g}_{name}_ms": float(np.percentile(ms, q)) if len(ms) else None for q in PERCENTILES
+    }
 
 
 def _gap_percentiles(replicas: Seq[Replica]) -> Answer:
     seconds = np.concatenate(
-        [np.frombuffer(replica.gaps.seconds) for replica in replicas if replica.gaps.seconds] or [[]]
+        [np.frombuffer(replica.gaps.seconds) for replica in replicas if replica.gaps.seconds]
+        or [[]]
     )
-    counts = np.concatenate([np.array(replica.gaps.counts) for replica in replicas if replica.gaps.counts] or [[]])
+    counts = np.concatenate(
+        [np.array(replica.gaps.counts) for replica in replicas if replica.gaps.counts] or [[]]
+    )
     if not len(seconds):
         return _percentiles("itl", seconds)
     found: Answer = {"mean_itl_ms": float(np.average(seconds, weights=counts)) * 1000}
-    return found | {f"p{q:g}_itl_ms": weighted_percentile(seconds, counts, q) * 1000 for q in PERCENTILES}
+    return found | {
+        f"p{q:g}_itl_ms": weighted_percentile(seconds, counts, q) * 1000 for q in PERCENTILES
+    }
 
 
 def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
@@ -139,7 +169,10 @@ def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
     whole = seconds * len(replicas)
 
     def mean(name: str) -> float:
-        return sum(float(np.dot(getattr(r.samples, name), r.samples.seconds)) for r in replicas) / whole
+        return (
+            sum(float(np.dot(getattr(r.samples, name), r.samples.seconds)) for r in replicas)
+            / whole
+        )
 
     def peak(name: str) -> int:
         return max(max(getattr(replica.samples, name), default=0) for replica in replicas)
@@ -159,13 +192,17 @@ def _counters(replicas: Seq[Replica]) -> Answer:
     counters = [replica.scheduler.counters for replica in replicas]
     queries = sum(one.prefix_cache_queries for one in counters)
     return {
-        "prefix_hit_rate": sum(one.prefix_cache_hits for one in counters) / queries if queries else 0.0,
+        "prefix_hit_rate": (
+            sum(one.prefix_cache_hits for one in counters) / queries if queries else 0.0
+        ),
         "preemptions": sum(one.num_preemptions for one in counters),
     }
 
 
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
-    """Of each replica what it did; the busiest one against the mean says what a better router could gain."""
+    """Of each replica what it did; the busiest one against the mean says what a better router could
+    gain.
+    """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [
         {

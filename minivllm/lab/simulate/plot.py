@@ -1,7 +1,9 @@
-"""The picture of a simulation: the distributions of the waits, and memory and queue over time, of each configuration.
+"""The picture of a simulation: the distributions of the waits, and memory and queue over time, of
+each configuration.
 
-matplotlib is an extra; `compare.plot.check_plot` asks for it before anything runs. The easy thing to get wrong is to
-draw every step: a million of them make a picture of a hundred megabytes, so time is cut into a few hundred stretches.
+matplotlib is an extra; `compare.plot.check_plot` asks for it before anything runs. The easy thing
+to get wrong is to draw every step: a million of them make a picture of a hundred megabytes, so time
+is cut into a few hundred stretches.
 """
 
 from collections.abc import Sequence as Seq
@@ -22,7 +24,9 @@ def mean_over_replicas(replicas: Seq[Replica], name: str, width: int) -> np.ndar
     """A series of the samples in `width` stretches of the whole time, as a mean of all replicas."""
     end = max(replica.now for replica in replicas)
     ran = [replica.samples for replica in replicas if replica.samples.began]
-    arrays = ((np.array(one.began), np.array(one.seconds), np.array(getattr(one, name))) for one in ran)
+    arrays = (
+        (np.array(one.began), np.array(one.seconds), np.array(getattr(one, name))) for one in ran
+    )
     return sum(over_time(*one, end, width) for one in arrays) / len(replicas)
 
 
@@ -37,11 +41,19 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         of = latencies(replicas)
         for axes, seconds in ((first, of["ttft"]), (between, of["tpot"][of["output_tokens"] > 1])):
             if len(seconds):
-                axes.plot(np.quantile(seconds, _SHOWN_QUANTILES) * 1000, 100 * _SHOWN_QUANTILES, label=name)
+                axes.plot(
+                    np.quantile(seconds, _SHOWN_QUANTILES) * 1000,
+                    100 * _SHOWN_QUANTILES,
+                    label=name,
+                )
         end = max(replica.now for replica in replicas)
         moments = np.linspace(0, end, STRETCHES, endpoint=False)
         total = replicas[0].config.num_gpu_blocks_override
-        memory.plot(moments, 100 * mean_over_replicas(replicas, "used_blocks", STRETCHES) / total, label=name)
+        memory.plot(
+            moments,
+            100 * mean_over_replicas(replicas, "used_blocks", STRETCHES) / total,
+            label=name,
+        )
         queue.plot(moments, mean_over_replicas(replicas, "waiting", STRETCHES), label=name)
     for axes, heading, x, y in (
         (first, "Time to first token", "milliseconds, or less", "% of the requests"),

@@ -1,13 +1,15 @@
-"""`Replica`: one engine without a model. The real scheduler and KV cache plan every step; a formula says how long it takes.
+"""`Replica`: one engine without a model. The real scheduler and KV cache plan every step; a formula
+says how long it takes.
 
     begin a step   the scheduler plans it, and the model of time says when it will end
     end a step     each sequence that reached its end gets a token, and those with all their tokens finish
 
-Requests may arrive between the two. One that comes while a step runs must not be in it, and a router that asks how
-full a replica is must not see what the step will have done. So a step under way is a state of its own.
+Requests may arrive between the two. One that comes while a step runs must not be in it, and a
+router that asks how full a replica is must not see what the step will have done. So a step under
+way is a state of its own.
 
-Tokens have no meaning here: all of a request's own tokens are one number, which only has to differ from the others'
-for the prefix cache. What a sequence says is one dot a token.
+Tokens have no meaning here: all of a request's own tokens are one number, which only has to differ
+from the others' for the prefix cache. What a sequence says is one dot a token.
 """
 
 import math
@@ -60,7 +62,9 @@ class Samples:
 
 @dataclass(slots=True)
 class Gaps:
-    """Seconds between neighbouring tokens of a sequence, and how many pairs had them. Few are different."""
+    """Seconds between neighbouring tokens of a sequence, and how many pairs had them. Few are
+    different.
+    """
 
     seconds: array = field(default_factory=lambda: array("d"))
     counts: array = field(default_factory=lambda: array("l"))
@@ -77,7 +81,9 @@ class Replica:
         self.num_arrived = 0
         self._clock = SimulatedClock()
         self._bus = EventBus(self._clock)
-        self.scheduler = create_scheduler(config, config.num_gpu_blocks_override, config.max_model_len, self._bus)
+        self.scheduler = create_scheduler(
+            config, config.num_gpu_blocks_override, config.max_model_len, self._bus
+        )
         self._times = times
         self._served: dict[Sequence, ServedRequest] = {}
         self._plan: SchedulerOutput | None = None
@@ -96,7 +102,9 @@ class Replica:
             raise SimulationError(str(error)) from error
         request.arrival_number = self.num_arrived
         self.num_arrived += 1
-        output_tokens = min(arrival.output_tokens, self.config.max_model_len - arrival.prompt_tokens)
+        output_tokens = min(
+            arrival.output_tokens, self.config.max_model_len - arrival.prompt_tokens
+        )
         served = ServedRequest(arrival.at, arrival=arrival, output_tokens=output_tokens)
         self._served[request.sequences[0]] = served
         self.scheduler.add_request(request)
@@ -113,7 +121,9 @@ class Replica:
         return self._clock.now()
 
     def run_until(self, moment: float) -> None:
-        """Go on until `moment`: steps that end by then have ended, and the one under way then has begun before."""
+        """Go on until `moment`: steps that end by then have ended, and the one under way then has
+        begun before.
+        """
         while True:
             if self._plan is None:
                 if not self.scheduler.requests or self._clock.now() >= moment:
@@ -137,7 +147,9 @@ class Replica:
                 if served.admitted is None:
                     served.admitted = now
         num_tokens = plan.total_num_scheduled_tokens
-        seconds = self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
+        seconds = (
+            self._times.seconds(num_tokens, num_decodes, context) if num_tokens else IDLE_SECONDS
+        )
         self._ends = now + seconds
         pool, samples = scheduler.kv_cache_manager.pool, self.samples
         samples.began.append(now)
@@ -160,7 +172,8 @@ class Replica:
                 num_tokens += 1
                 served = in_service[sequence]
                 # Inlined `add_token`, which would be a call for each of millions of tokens.
-                if served.last_token == before:  # nearly all: they had a token in the step before this one
+                # nearly all: they had a token in the step before this one
+                if served.last_token == before:
                     num_usual += 1
                 elif served.last_token is not None:
                     self.gaps.seconds.append(now - served.last_token)
@@ -183,7 +196,8 @@ class Replica:
     def _finish(self, sequence: Sequence) -> None:
         self.scheduler.finish(sequence, RequestStatus.FINISHED_LENGTH_CAPPED)
         self.finished.append(self._served.pop(sequence))
-        # A request and its sequence refer to each other, and collecting a hundred thousand such pairs costs seconds.
+        # A request and its sequence refer to each other, and collecting a hundred thousand such
+        # pairs costs seconds.
         sequence.request.sequences.clear()
 
     # ---- views ----
@@ -193,8 +207,12 @@ class Replica:
         self._bus.subscribe(listener)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data, equal to the fold of all events, between two steps and in the middle of one."""
-        return inspect_engine(self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens)
+        """The whole state as plain data, equal to the fold of all events, between two steps and in
+        the middle of one.
+        """
+        return inspect_engine(
+            self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens
+        )
 
     def log_header(self, model: str) -> ev.LogHeader:
         """The first line of a recording that begins now."""
@@ -215,10 +233,16 @@ class Replica:
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
-    """A request whose prompt shares exactly its prefix with the others of its group, and nothing with anybody else."""
+    """A request whose prompt shares exactly its prefix with the others of its group, and nothing
+    with anybody else.
+    """
     own = number + 1
     # Groups count down from the largest token id that a block's name can hold.
-    shared = [] if arrival.prefix_group is None else [2**32 - 1 - arrival.prefix_group] * arrival.prefix_tokens
+    shared = (
+        []
+        if arrival.prefix_group is None
+        else [2**32 - 1 - arrival.prefix_group] * arrival.prefix_tokens
+    )
     prompt = shared + [own] * (arrival.prompt_tokens - len(shared))
     params = _params(arrival.output_tokens)
     return Request(str(number), prompt, params, priority=arrival.priority)
@@ -226,5 +250,7 @@ def make_request(number: int, arrival: Arrival) -> Request:
 
 @lru_cache(maxsize=4096)
 def _params(output_tokens: int) -> SamplingParams:
-    """The same object for all requests of a length: checking its many fields costs more than queueing a request."""
+    """The same object for all requests of a length: checking its many fields costs more than
+    queueing a request.
+    """
     return SamplingParams(temperature=0.0, max_tokens=output_tokens, ignore_eos=True)

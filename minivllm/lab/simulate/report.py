@@ -1,7 +1,9 @@
-"""Runs all configurations of a command and shows what came out: a row each, the fit, two small pictures, one line of JSON.
+"""Runs all configurations of a command and shows what came out: a row each, the fit, two small
+pictures, one line of JSON.
 
-The easy thing to get wrong is the p99.9 of a hundred requests, which is the slowest of them under another name. Beside
-the table stands of how many requests it is made, and whoever wants tails asks for more.
+The easy thing to get wrong is the p99.9 of a hundred requests, which is the slowest of them under
+another name. Beside the table stands of how many requests it is made, and whoever wants tails asks
+for more.
 """
 
 import math
@@ -104,7 +106,11 @@ def run_all(
 
 
 def print_answers(
-    simulated: list[Simulated], fit: Fit, step_times: StepTimes, result: dict[str, object], as_json: bool
+    simulated: list[Simulated],
+    fit: Fit,
+    step_times: StepTimes,
+    result: dict[str, object],
+    as_json: bool,
 ) -> None:
     """Small pictures, then the table, the notes and perhaps the JSON."""
     result = {
@@ -122,14 +128,23 @@ def print_answers(
     }
     quality = fit.quality
     notes = [
-        f"Fit: {quality.num_points} measured steps, each predicted without itself: R² {quality.r_squared:.4f}, error "
-        f"{quality.median_relative_error:.1%} (median), {quality.p90_relative_error:.1%} (p90).",
+        (
+            f"Fit: {quality.num_points} measured steps, each predicted without itself: R²"
+            f" {quality.r_squared:.4f}, error {quality.median_relative_error:.1%} (median),"
+            f" {quality.p90_relative_error:.1%} (p90)."
+        ),
         *_warnings(simulated, step_times),
-        f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real scheduler, in "
-        f"{sum(one.wall_seconds for one in simulated):.1f} s here.",
+        (
+            f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real"
+            f" scheduler, in {sum(one.wall_seconds for one in simulated):.1f} s here."
+        ),
     ]
     rates = {one.variant.rate for one in simulated}
-    rate = "arriving as the file says" if rates == {None} else f"{', '.join(map(show, sorted(rates)))} a second"
+    rate = (
+        "arriving as the file says"
+        if rates == {None}
+        else f"{', '.join(map(show, sorted(rates)))} a second"
+    )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
     for one in simulated[:MAX_PICTURES]:
@@ -146,19 +161,26 @@ Table = tuple[Seq[str], list[Seq[str]]]
 
 
 def _one_in_detail(one: Simulated) -> Table:
-    rows: list[Seq[str]] = [(label, cell) for label, key, form in _ROWS if (cell := _cell(one.answer, key, form))]
+    rows: list[Seq[str]] = [
+        (label, cell) for label, key, form in _ROWS if (cell := _cell(one.answer, key, form))
+    ]
     header = ("milliseconds", "mean", *(f"p{percent:g}" for percent in PERCENTILES))
     for key, label in _LATENCIES.items():
         cells = [_cell(one.answer, f"{statistic}_{key}_ms", "{:,.1f}") for statistic in header[1:]]
         rows.append((label, *cells))
     width = len(header) - 2
-    return header, [(label, *cells, *[""] * width) if len(cells) == 1 else (label, *cells) for label, *cells in rows]
+    return header, [
+        (label, *cells, *[""] * width) if len(cells) == 1 else (label, *cells)
+        for label, *cells in rows
+    ]
 
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
     # A column that says "nothing" in every row only takes room.
     columns_ = [
-        column for column in _COLUMNS if {_cell(one.answer, *column[1:]) for one in simulated} - {"", "0", "0%", "1.00"}
+        column
+        for column in _COLUMNS
+        if {_cell(one.answer, *column[1:]) for one in simulated} - {"", "0", "0%", "1.00"}
     ]
     names = varied([one.variant for one in simulated])
     header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))
@@ -177,7 +199,8 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
     if asked <= measured:
         return []
     return [
-        f"Careful: the longest measured step has {measured} tokens, and steps of up to {asked} are predicted from it."
+        f"Careful: the longest measured step has {measured} tokens, and steps of up to {asked} are"
+        " predicted from it."
     ]
 
 
@@ -195,6 +218,8 @@ def _draw(one: Simulated, console: Console) -> None:
 
 
 def _cell(answer: Answer, key: str, form: str) -> str:
-    """Empty where there is no such answer: no goodput without targets, no gaps with one token a request."""
+    """Empty where there is no such answer: no goodput without targets, no gaps with one token a
+    request.
+    """
     value = answer.get(key)
     return "" if value is None else form.format(value)

@@ -4,8 +4,9 @@
     least-loaded  the one with the least to do; one that waits counts as four that run (vLLM's measure)
     prefix-aware  the one whose cache holds most of the prompt, unless it is far busier than others
 
-The last asks the replicas' real caches, as routers do that follow the engines' KV events. The easy thing to get wrong
-is to follow the cache alone: one popular prefix would send everybody to one replica while the others are idle.
+The last asks the replicas' real caches, as routers do that follow the engines' KV events. The easy
+thing to get wrong is to follow the cache alone: one popular prefix would send everybody to one
+replica while the others are idle.
 
 To add a router: one more class here, and its name in `ROUTERS`.
 """
@@ -20,7 +21,9 @@ from minivllm.core.request import Request
 from minivllm.lab.simulate.replica import Replica
 
 FAR_BUSIER = 1.5
-"""A replica with more than so many times the least load is passed over, if the difference is more than `SLACK`."""
+"""A replica with more than so many times the least load is passed over, if the difference is more
+than `SLACK`.
+"""
 SLACK = 16
 """Of load: differences of a few requests are no reason to give up a cached prefix."""
 
@@ -81,7 +84,9 @@ class PrefixAwareRouter:
 
 
 def _num_cached(replica: Replica, request: Request) -> int:
-    return replica.scheduler.kv_cache_manager.get_computed_blocks(request.sequences[0]).num_cached_tokens
+    return replica.scheduler.kv_cache_manager.get_computed_blocks(
+        request.sequences[0]
+    ).num_cached_tokens
 
 
 ROUTERS: Mapping[str, Callable[[int], Router]] = MappingProxyType(

@@ -1,8 +1,9 @@
-"""`simulate`: a crowd through replicas and a router, event by event, until everybody has been served.
+"""`simulate`: a crowd through replicas and a router, event by event, until everybody has been
+served.
 
-Time belongs to the arrivals. Before each one all replicas that the router looks at are brought to that moment, and no
-further; what a replica does between two arrivals is its own affair. The easy thing to get wrong is to let a replica run
-ahead: the router would see the future.
+Time belongs to the arrivals. Before each one all replicas that the router looks at are brought to
+that moment, and no further; what a replica does between two arrivals is its own affair. The easy
+thing to get wrong is to let a replica run ahead: the router would see the future.
 """
 
 import gc
@@ -25,7 +26,9 @@ class Setup:
     """What one simulation runs on."""
 
     config: EngineConfig
-    """With `max_model_len` and `num_gpu_blocks_override`: without a model, nobody else settles them."""
+    """With `max_model_len` and `num_gpu_blocks_override`: without a model, nobody else settles
+    them.
+    """
     num_replicas: int
     router: str
     seed: int = 0
@@ -37,12 +40,18 @@ def build_replicas(setup: Setup, fit: Fit) -> list[Replica]:
 
 
 def simulate(
-    setup: Setup, replicas: Seq[Replica], crowd: Seq[Arrival], progress: Callable[[int], None] = lambda finished: None
+    setup: Setup,
+    replicas: Seq[Replica],
+    crowd: Seq[Arrival],
+    progress: Callable[[int], None] = lambda finished: None,
 ) -> None:
-    """Serve `crowd`, in order of arrival, to its end. `progress` is called now and then with the requests that are done."""
+    """Serve `crowd`, in order of arrival, to its end. `progress` is called now and then with the
+    requests that are done.
+    """
     router = ROUTERS[setup.router](setup.seed)
     was_enabled = gc.isenabled()
-    # Nothing here leaves cycles behind (`Replica._finish`), and looking through a million live objects costs a tenth.
+    # Nothing here leaves cycles behind (`Replica._finish`), and looking through a million live
+    # objects costs a tenth.
     gc.disable()
     try:
         for number, arrival in enumerate(crowd):
@@ -64,7 +73,9 @@ def simulate(
 
 
 def _drain(replicas: Seq[Replica], progress: Callable[[int], None]) -> None:
-    """No more arrivals: every replica goes on, a stretch of simulated time after the other, until nobody is left."""
+    """No more arrivals: every replica goes on, a stretch of simulated time after the other, until
+    nobody is left.
+    """
     moment = max(replica.now for replica in replicas)
     stretch = 1.0
     while any(replica.scheduler.requests for replica in replicas):

@@ -1,7 +1,8 @@
 """Measured steps: what was in each, and how long it took. Read from `minivllm bench step --json`.
 
-It knows files and numbers, and no model of them (`fit` does). The easy thing to get wrong is what people save: the whole
-output of the bench, of which only the last line is JSON. So the last line is tried where the file as a whole is none.
+It knows files and numbers, and no model of them (`fit` does). The easy thing to get wrong is what
+people save: the whole output of the bench, of which only the last line is JSON. So the last line is
+tried where the file as a whole is none.
 """
 
 import json
@@ -28,7 +29,9 @@ class StepTimes:
 
 
 def read_step_times(path: Path | None) -> StepTimes:
-    """The steps of a file, or those that come with the package. Raises `SimulationError` if there are none to read."""
+    """The steps of a file, or those that come with the package. Raises `SimulationError` if there
+    are none to read.
+    """
     if path is None:
         default = files(__package__).joinpath("step_times.json")
         return _parse(default.read_text(encoding="utf-8"), "the default step times")
@@ -53,7 +56,9 @@ def _parse(text: str, name: str) -> StepTimes:
     points = content.get("points") if isinstance(content, dict) else None
     if not isinstance(points, list) or not points:
         raise SimulationError(f'{name} has no list "points" of measured steps: {REMEDY}.')
-    return StepTimes(tuple(_point(one, number, name) for number, one in enumerate(points, 1)), _label(content))
+    return StepTimes(
+        tuple(_point(one, number, name) for number, one in enumerate(points, 1)), _label(content)
+    )
 
 
 def _point(entry: object, number: int, name: str) -> StepPoint:
@@ -64,7 +69,8 @@ def _point(entry: object, number: int, name: str) -> StepPoint:
         if whole and type(seconds) in (int, float) and math.isfinite(seconds) and seconds > 0:
             return StepPoint(*counts, float(seconds))
     raise SimulationError(
-        f"Point {number} of {name} must have whole numbers {', '.join(COUNTS)} and seconds over 0: {REMEDY}."
+        f"Point {number} of {name} must have whole numbers {', '.join(COUNTS)} and seconds over 0:"
+        f" {REMEDY}."
     )
 
 

@@ -1,12 +1,15 @@
-"""The crowd: when requests come, how long their prompts and answers are, and which of them begin alike.
+"""The crowd: when requests come, how long their prompts and answers are, and which of them begin
+alike.
 
-Options have the names of `vllm bench serve`, and mean the same: gaps between arrivals follow a gamma distribution
-whose shape is the burstiness (1 is a Poisson process, less is more bursty), lengths are drawn evenly around their
-mean. Lengths of real traffic have a long tail; for that there is the lognormal distribution.
+Options have the names of `vllm bench serve`, and mean the same: gaps between arrivals follow a
+gamma distribution whose shape is the burstiness (1 is a Poisson process, less is more bursty),
+lengths are drawn evenly around their mean. Lengths of real traffic have a long tail; for that there
+is the lognormal distribution.
 
-The same seed gives the same crowd everywhere, and the rate only stretches its time: what differs between two rates is
-the rate. The easy thing to get wrong is one generator for everything, where asking for other lengths would also
-change the arrivals; so each thing that is drawn has a generator of its own.
+The same seed gives the same crowd everywhere, and the rate only stretches its time: what differs
+between two rates is the rate. The easy thing to get wrong is one generator for everything, where
+asking for other lengths would also change the arrivals; so each thing that is drawn has a generator
+of its own.
 """
 
 from dataclasses import dataclass
@@ -57,26 +60,38 @@ class CrowdOptions:
     def __post_init__(self) -> None:
         for name in ("num_prompts", "random_input_len", "random_output_len", "prefix_groups"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"--{name.replace('_', '-')} must be at least 1; got {getattr(self, name)}.")
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} must be at least 1; got {getattr(self, name)}."
+                )
         if not 0.0 < self.burstiness < np.inf:
             raise ConfigError(f"--burstiness must be over 0; got {self.burstiness:g}.")
         if not 0.0 <= self.random_range_ratio < 1.0:
-            raise ConfigError(f"--random-range-ratio must be from 0 to under 1; got {self.random_range_ratio:g}.")
+            raise ConfigError(
+                f"--random-range-ratio must be from 0 to under 1; got {self.random_range_ratio:g}."
+            )
         if not 0.0 < self.length_sigma <= 3.0:
-            raise ConfigError(f"--length-sigma must be over 0 and at most 3; got {self.length_sigma:g}.")
+            raise ConfigError(
+                f"--length-sigma must be over 0 and at most 3; got {self.length_sigma:g}."
+            )
         if not 0.0 <= self.urgent_share <= 1.0:
             raise ConfigError(f"--urgent-share must be from 0 to 1; got {self.urgent_share:g}.")
         for name in ("random_prefix_len", "seed"):
             if getattr(self, name) < 0:
-                raise ConfigError(f"--{name.replace('_', '-')} must be 0 or more; got {getattr(self, name)}.")
+                raise ConfigError(
+                    f"--{name.replace('_', '-')} must be 0 or more; got {getattr(self, name)}."
+                )
         if self.prefix_groups > 1 and not self.random_prefix_len:
-            raise ConfigError("--prefix-groups has no effect without a shared prefix: set --random-prefix-len too.")
+            raise ConfigError(
+                "--prefix-groups has no effect without a shared prefix: set --random-prefix-len"
+                " too."
+            )
 
 
 def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
     """Requests at a rate of one a second, in order of arrival.
 
-    A lognormal length that does not fit into `max_model_len` is cut; one that was asked for is an error.
+    A lognormal length that does not fit into `max_model_len` is cut; one that was asked for is an
+    error.
     """
     count, prefix = options.num_prompts, options.random_prefix_len
     arrivals, inputs, outputs, groups, priorities = np.random.default_rng(options.seed).spawn(5)
@@ -86,18 +101,27 @@ def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
     if options.length_distribution == "lognormal" and prefix + 2 <= max_model_len:
         prompt_lens = np.minimum(prompt_lens, max_model_len - 1)
         output_lens = np.minimum(output_lens, max_model_len - prompt_lens)
-    group_of = groups.integers(options.prefix_groups, size=count).tolist() if prefix else [None] * count
+    group_of = (
+        groups.integers(options.prefix_groups, size=count).tolist() if prefix else [None] * count
+    )
     urgent = priorities.random(count) < options.urgent_share
     priority_of = np.where(urgent, 0, 1 if options.urgent_share else 0)
     columns = (np.cumsum(gaps).tolist(), prompt_lens.tolist(), output_lens.tolist(), group_of)
     rows = zip(*columns, priority_of.tolist(), strict=True)
-    return [Arrival(at, prompt, output, group, prefix, priority) for at, prompt, output, group, priority in rows]
+    return [
+        Arrival(at, prompt, output, group, prefix, priority)
+        for at, prompt, output, group, priority in rows
+    ]
 
 
 def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
-    """The same crowd with `rate` requests a second on average; infinity has all wait at the door."""
+    """The same crowd with `rate` requests a second on average; infinity has all wait at the
+    door.
+    """
     if not rate > 0:
-        raise ConfigError(f"--rate must be over 0 requests a second, or inf for all at once; got {rate:g}.")
+        raise ConfigError(
+            f"--rate must be over 0 requests a second, or inf for all at once; got {rate:g}."
+        )
     return [one._replace(at=one.at / rate) for one in crowd]
 
 
@@ -106,8 +130,8 @@ def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
     longest = max(crowd, key=lambda one: one.prompt_tokens)
     if longest.prompt_tokens >= max_model_len:
         raise SimulationError(
-            f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len} and one output token must "
-            "fit too: ask for shorter prompts, or raise --max-model-len."
+            f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len} and"
+            " one output token must fit too: ask for shorter prompts, or raise --max-model-len."
         )
 
 
@@ -117,5 +141,8 @@ def _lengths(options: CrowdOptions, mean: int, rng: np.random.Generator) -> np.n
         # exp(mu + sigma**2 / 2) is the mean of a lognormal distribution.
         drawn = rng.lognormal(np.log(mean) - sigma**2 / 2, sigma, options.num_prompts)
         return np.maximum(np.rint(drawn), 1).astype(int)
-    low, high = int(mean * (1 - options.random_range_ratio)), int(mean * (1 + options.random_range_ratio))
+    low, high = (
+        int(mean * (1 - options.random_range_ratio)),
+        int(mean * (1 + options.random_range_ratio)),
+    )
     return rng.integers(max(low, 1), max(high, 1), size=options.num_prompts, endpoint=True)

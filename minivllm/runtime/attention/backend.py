@@ -1,14 +1,15 @@
 """What an attention backend is: the owner of the KV cache's layout and of the attention over it.
 
-The decoder hands over a layer's queries, keys and values and knows nothing of paging; the model runner
-describes the step in numpy (`CommonAttentionMetadata`) and knows nothing of layouts. In between a backend
-allocates the cache in the layout that its operations read best, and turns the description into whatever
-its operations want, once a step and not once a layer.
+The decoder hands over a layer's queries, keys and values and knows nothing of paging; the model
+runner describes the step in numpy (`CommonAttentionMetadata`) and knows nothing of layouts. In
+between a backend allocates the cache in the layout that its operations read best, and turns the
+description into whatever its operations want, once a step and not once a layer.
 
-The rule that no backend may break: in every layer, all keys and values of the step are written before any
-are read, because a sequence may share blocks that another one fills in this very step.
+The rule that no backend may break: in every layer, all keys and values of the step are written
+before any are read, because a sequence may share blocks that another one fills in this very step.
 
-Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`, `AttentionImpl`).
+Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`,
+`AttentionImpl`).
 """
 
 from typing import TYPE_CHECKING, Any, Protocol
@@ -32,7 +33,9 @@ class AttentionBackend(Protocol):
         """Prepare a step; what it returns is passed back to `forward`."""
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Make the step's block copies, in all layers and before anything is written: all sources are read first."""
+        """Make the step's block copies, in all layers and before anything is written: all sources
+        are read first.
+        """
 
     def forward(
         self,
@@ -46,8 +49,8 @@ class AttentionBackend(Protocol):
         """Write a layer's keys and values to the cache, then attend.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-        cos_sin: two of [num_tokens, 1, head_size], if queries and keys are still to be rotated (by kernels alone)
-        Returns [num_tokens, num_heads, head_size]; good until the next call.
+        cos_sin: two of [num_tokens, 1, head_size], if queries and keys are still to be rotated (by
+        kernels alone) Returns [num_tokens, num_heads, head_size]; good until the next call.
         """
 
     def attention_mass(
@@ -58,7 +61,9 @@ class AttentionBackend(Protocol):
         seq_lens: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        """See `minivllm.kernels.reference.attention_mass`; asked for only where somebody wants to see it."""
+        """See `minivllm.kernels.reference.attention_mass`; asked for only where somebody wants to
+        see it.
+        """
 
     def key_cache(self, layer: int) -> torch.Tensor:
         """A layer's keys: [num_blocks, block_size, num_kv_heads, head_size], a view."""
@@ -72,9 +77,9 @@ def choose_attention_backend(
 ) -> str:
     """What `name` means here: `torch`, `cpu`, or `triton:` and a version of the kernels.
 
-    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch serves. On a CPU it takes
-    `cpu` if that can be had: many machines have no compiler, and nothing is wrong with them.
-    Raises `ConfigError` if what is asked for by name cannot run.
+    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch
+    serves. On a CPU it takes `cpu` if that can be had: many machines have no compiler, and nothing
+    is wrong with them. Raises `ConfigError` if what is asked for by name cannot run.
     """
     if name == "torch":
         return "torch"
@@ -92,7 +97,9 @@ def choose_attention_backend(
 
 
 def has_decode_graphs(name: str) -> bool:
-    """Whether steps of decodes alone can be replayed as CUDA graphs; `name` as `choose_attention_backend` returns it."""
+    """Whether steps of decodes alone can be replayed as CUDA graphs; `name` as
+    `choose_attention_backend` returns it.
+    """
     return name in ("triton:static", "triton:unified")
 
 
@@ -117,14 +124,17 @@ def get_attention_backend(
     max_num_seqs: int,
     max_model_len: int,
 ) -> AttentionBackend:
-    """The backend of that name (see `choose_attention_backend`), with a cache of `num_blocks` blocks allocated.
+    """The backend of that name (see `choose_attention_backend`), with a cache of `num_blocks`
+    blocks allocated.
 
     num_heads: the model's query heads; max_num_seqs, max_model_len: what no step exceeds
     Raises `ConfigError` if the backend cannot run here, or not with this model.
     """
     kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
-        return _import_triton_backend()(rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len)
+        return _import_triton_backend()(
+            rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
+        )
     if kind == "cpu":
         from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
 
@@ -135,11 +145,16 @@ def get_attention_backend(
 
 
 def _import_triton_backend() -> "type[TritonAttentionBackend]":
-    """Imported when it is asked for: not every machine has Triton, and it decides at import how it will run."""
+    """Imported when it is asked for: not every machine has Triton, and it decides at import how it
+    will run.
+    """
     try:
         from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
     except ModuleNotFoundError as error:
-        raise TritonMissingError("attention_backend triton", "use attention_backend='torch'") from error
-    except ImportError as error:  # TritonModeError, which cannot be named where its module cannot be imported
+        raise TritonMissingError(
+            "attention_backend triton", "use attention_backend='torch'"
+        ) from error
+    # TritonModeError, which cannot be named where its module cannot be imported
+    except ImportError as error:
         raise ConfigError(str(error)) from error
     return TritonAttentionBackend

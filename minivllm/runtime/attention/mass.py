@@ -1,10 +1,12 @@
-"""How much of each sequence's last token's attention falls on each of its blocks, over a whole forward pass.
+"""How much of each sequence's last token's attention falls on each of its blocks, over a whole
+forward pass.
 
-The model runner makes one `AttentionMassMeter` for a step in which somebody asked, and shows it every layer's queries
-after that layer's attention. Each block's share is the mean over all layers and all query heads. Knows nothing of who asked.
+The model runner makes one `AttentionMassMeter` for a step in which somebody asked, and shows it
+every layer's queries after that layer's attention. Each block's share is the mean over all layers
+and all query heads. Knows nothing of who asked.
 
-The easy thing to get wrong is the moment: a layer's keys must be in the cache, and the last token attends to itself
-too, so a layer is measured after its attention and not before it.
+The easy thing to get wrong is the moment: a layer's keys must be in the cache, and the last token
+attends to itself too, so a layer is measured after its attention and not before it.
 """
 
 from __future__ import annotations
@@ -16,7 +18,9 @@ import torch
 
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 
-MassOfBlocks = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor]
+MassOfBlocks = Callable[
+    [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor
+]
 """Arguments and result of `minivllm.kernels.reference.attention_mass`."""
 
 
@@ -24,7 +28,11 @@ class AttentionMassMeter:
     """Adds up the layers of one step."""
 
     def __init__(
-        self, common: CommonAttentionMetadata, block_size: int, device: torch.device, mass_of_blocks: MassOfBlocks
+        self,
+        common: CommonAttentionMetadata,
+        block_size: int,
+        device: torch.device,
+        mass_of_blocks: MassOfBlocks,
     ) -> None:
         seq_lens = common.num_computed_tokens + np.diff(common.query_start_loc)  # [num_seqs]
         self._num_blocks = -(-seq_lens // block_size)
@@ -36,7 +44,9 @@ class AttentionMassMeter:
         self._num_layers = 0
 
     def add_layer(self, query: torch.Tensor, key_cache: torch.Tensor) -> None:
-        """query: [num_tokens, num_heads, head_size]; key_cache: [num_blocks, block_size, num_kv_heads, head_size]"""
+        """query: [num_tokens, num_heads, head_size]; key_cache: [num_blocks, block_size,
+        num_kv_heads, head_size]
+        """
         scale = query.shape[2] ** -0.5
         last = query[self._last_rows]  # [num_seqs, num_heads, head_size]
         mass = self._mass_of_blocks(last, key_cache, self._block_tables, self._seq_lens, scale)
@@ -44,9 +54,14 @@ class AttentionMassMeter:
         self._num_layers += 1
 
     def result(self) -> list[list[float]]:
-        """For each sequence, in plan order, its blocks' shares in the order of its block table. Each list sums to 1."""
+        """For each sequence, in plan order, its blocks' shares in the order of its block table.
+        Each list sums to 1.
+        """
         rows = (self._sum / self._num_layers).tolist()
-        return [row[:num_blocks] for row, num_blocks in zip(rows, self._num_blocks.tolist(), strict=True)]
+        return [
+            row[:num_blocks]
+            for row, num_blocks in zip(rows, self._num_blocks.tolist(), strict=True)
+        ]
 
 
 def gathered_attention_mass(
@@ -56,14 +71,17 @@ def gathered_attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """`minivllm.kernels.reference.attention_mass` out of a few torch operations a sequence, for the backend `torch`."""
+    """`minivllm.kernels.reference.attention_mass` out of a few torch operations a sequence, for the
+    backend `torch`.
+    """
     num_seqs, num_heads, _ = query.shape
     block_size, num_kv_heads = key_cache.shape[1:3]
     mass = torch.zeros(num_seqs, num_heads, block_tables.shape[1], device=query.device)
     for i, seq_len in enumerate(seq_lens.tolist()):
         num_blocks = -(-seq_len // block_size)
         keys = key_cache[block_tables[i, :num_blocks].long()].flatten(0, 1)[:seq_len].float()
-        q = query[i].float().view(num_kv_heads, num_heads // num_kv_heads, -1)  # neighbours share a key head
+        # neighbours share a key head
+        q = query[i].float().view(num_kv_heads, num_heads // num_kv_heads, -1)
         weights = torch.softmax(torch.einsum("kgd,tkd->kgt", q, keys) * scale, dim=-1).flatten(0, 1)
         padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))
         mass[i, :, :num_blocks] = padded.view(num_heads, num_blocks, block_size).sum(-1)

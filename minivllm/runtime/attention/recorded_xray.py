@@ -1,9 +1,11 @@
-"""The kernel x-ray where Triton is not installed: recordings of the real kernel, made elsewhere and shipped with minivllm.
+"""The kernel x-ray where Triton is not installed: recordings of the real kernel, made elsewhere and
+shipped with minivllm.
 
-`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons run the same on every machine, so a
-student without Triton is shown the x-ray of the very decode before them. Whether it is that one is not assumed but
-computed: the recorded softmax must be that of the sample's own queries and keys. Any other decode gets the first recording,
-which says that it is another one's.
+`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons
+run the same on every machine, so a student without Triton is shown the x-ray of the very decode
+before them. Whether it is that one is not assumed but computed: the recorded softmax must be that
+of the sample's own queries and keys. Any other decode gets the first recording, which says that it
+is another one's.
 """
 
 from functools import cache
@@ -45,15 +47,24 @@ def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
 
 
 def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
-    """The same layer, length and blocks, and the largest score of each query head is the one that was recorded."""
+    """The same layer, length and blocks, and the largest score of each query head is the one that
+    was recorded.
+    """
     reads = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
-    if (sample.layer, sample.num_tokens, sample.block_ids) != (recording.layer, recording.num_tokens, reads):
+    if (sample.layer, sample.num_tokens, sample.block_ids) != (
+        recording.layer,
+        recording.num_tokens,
+        reads,
+    ):
         return False
     if sample.keys.shape[2] != len(recording.programs):  # a program for each key head
         return False
     keys = sample.keys.flatten(0, 1)[: sample.num_tokens].float()
-    queries = sample.query.float().unflatten(0, (keys.shape[1], -1))  # [num_kv_heads, group, head_size]
+    # [num_kv_heads, group, head_size]
+    queries = sample.query.float().unflatten(0, (keys.shape[1], -1))
     scores = torch.einsum("hgd,thd->hgt", queries, keys) * sample.query.shape[1] ** -0.5
     recorded = torch.tensor([program["tiles"][-1]["running_max"] for program in recording.programs])
     largest = scores.amax(dim=2)
-    return largest.shape == recorded.shape and torch.allclose(largest, recorded, rtol=1e-3, atol=1e-3)
+    return largest.shape == recorded.shape and torch.allclose(
+        largest, recorded, rtol=1e-3, atol=1e-3
+    )

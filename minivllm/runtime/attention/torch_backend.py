@@ -1,19 +1,23 @@
 """The attention backend `torch`: paged attention out of PyTorch operations, on CPU and CUDA.
 
-PyTorch has no operation that reads through a block table, so contexts are gathered first. Per layer:
+PyTorch has no operation that reads through a block table, so contexts are gathered first. Per
+layer:
 
     write     keys and values of all tokens go to their slots
     chunks    the tokens of a prefill chunk attend to each other, causally, straight from this step's k and v
     decodes   sequences with one token attend to their gathered context, in buckets of similar length
     spans     stretches of earlier context that several queries see in full: a prefix that sequences share
-              (`prefix_groups`), or what came before a prefill chunk. Merged into the above (`partial`)
+              (`prefix_groups`), or what came before a prefill chunk. Merged into the above
+              (`partial`)
 
-The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to nobody, it
-may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not merely masked.
+The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to
+nobody, it may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not
+merely masked.
 
-Cache layout, one tensor a layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values.
-A block is one contiguous piece, which is what gathering runs at the speed of memory with; a block for each head
-would halve that. A head's tokens lie a constant distance apart, so the operations take them as they are.
+Cache layout, one tensor a layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads'
+keys, then their values. A block is one contiguous piece, which is what gathering runs at the speed
+of memory with; a block for each head would halve that. A head's tokens lie a constant distance
+apart, so the operations take them as they are.
 """
 
 from dataclasses import dataclass
@@ -29,7 +33,9 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 MAX_PADDING_TOKENS = 256
-"""Padding that a bucket of decodes may hold: reading so much costs about what the operations of one more bucket do."""
+"""Padding that a bucket of decodes may hold: reading so much costs about what the operations of one
+more bucket do.
+"""
 MAX_BUCKET_TOKENS = 8192
 """Context that is gathered at once, unless one sequence alone has more: bounds the workspace."""
 
@@ -49,7 +55,9 @@ class DecodeBucket:
     block_ids: torch.Tensor
     """[num_seqs * num_blocks]"""
     padding: torch.Tensor
-    """Of the gathered tokens, those after a sequence's end: indices into [num_seqs * num_tokens]."""
+    """Of the gathered tokens, those after a sequence's end: indices into [num_seqs *
+    num_tokens].
+    """
     mask: torch.Tensor
     """[num_seqs, 1, 1, num_tokens]: 0, and -inf on padding."""
 
@@ -85,7 +93,9 @@ class TorchAttentionBackend:
         self._scale = spec.head_size**-0.5
         shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
         # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
-        self.kv_caches = [torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)]
+        self.kv_caches = [
+            torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)
+        ]
         self._workspace = self.kv_caches[0].new_empty(0)
 
     attention_mass = staticmethod(gathered_attention_mass)
@@ -102,7 +112,8 @@ class TorchAttentionBackend:
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
         """See `AttentionBackend.copy_blocks`."""
-        src, dst = torch.tensor(copies, dtype=torch.int64, device=self._device).T  # [num_copies] each
+        # [num_copies] each
+        src, dst = torch.tensor(copies, dtype=torch.int64, device=self._device).T
         for cache in self.kv_caches:
             cache[dst] = cache[src]
 
@@ -110,13 +121,19 @@ class TorchAttentionBackend:
         """Sort the step's sequences into chunks, buckets and spans."""
         starts, block_size = common.num_computed_tokens, self._spec.block_size
         first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
-        groups, num_covered = find_prefix_groups(common.block_tables, starts // block_size, block_size)
+        groups, num_covered = find_prefix_groups(
+            common.block_tables, starts // block_size, block_size
+        )
 
         spans = []
         for group in groups:
-            rows = np.concatenate([np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members])
+            rows = np.concatenate(
+                [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in group.members]
+            )
             blocks = common.block_tables[group.members[0], group.first_block : group.end_block]
-            spans.append(SharedContext(self._rows(rows), self._tensor(blocks), len(blocks) * block_size))
+            spans.append(
+                SharedContext(self._rows(rows), self._tensor(blocks), len(blocks) * block_size)
+            )
 
         chunks = []
         for i in np.flatnonzero(lengths > 1):
@@ -139,18 +156,25 @@ class TorchAttentionBackend:
     def _decode_buckets(
         self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
     ) -> list[DecodeBucket]:
-        """members: the sequences with one query. What spans cover of their contexts is left out here."""
+        """members: the sequences with one query. What spans cover of their contexts is left out
+        here.
+        """
         block_size = self._spec.block_size
         num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
         buckets = []
         for bucket in _similar_lengths(num_tokens):
             width = -(-int(num_tokens[bucket].max()) // block_size)
             seqs, tokens = members[bucket], num_tokens[bucket]
-            # A short sequence's row is filled up with its own first block, which exists; the mask hides it.
+            # A short sequence's row is filled up with its own first block, which exists; the mask
+            # hides it.
             columns = np.arange(width)
-            columns = np.where(columns * block_size < tokens[:, None], columns, 0) + num_covered[seqs, None]
+            columns = (
+                np.where(columns * block_size < tokens[:, None], columns, 0)
+                + num_covered[seqs, None]
+            )
             blocks = common.block_tables[seqs[:, None], columns]  # [num_seqs, width]
-            is_padding = np.arange(width * block_size) >= tokens[:, None]  # [num_seqs, width * block_size]
+            # [num_seqs, width * block_size]
+            is_padding = np.arange(width * block_size) >= tokens[:, None]
             mask = torch.zeros(is_padding.shape, dtype=self._spec.dtype)
             mask.masked_fill_(torch.from_numpy(is_padding), float("-inf"))
             buckets.append(
@@ -185,7 +209,8 @@ class TorchAttentionBackend:
         cache = self.kv_caches[layer]
         self._write(cache, key, value, metadata)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
-        log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)  # [num_tokens, num_heads]
+        # [num_tokens, num_heads]
+        log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)
         for chunk in metadata.chunks:
             rows = chunk.rows
             # One "batch" entry and its heads first: [1, num_heads, num_tokens, head_size].
@@ -222,12 +247,18 @@ class TorchAttentionBackend:
         """Merge into what all rows have so far what several of them see in full."""
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
-            k, v = (x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1))
+            k, v = (
+                x[:, :, : span.num_tokens] for x in self._read(cache, span.block_ids, num_seqs=1)
+            )
             out, lse = attend(q, k, v, self._scale)
             merge(output, log_sum_exp, span.rows, out[0].transpose(0, 1), lse[0].T)
 
     def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: TorchAttentionMetadata
+        self,
+        cache: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: TorchAttentionMetadata,
     ) -> None:
         """Put this step's keys and values into their slots, in place."""
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
@@ -236,12 +267,16 @@ class TorchAttentionBackend:
         cache.flatten(0, 1).index_copy_(0, metadata.written_slots, key_value)
 
     def _read(
-        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+        self,
+        cache: torch.Tensor,
+        block_ids: torch.Tensor,
+        num_seqs: int,
+        padding: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Keys and values of these blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
 
-        Good until the next call: all share one workspace, because fresh memory of this size has to be mapped
-        page by page, which takes longer than filling it.
+        Good until the next call: all share one workspace, because fresh memory of this size has to
+        be mapped page by page, which takes longer than filling it.
         """
         blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
         size = len(block_ids) * blocks.shape[1]
@@ -264,7 +299,10 @@ def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
         if buckets:
             longest = int(lengths[buckets[-1][0]])
             padding += longest - int(lengths[index])
-            if padding <= MAX_PADDING_TOKENS and (len(buckets[-1]) + 1) * longest <= MAX_BUCKET_TOKENS:
+            if (
+                padding <= MAX_PADDING_TOKENS
+                and (len(buckets[-1]) + 1) * longest <= MAX_BUCKET_TOKENS
+            ):
                 buckets[-1].append(index)
                 continue
         buckets.append([index])

@@ -1,18 +1,22 @@
-"""The attention backend `triton`: paged attention by the kernels of `minivllm.kernels`, on CUDA, or interpreted on a CPU.
+"""The attention backend `triton`: paged attention by the kernels of `minivllm.kernels`, on CUDA, or
+interpreted on a CPU.
 
-Per layer: one launch writes the step's keys and values, one attends for all prefill chunks, and one (or two, with
-split contexts) for all decodes, sequences with a single token. The backend's name says which version of the decode
-kernel runs: `triton:naive`, `triton:grouped`, `triton:split` or `triton:static`. The last one is for steps of decodes
-alone, over tensors that stay where they are (`cuda_graphs`); in other steps it is `triton:split`. `triton:unified` is
-`triton:static`, but steps that mix many decodes and a few chunks attend in a single launch (`_takes_one_launch`).
+Per layer: one launch writes the step's keys and values, one attends for all prefill chunks, and one
+(or two, with split contexts) for all decodes, sequences with a single token. The backend's name
+says which version of the decode kernel runs: `triton:naive`, `triton:grouped`, `triton:split` or
+`triton:static`. The last one is for steps of decodes alone, over tensors that stay where they are
+(`cuda_graphs`); in other steps it is `triton:split`. `triton:unified` is `triton:static`, but steps
+that mix many decodes and a few chunks attend in a single launch (`_takes_one_launch`).
 
-What the kernels want is prepared once a step: block tables as int32, lengths, the list of query tiles. The easy thing
-to get wrong is where decode rows lie. A batch mixes decodes and chunks in any order, so decodes are rows of the
-flat batch that need not be neighbours; where they are, they are handed over without a copy.
+What the kernels want is prepared once a step: block tables as int32, lengths, the list of query
+tiles. The easy thing to get wrong is where decode rows lie. A batch mixes decodes and chunks in any
+order, so decodes are rows of the flat batch that need not be neighbours; where they are, they are
+handed over without a copy.
 
-Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size, head_size]. A program
-reads one key head, whose tokens in a block are then one contiguous piece. Kernels see [num_blocks, block_size,
-num_kv_heads, head_size] through strides. It comes uninitialised: what was not written is never read.
+Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
+head_size]. A program reads one key head, whose tokens in a block are then one contiguous piece.
+Kernels see [num_blocks, block_size, num_kv_heads, head_size] through strides. It comes
+uninitialised: what was not written is never read.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
@@ -28,7 +32,11 @@ from minivllm.kernels import reference
 from minivllm.kernels.attention.attention_mass import attention_mass
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
-from minivllm.kernels.attention.decode_split import choose_num_splits, decode_split, num_processors_of
+from minivllm.kernels.attention.decode_split import (
+    choose_num_splits,
+    decode_split,
+    num_processors_of,
+)
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
@@ -36,7 +44,12 @@ from minivllm.kernels.kv_write import copy_blocks, reshape_and_cache
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.kernels.rotary import rotary_and_cache
 from minivllm.runtime.attention.partial import Rows
-from minivllm.runtime.attention.triton_metadata import Decodes, Mixed, Prefills, TritonAttentionMetadata
+from minivllm.runtime.attention.triton_metadata import (
+    Decodes,
+    Mixed,
+    Prefills,
+    TritonAttentionMetadata,
+)
 from minivllm.runtime.input_batch import CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 from minivllm.runtime.static_inputs import StaticInputs
@@ -45,9 +58,13 @@ Rung = Literal["naive", "grouped", "split", "static", "unified"]
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
-"""Halves of a head are rotated, so it is even; the largest is one whose tile of keys and values fits a multiprocessor."""
+"""Halves of a head are rotated, so it is even; the largest is one whose tile of keys and values
+fits a multiprocessor.
+"""
 MAX_CHUNK_TOKENS = 2048
-"""Of a step, with which the unified kernel was measured to be faster than two (docs/measured/gpu/sweep.json)."""
+"""Of a step, with which the unified kernel was measured to be faster than two
+(docs/measured/gpu/sweep.json).
+"""
 MIN_CAPABILITY = (8, 0)
 """Triton compiles for no older GPUs: before sm_80 there is no bfloat16."""
 
@@ -65,7 +82,9 @@ class TritonAttentionBackend:
         max_num_seqs: int,
         max_model_len: int,
     ) -> None:
-        """max_num_seqs, max_model_len: bounds of every step, for the rung `static`. Raises `ConfigError`."""
+        """max_num_seqs, max_model_len: bounds of every step, for the rung `static`. Raises
+        `ConfigError`.
+        """
         self.check_support(rung, spec, device)
         self._rung = rung
         self._num_heads = num_heads
@@ -102,8 +121,9 @@ class TritonAttentionBackend:
         caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
-            # A block that was copied from, given up and handed out again, all in one step: programs that run in any
-            # order might read it after it is written. It is too rare to deserve a kernel.
+            # A block that was copied from, given up and handed out again, all in one step: programs
+            # that run in any order might read it after it is written. It is too rare to deserve a
+            # kernel.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
@@ -114,20 +134,27 @@ class TritonAttentionBackend:
         seq_lens = common.num_computed_tokens + lengths
         decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
         if self._rung == "unified" and self._takes_one_launch(lengths, seq_lens[decodes]):
-            mixed = Mixed(*map(self._int32, (common.block_tables, common.query_start_loc, seq_lens)))
+            mixed = Mixed(
+                *map(self._int32, (common.block_tables, common.query_start_loc, seq_lens))
+            )
             return TritonAttentionMetadata(self._tensor(common.slot_mapping), mixed=mixed)
         return TritonAttentionMetadata(
             slot_mapping=self._tensor(common.slot_mapping),
-            decodes=self._build_decodes(common, decodes, seq_lens[decodes]) if len(decodes) else None,
-            prefills=self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None,
+            decodes=(
+                self._build_decodes(common, decodes, seq_lens[decodes]) if len(decodes) else None
+            ),
+            prefills=(
+                self._build_prefills(common, prefills, lengths, seq_lens) if len(prefills) else None
+            ),
         )
 
     def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
-        """Whether the unified kernel is faster for a step: where it was measured to be, with a GPU full of decodes beside few chunks.
+        """Whether the unified kernel is faster for a step: where it was measured to be, with a GPU
+        full of decodes beside few chunks.
 
-        It does not split contexts, so a few long ones are better off with `decode_split`; and its tiles are too small for
-        steps that are mostly chunks.
-        lengths: [num_seqs] tokens of each sequence in the step; decode_lens: [num_decodes] contexts
+        It does not split contexts, so a few long ones are better off with `decode_split`; and its
+        tiles are too small for steps that are mostly chunks. lengths: [num_seqs] tokens of each
+        sequence in the step; decode_lens: [num_decodes] contexts
         """
         num_decodes, chunk_tokens = len(decode_lens), int(lengths.sum()) - len(decode_lens)
         if num_decodes == 0 or not 0 < chunk_tokens <= MAX_CHUNK_TOKENS:
@@ -136,9 +163,13 @@ class TritonAttentionBackend:
 
     def _num_splits(self, decode_lens: np.ndarray) -> int:
         longest = int(decode_lens.max())
-        return choose_num_splits(len(decode_lens), self._spec.num_kv_heads, longest, self._num_processors)
+        return choose_num_splits(
+            len(decode_lens), self._spec.num_kv_heads, longest, self._num_processors
+        )
 
-    def _build_decodes(self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray) -> Decodes:
+    def _build_decodes(
+        self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray
+    ) -> Decodes:
         """members, seq_lens: [num_decodes]"""
         return Decodes(
             rows=self._rows(common.query_start_loc[members]),
@@ -148,11 +179,17 @@ class TritonAttentionBackend:
         )
 
     def _build_prefills(
-        self, common: CommonAttentionMetadata, members: np.ndarray, lengths: np.ndarray, seq_lens: np.ndarray
+        self,
+        common: CommonAttentionMetadata,
+        members: np.ndarray,
+        lengths: np.ndarray,
+        seq_lens: np.ndarray,
     ) -> Prefills:
         """members: [num_prefills] indices of sequences; lengths, seq_lens: [num_seqs]"""
         group = self._num_heads // self._spec.num_kv_heads
-        tiles = list_query_tiles(lengths.tolist(), members.tolist(), group, self._spec.head_size, self._spec.dtype)
+        tiles = list_query_tiles(
+            lengths.tolist(), members.tolist(), group, self._spec.head_size, self._spec.dtype
+        )
         return Prefills(
             block_tables=self._int32(common.block_tables),
             query_start_loc=self._int32(common.query_start_loc),
@@ -167,7 +204,8 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # Half the bytes of the engine's int64. Where offsets need 64 bits, the kernels' launchers widen it (`wide_enough`).
+        # Half the bytes of the engine's int64. Where offsets need 64 bits, the kernels' launchers
+        # widen it (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
@@ -204,19 +242,37 @@ class TritonAttentionBackend:
         if metadata.mixed is not None:
             m = metadata.mixed
             unified_attention(
-                query, *caches, m.block_tables, m.query_start_loc, m.seq_lens, self._scale, has_chunks=True, out=output
+                query,
+                *caches,
+                m.block_tables,
+                m.query_start_loc,
+                m.seq_lens,
+                self._scale,
+                has_chunks=True,
+                out=output,
             )
         if metadata.prefills is not None:
             p = metadata.prefills
             prefill_attention(
-                query, *caches, p.block_tables, p.query_start_loc, p.seq_lens, self._scale, p.tiles, output
+                query,
+                *caches,
+                p.block_tables,
+                p.query_start_loc,
+                p.seq_lens,
+                self._scale,
+                p.tiles,
+                output,
             )
         if metadata.decodes is not None:
             self._decode(query, caches, metadata.decodes, output)
         return output
 
     def _decode(
-        self, query: torch.Tensor, caches: tuple[torch.Tensor, torch.Tensor], decodes: Decodes, output: torch.Tensor
+        self,
+        query: torch.Tensor,
+        caches: tuple[torch.Tensor, torch.Tensor],
+        decodes: Decodes,
+        output: torch.Tensor,
     ) -> None:
         """query, output: [num_tokens, num_heads, head_size]; writes the rows of decodes."""
         rows = decodes.rows
@@ -236,30 +292,38 @@ class TritonAttentionBackend:
 
     @staticmethod
     def check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
-        """Raise `ConfigError` if the kernels cannot serve such a model on such a device; nothing is allocated yet."""
+        """Raise `ConfigError` if the kernels cannot serve such a model on such a device; nothing is
+        allocated yet.
+        """
         if rung not in get_args(Rung):
-            raise ConfigError(f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}.")
+            raise ConfigError(
+                f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}."
+            )
         if spec.dtype not in DTYPES:
             raise ConfigError(
-                f"attention_backend triton works in float32, bfloat16 and float16; got dtype {spec.dtype}."
+                "attention_backend triton works in float32, bfloat16 and float16; got dtype"
+                f" {spec.dtype}."
             )
         if spec.head_size not in HEAD_SIZES:
             raise ConfigError(
-                f"attention_backend triton takes even head sizes from {HEAD_SIZES[0]} to {HEAD_SIZES[-1]} and this model's is "
-                f"{spec.head_size}; use attention_backend='torch'."
+                f"attention_backend triton takes even head sizes from {HEAD_SIZES[0]} to"
+                f" {HEAD_SIZES[-1]} and this model's is {spec.head_size}; use"
+                " attention_backend='torch'."
             )
         if device.type == "cuda" and INTERPRETED:
             raise ConfigError(
-                "attention_backend triton has no compiled kernels here, because TRITON_INTERPRET=1 is set; unset it, or use "
-                "device='cpu' or attention_backend='torch'."
+                "attention_backend triton has no compiled kernels here, because TRITON_INTERPRET=1"
+                " is set; unset it, or use device='cpu' or attention_backend='torch'."
             )
         if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
             raise ConfigError(
-                f"attention_backend triton cannot run on {device.type} here; use a CUDA device or "
-                "attention_backend='torch'. (On a CPU its kernels can be interpreted, slowly: set TRITON_INTERPRET=1.)"
+                f"attention_backend triton cannot run on {device.type} here; use a CUDA device or"
+                " attention_backend='torch'. (On a CPU its kernels can be interpreted, slowly: set"
+                " TRITON_INTERPRET=1.)"
             )
         if device.type == "cuda" and torch.cuda.get_device_capability(device) < MIN_CAPABILITY:
             raise ConfigError(
-                f"attention_backend triton needs a GPU of compute capability {'.'.join(map(str, MIN_CAPABILITY))} and "
-                f"{torch.cuda.get_device_name(device)} has less; use attention_backend='torch'."
+                "attention_backend triton needs a GPU of compute capability"
+                f" {'.'.join(map(str, MIN_CAPABILITY))} and {torch.cuda.get_device_name(device)}"
+                " has less; use attention_backend='torch'."
             )

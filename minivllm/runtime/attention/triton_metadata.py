@@ -1,4 +1,5 @@
-"""What the attention backend `triton` prepares once a step: its sequences, sorted by the kernel that takes them.
+"""What the attention backend `triton` prepares once a step: its sequences, sorted by the kernel
+that takes them.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py` (`TritonAttentionMetadata`).
 """
@@ -26,7 +27,9 @@ class Decodes:
 
 @dataclass(slots=True)
 class Prefills:
-    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the prefills alone."""
+    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the
+    prefills alone.
+    """
 
     block_tables: torch.Tensor
     """[num_seqs, max_blocks] int32"""

@@ -1,4 +1,6 @@
-"""`AttentionWatcher`: looks at each layer's attention in one forward pass, for whoever asked (`Watch`)."""
+"""`AttentionWatcher`: looks at each layer's attention in one forward pass, for whoever asked
+(`Watch`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,9 @@ from minivllm.runtime.step_result import Watch
 
 
 class AttentionWatcher:
-    """Collects what one `Watch` asks for. Show it each layer after its attention, when the keys are in the cache."""
+    """Collects what one `Watch` asks for. Show it each layer after its attention, when the keys are
+    in the cache.
+    """
 
     def __init__(
         self,

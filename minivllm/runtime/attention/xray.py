@@ -1,11 +1,13 @@
-"""The kernel x-ray of a real decode: keep what one layer's attention reads, run the kernel over it once more, watched.
+"""The kernel x-ray of a real decode: keep what one layer's attention reads, run the kernel over it
+once more, watched.
 
-Only interpreted kernels can be watched (`minivllm.kernels.xray`), and Triton settles at its import whether it
-interprets. Where it does or can, which is any process without a CUDA device, the trace is made right here; else in
-a process of its own, `minivllm.runtime.attention.xray_worker`, that lives for one trace. Both get copies on the CPU.
+Only interpreted kernels can be watched (`minivllm.kernels.xray`), and Triton settles at its import
+whether it interprets. Where it does or can, which is any process without a CUDA device, the trace
+is made right here; else in a process of its own, `minivllm.runtime.attention.xray_worker`, that
+lives for one trace. Both get copies on the CPU.
 
-The easy thing to get wrong is the block ids. Only the sequence's own blocks are copied, so the kernel meets them
-under new numbers; what is handed out names the blocks of the engine's KV cache.
+The easy thing to get wrong is the block ids. Only the sequence's own blocks are copied, so the
+kernel meets them under new numbers; what is handed out names the blocks of the engine's KV cache.
 """
 
 from __future__ import annotations
@@ -34,7 +36,9 @@ WORKER_TIMEOUT = 120.0
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """What the attention of one layer reads for the one new token of a sequence. On the CPU, and the sample's own."""
+    """What the attention of one layer reads for the one new token of a sequence. On the CPU, and
+    the sample's own.
+    """
 
     layer: int
     num_tokens: int
@@ -44,14 +48,18 @@ class DecodeSample:
     query: torch.Tensor
     """[num_heads, head_size], rotated"""
     keys: torch.Tensor
-    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`; what lies after the context is junk."""
+    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`; what lies after
+    the context is junk.
+    """
     values: torch.Tensor
     """As `keys`."""
 
     def to_bytes(self) -> bytes:
         """For `from_bytes`, in another process."""
         numbers = torch.tensor([self.layer, self.num_tokens, *self.block_ids])
-        return save({"numbers": numbers, "query": self.query, "keys": self.keys, "values": self.values})
+        return save(
+            {"numbers": numbers, "query": self.query, "keys": self.keys, "values": self.values}
+        )
 
     @classmethod
     def from_bytes(cls, packed: bytes) -> DecodeSample:
@@ -61,26 +69,41 @@ class DecodeSample:
 
 
 class DecodeSampler:
-    """Keeps the samples of one forward pass; shown every layer after its attention, when all keys are written."""
+    """Keeps the samples of one forward pass; shown every layer after its attention, when all keys
+    are written.
+    """
 
-    def __init__(self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int) -> None:
+    def __init__(
+        self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int
+    ) -> None:
         """sequences: indices into the step's plan; each has one token in it"""
         self.samples: list[DecodeSample] = []
         self._common = common
         self._sequences = sequences
         self._block_size = block_size
 
-    def add_layer(self, layer: int, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor) -> None:
-        """query: [num_tokens, num_heads, head_size]; caches: [num_blocks, block_size, num_kv_heads, head_size]"""
+    def add_layer(
+        self, layer: int, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor
+    ) -> None:
+        """query: [num_tokens, num_heads, head_size]; caches: [num_blocks, block_size, num_kv_heads,
+        head_size]
+        """
         if layer != LAYER:
             return
         for index in self._sequences:
             num_tokens = int(self._common.num_computed_tokens[index]) + 1
-            block_ids = self._common.block_tables[index, : -(-num_tokens // self._block_size)].tolist()
+            block_ids = self._common.block_tables[
+                index, : -(-num_tokens // self._block_size)
+            ].tolist()
             row = int(self._common.query_start_loc[index])
-            # Indexing by a list copies; `contiguous`, because a copy keeps the order of a view's dimensions in memory.
-            keys, values = (cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache))
-            self.samples.append(DecodeSample(layer, num_tokens, block_ids, query[row].cpu().clone(), keys, values))
+            # Indexing by a list copies; `contiguous`, because a copy keeps the order of a view's
+            # dimensions in memory.
+            keys, values = (
+                cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
+            )
+            self.samples.append(
+                DecodeSample(layer, num_tokens, block_ids, query[row].cpu().clone(), keys, values)
+            )
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
@@ -105,13 +128,19 @@ def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
     seq_lens = torch.tensor([sample.num_tokens], dtype=torch.int32)
     scale = sample.query.shape[1] ** -0.5
     query = sample.query.unsqueeze(0)
-    traced = trace(lambda: decode_grouped(query, sample.keys, sample.values, block_table, seq_lens, scale), sample.keys)
+    traced = trace(
+        lambda: decode_grouped(query, sample.keys, sample.values, block_table, seq_lens, scale),
+        sample.keys,
+    )
     return [_with_block_ids(program, sample.block_ids) for program in traced.programs]
 
 
 def _with_block_ids(program: ProgramTrace, block_ids: list[int]) -> ProgramTrace:
     tiles = tuple(
-        replace(tile, reads=tuple(replace(read, block_id=block_ids[read.block_id]) for read in tile.reads))
+        replace(
+            tile,
+            reads=tuple(replace(read, block_id=block_ids[read.block_id]) for read in tile.reads),
+        )
         for tile in program.tiles
     )
     return replace(program, tiles=tiles)
@@ -133,10 +162,16 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     try:
         worker = subprocess.run(
-            command, input=sample.to_bytes(), capture_output=True, env=environment, timeout=WORKER_TIMEOUT
+            command,
+            input=sample.to_bytes(),
+            capture_output=True,
+            env=environment,
+            timeout=WORKER_TIMEOUT,
         )
     except subprocess.TimeoutExpired as error:
-        raise KernelTraceError(f"The kernel was traced for {WORKER_TIMEOUT:.0f} seconds without an end.") from error
+        raise KernelTraceError(
+            f"The kernel was traced for {WORKER_TIMEOUT:.0f} seconds without an end."
+        ) from error
     if worker.returncode != 0:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise KernelTraceError(f"The process that traces kernels failed: {last_words}")

@@ -1,7 +1,9 @@
-"""`python -m minivllm.runtime.attention.xray_worker`: makes one kernel trace in a process where Triton interprets, and ends.
+"""`python -m minivllm.runtime.attention.xray_worker`: makes one kernel trace in a process where
+Triton interprets, and ends.
 
-Standard input is a `DecodeSample`, standard output the programs as JSON. Knows nothing of engines. The easy thing to get
-wrong is when the mode is settled: `TRITON_INTERPRET=1` has to be set by whoever starts this, before Python runs.
+Standard input is a `DecodeSample`, standard output the programs as JSON. Knows nothing of engines.
+The easy thing to get wrong is when the mode is settled: `TRITON_INTERPRET=1` has to be set by
+whoever starts this, before Python runs.
 """
 
 import sys

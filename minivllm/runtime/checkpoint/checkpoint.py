@@ -1,11 +1,12 @@
-"""What a checkpoint directory must hold before we believe in it: `config.json`, `tokenizer.json`, safetensors.
+"""What a checkpoint directory must hold before we believe in it: `config.json`, `tokenizer.json`,
+safetensors.
 
-Reads small files only and needs no torch, so a wrong directory or an unknown architecture is answered at
-once and not after a model load.
+Reads small files only and needs no torch, so a wrong directory or an unknown architecture is
+answered at once and not after a model load.
 
-Easy to get wrong: what *not* to read. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run any code when
-they are opened, so they are refused by name and never touched; a config's `auto_map` points to Python files in
-the directory, and nothing here looks at it. A config is data.
+Easy to get wrong: what *not* to read. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can
+run any code when they are opened, so they are refused by name and never touched; a config's
+`auto_map` points to Python files in the directory, and nothing here looks at it. A config is data.
 """
 
 import json
@@ -25,13 +26,17 @@ _MAX_JSON_BYTES = 64 << 20
 def read_json_object(path: Path) -> dict[str, Any]:
     """The JSON object in `path`; `ModelIntegrityError` if it is anything else."""
     if path.stat().st_size > _MAX_JSON_BYTES:
-        raise ModelIntegrityError(f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again.")
+        raise ModelIntegrityError(
+            f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again."
+        )
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
-        raise ModelIntegrityError(f"{path} is damaged (it is not a JSON object): download the model again.")
+        raise ModelIntegrityError(
+            f"{path} is damaged (it is not a JSON object): download the model again."
+        )
     return value
 
 
@@ -41,7 +46,9 @@ def read_json_object_if_there(path: Path) -> dict[str, Any]:
 
 
 def read_model_config(directory: Path) -> ModelConfig:
-    """The shape of the model in `directory`. Raises `UnsupportedModelError` for what we do not run."""
+    """The shape of the model in `directory`. Raises `UnsupportedModelError` for what we do not
+    run.
+    """
     path = directory / "config.json"
     if not path.is_file():
         raise UnknownModelError(f"{directory} is not a model directory: it has no config.json.")
@@ -57,7 +64,7 @@ def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
     if not (directory / "tokenizer.json").is_file():
         raise UnsupportedModelError(
             f"{directory} has no tokenizer.json: write one with transformers, "
-            f"AutoTokenizer.from_pretrained(...).save_pretrained(...)."
+            "AutoTokenizer.from_pretrained(...).save_pretrained(...)."
         )
     if weights:
         weight_files(directory)
@@ -79,28 +86,40 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
     """The error for a place (a directory, a repository) whose files hold no safetensors."""
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
         return UnsupportedModelError(
-            f"{place} has its weights in a pickle format only, which can run code when it is opened: convert them to "
-            f"safetensors (transformers: model.save_pretrained(...)) somewhere you trust."
+            f"{place} has its weights in a pickle format only, which can run code when it is"
+            " opened: convert them to safetensors (transformers: model.save_pretrained(...))"
+            " somewhere you trust."
         )
     if ggufs := [name for name in names if name.endswith(".gguf")]:
         return UnsupportedModelError(
-            f"{place} holds GGUF files: give the path of one of them, such as {ggufs[0]}, as the model."
+            f"{place} holds GGUF files: give the path of one of them, such as {ggufs[0]}, as the"
+            " model."
         )
-    return ModelIntegrityError(f"{place} has no model.safetensors: the download is incomplete, fetch the model again.")
+    return ModelIntegrityError(
+        f"{place} has no model.safetensors: the download is incomplete, fetch the model again."
+    )
 
 
 def _shards(index: Path) -> list[Path]:
     weight_map = read_json_object(index).get("weight_map")
-    if not isinstance(weight_map, dict) or not all(isinstance(name, str) for name in weight_map.values()):
-        raise ModelIntegrityError(f"{index} is damaged (it has no weight_map): download the model again.")
+    if not isinstance(weight_map, dict) or not all(
+        isinstance(name, str) for name in weight_map.values()
+    ):
+        raise ModelIntegrityError(
+            f"{index} is damaged (it has no weight_map): download the model again."
+        )
     names = sorted(set(weight_map.values()))
     for name in names:
         # A path would let an index reach for files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):
-            raise ModelIntegrityError(f"{index} names {name!r:.100}, which is not a safetensors file beside it.")
-        if not os.path.isfile(index.parent / name):  # says no to names that no file can have, where pathlib raises
             raise ModelIntegrityError(
-                f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model again."
+                f"{index} names {name!r:.100}, which is not a safetensors file beside it."
+            )
+        # says no to names that no file can have, where pathlib raises
+        if not os.path.isfile(index.parent / name):
+            raise ModelIntegrityError(
+                f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model"
+                " again."
             )
     if not names:
         raise ModelIntegrityError(f"{index} names no files: download the model again.")

@@ -1,14 +1,14 @@
 """Turn a GGUF file into a checkpoint directory that we and `transformers` read alike.
 
 Out come `config.json`, `generation_config.json`, the tokenizer's files with the chat template, and
-`model.safetensors` in float32. `transformers` rebuilds the tokenizer. The weights we rename and unpack
-ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` wants the `accelerate`
-package, holds the whole model in memory twice, and returns one that it then refuses to save. The tests
-compare the result with transformers' own reading, bit for bit.
+`model.safetensors` in float32. `transformers` rebuilds the tokenizer. The weights we rename and
+unpack ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` wants
+the `accelerate` package, holds the whole model in memory twice, and returns one that it then
+refuses to save. The tests compare the result with transformers' own reading, bit for bit.
 
-Easy to get wrong: llama.cpp stores the query and key projections of the `llama` architecture with their rows
-in another order (see `_restore_rotary_order`). Every tensor has the right shape either way, and the model
-still babbles something like language.
+Easy to get wrong: llama.cpp stores the query and key projections of the `llama` architecture with
+their rows in another order (see `_restore_rotary_order`). Every tensor has the right shape either
+way, and the model still babbles something like language.
 """
 
 import json
@@ -30,7 +30,11 @@ from minivllm.runtime.text.tokenizer import is_panic
 
 T = TypeVar("T")
 
-_MODEL_CLASSES = {"llama": "LlamaForCausalLM", "qwen2": "Qwen2ForCausalLM", "qwen3": "Qwen3ForCausalLM"}
+_MODEL_CLASSES = {
+    "llama": "LlamaForCausalLM",
+    "qwen2": "Qwen2ForCausalLM",
+    "qwen3": "Qwen3ForCausalLM",
+}
 """GGUF architecture -> Hugging Face class; the architecture's name is also the `model_type`."""
 GGUF_NAMES = {
     "token_embd": "model.embed_tokens",
@@ -48,10 +52,23 @@ GGUF_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""llama.cpp's name of a module -> Hugging Face's. Those in a layer stand behind `blk.3.` and `model.layers.3.`."""
+"""llama.cpp's name of a module -> Hugging Face's. Those in a layer stand behind `blk.3.` and
+`model.layers.3.`.
+"""
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
-_SPLIT_RULES = {"default", "gpt-2", "smollm", "llama3", "llama-v3", "llama-bpe", "qwen2", "deepseek-r1-qwen"}
-"""`tokenizer.ggml.pre` of byte-level tokenizers whose way of cutting text into words we are sure of."""
+_SPLIT_RULES = {
+    "default",
+    "gpt-2",
+    "smollm",
+    "llama3",
+    "llama-v3",
+    "llama-bpe",
+    "qwen2",
+    "deepseek-r1-qwen",
+}
+"""`tokenizer.ggml.pre` of byte-level tokenizers whose way of cutting text into words we are sure
+of.
+"""
 
 
 def converted_bytes(header: GgufHeader) -> int:
@@ -63,13 +80,15 @@ def converted_bytes(header: GgufHeader) -> int:
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
     """The `config.json` that the converted model will have.
 
-    Reads nothing but the header, so an answer costs a fraction of a second. Raises `UnsupportedModelError`
-    for a model that we cannot run, `ModelIntegrityError` for a header that lacks what it must have.
+    Reads nothing but the header, so an answer costs a fraction of a second. Raises
+    `UnsupportedModelError` for a model that we cannot run, `ModelIntegrityError` for a header that
+    lacks what it must have.
     """
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
         raise UnsupportedModelError(
-            f"{header.path} is a GGUF file of architecture {arch!r:.50}; minivllm runs {', '.join(_MODEL_CLASSES)}."
+            f"{header.path} is a GGUF file of architecture {arch!r:.50}; minivllm runs"
+            f" {', '.join(_MODEL_CLASSES)}."
         )
     config = _build_config(header, arch)
     _refuse_unless_plain(header, arch, config["head_dim"])
@@ -81,9 +100,13 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
     """One entry of the header; a default of None means that it must be there."""
     value = header.metadata.get(key, default)
     if value is None:
-        raise ModelIntegrityError(f"{header.path} lacks {key}: it is not a complete language model.")
+        raise ModelIntegrityError(
+            f"{header.path} lacks {key}: it is not a complete language model."
+        )
     if not isinstance(value, kind):
-        raise ModelIntegrityError(f"{header.path} has {value!r:.50} as its {key}: download it again.")
+        raise ModelIntegrityError(
+            f"{header.path} has {value!r:.50} as its {key}: download it again."
+        )
     return value
 
 
@@ -93,19 +116,26 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
     if scaling != "none" or "rope_freqs.weight" in header.tensors:
         raise UnsupportedModelError(
-            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not carry in full: use the model's "
-            f"safetensors checkpoint instead."
+            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not carry in"
+            " full: use the model's safetensors checkpoint instead."
         )
     if f"{arch}.attention.sliding_window" in metadata:
-        raise UnsupportedModelError(f"{path} uses sliding-window attention, which minivllm does not run.")
+        raise UnsupportedModelError(
+            f"{path} uses sliding-window attention, which minivllm does not run."
+        )
     for key in ("attention.value_length", "rope.dimension_count"):
         if metadata.get(f"{arch}.{key}", head_size) != head_size:
-            raise UnsupportedModelError(f"{path} has {arch}.{key} other than its head size, which is not supported.")
-    model, rule = _value(header, "tokenizer.ggml.model", str), _value(header, "tokenizer.ggml.pre", str, "default")
+            raise UnsupportedModelError(
+                f"{path} has {arch}.{key} other than its head size, which is not supported."
+            )
+    model, rule = (
+        _value(header, "tokenizer.ggml.model", str),
+        _value(header, "tokenizer.ggml.pre", str, "default"),
+    )
     if model not in ("gpt2", "llama") or (model == "gpt2" and rule not in _SPLIT_RULES):
         raise UnsupportedModelError(
-            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be rebuilt faithfully: use the model's "
-            f"safetensors checkpoint instead."
+            f"{path} has a tokenizer of kind {f'{model}/{rule}'!r:.100}, which cannot be rebuilt"
+            " faithfully: use the model's safetensors checkpoint instead."
         )
 
 
@@ -116,9 +146,13 @@ def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
         if name not in expected:
             raise _unknown_tensor(header, name)
         if shape != expected[name].shape:
-            raise ModelIntegrityError(f"{header.path} contradicts itself on the shape of {name}: download it again.")
+            raise ModelIntegrityError(
+                f"{header.path} contradicts itself on the shape of {name}: download it again."
+            )
     if missing := expected.keys() - found.keys():
-        raise ModelIntegrityError(f"{header.path} lacks the tensor {min(missing)}: it is not a complete model.")
+        raise ModelIntegrityError(
+            f"{header.path} lacks the tensor {min(missing)}: it is not a complete model."
+        )
 
 
 def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
@@ -132,9 +166,14 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         return _value(header, f"{arch}.{key}", int, default)
 
     if "token_embd.weight" not in header.tensors:
-        raise ModelIntegrityError(f"{header.path} has no token embeddings: it is not a complete language model.")
-    if number("block_count") > len(header.tensors):  # a wild number here must not become a list of that many layers
-        raise ModelIntegrityError(f"{header.path} has fewer tensors than layers: it is not a complete model.")
+        raise ModelIntegrityError(
+            f"{header.path} has no token embeddings: it is not a complete language model."
+        )
+    # a wild number here must not become a list of that many layers
+    if number("block_count") > len(header.tensors):
+        raise ModelIntegrityError(
+            f"{header.path} has fewer tensors than layers: it is not a complete model."
+        )
     num_heads = number("attention.head_count")
     hidden_size = number("embedding_length")
     return {
@@ -184,10 +223,15 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
 
 
 def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    """(Hugging Face name, float32 array [out_features, in_features] or [features]) in the file's order."""
+    """(Hugging Face name, float32 array [out_features, in_features] or [features]) in the file's
+    order.
+    """
     permuted = {}
     if config["model_type"] == "llama":
-        permuted = {"attn_q": config["num_attention_heads"], "attn_k": config["num_key_value_heads"]}
+        permuted = {
+            "attn_q": config["num_attention_heads"],
+            "attn_k": config["num_key_value_heads"],
+        }
     for tensor in header.tensors.values():
         array = read_gguf_tensor(header, tensor)
         module = tensor.name.split(".")[-2]
@@ -199,31 +243,36 @@ def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, 
 def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
     """Undo llama.cpp's reordering of a query or key projection, [num_heads * head_size, ...].
 
-    A rotary embedding turns pairs of features. Hugging Face pairs feature i of a head with i + head_size/2,
-    llama.cpp pairs neighbours, 2i with 2i + 1. So its files hold the rows of each head as [half, 2] where
-    Hugging Face has [2, half]; swapping the two axes brings them back.
+    A rotary embedding turns pairs of features. Hugging Face pairs feature i of a head with i +
+    head_size/2, llama.cpp pairs neighbours, 2i with 2i + 1. So its files hold the rows of each head
+    as [half, 2] where Hugging Face has [2, half]; swapping the two axes brings them back.
     """
     half = array.shape[0] // num_heads // 2
     return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
-    from transformers import AutoTokenizer  # seconds to import, so only when a file is really converted
+    # seconds to import, so only when a file is really converted
+    from transformers import AutoTokenizer
 
-    # transformers also looks at the files *beside* the GGUF, so it gets to see it through a link in an empty directory.
+    # transformers also looks at the files *beside* the GGUF, so it gets to see it through a link in
+    # an empty directory.
     beside = directory / "source"
     beside.mkdir()
     link = beside / "model.gguf"
     os.symlink(header.path.resolve(), link)
     try:
-        AutoTokenizer.from_pretrained(beside, gguf_file=link.name, trust_remote_code=False).save_pretrained(directory)
+        AutoTokenizer.from_pretrained(
+            beside, gguf_file=link.name, trust_remote_code=False
+        ).save_pretrained(directory)
     except OSError:  # the disk, not the file
         raise
     except BaseException as error:  # nothing says what it raises for lists that do not fit together
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise ModelIntegrityError(
-            f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it again."
+            f"The tokenizer in {header.path} cannot be rebuilt ({str(error)!r:.100}): download it"
+            " again."
         ) from error
     link.unlink()
     beside.rmdir()
@@ -232,11 +281,16 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 
 def _split_digits(tokenizer_json: Path) -> None:
-    """SmolLM cuts text at every digit before anything else, which transformers does not read from a GGUF."""
+    """SmolLM cuts text at every digit before anything else, which transformers does not read from a
+    GGUF.
+    """
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer = Tokenizer.from_file(str(tokenizer_json))
-    digits, byte_level = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
+    digits, byte_level = (
+        pre_tokenizers.Digits(individual_digits=True),
+        pre_tokenizers.ByteLevel(add_prefix_space=False),
+    )
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
     tokenizer.save(str(tokenizer_json))
 

@@ -1,12 +1,13 @@
 """Read a GGUF file: its metadata, where its tensors lie, and one tensor at a time as float32.
 
-GGUF is llama.cpp's format: a header with typed key-value pairs (the model's configuration and its whole
-tokenizer), then a table of tensors, then their bytes, mostly quantized in small blocks. This module knows
-the container; what the keys and the tensors mean is `gguf_conversion`'s business. Unpacking the blocks is
-the `gguf` library's.
+GGUF is llama.cpp's format: a header with typed key-value pairs (the model's configuration and its
+whole tokenizer), then a table of tensors, then their bytes, mostly quantized in small blocks. This
+module knows the container; what the keys and the tensors mean is `gguf_conversion`'s business.
+Unpacking the blocks is the `gguf` library's.
 
-Easy to get wrong: trusting lengths. A damaged file may claim an array of 2**60 elements, and the `gguf`
-library's own reader would loop over them. Here every length is checked against the bytes that are there.
+Easy to get wrong: trusting lengths. A damaged file may claim an array of 2**60 elements, and the
+`gguf` library's own reader would loop over them. Here every length is checked against the bytes
+that are there.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -23,17 +24,35 @@ from gguf.quants import dequantize, quant_shape_to_byte_shape
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
 """GGUF value type -> how `struct` spells it."""
 _STRING, _ARRAY = 8, 9
-_PLAIN = {GGMLQuantizationType.F32: "<f4", GGMLQuantizationType.F16: "<f2", GGMLQuantizationType.F64: "<f8"}
+_PLAIN = {
+    GGMLQuantizationType.F32: "<f4",
+    GGMLQuantizationType.F16: "<f2",
+    GGMLQuantizationType.F64: "<f8",
+}
 """Types stored as bare numbers; the others come as blocks of bytes."""
 
 
 _MAX_HEADER_BYTES = 64 << 20
 """The largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Of one array: Python's list of them takes 32 MB and more. Vocabularies have some hundred thousand tokens."""
+"""Of one array: Python's list of them takes 32 MB and more. Vocabularies have some hundred thousand
+tokens.
+"""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 
@@ -90,11 +109,13 @@ def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
     if tensor.type in _PLAIN:
         return data.reshape(tensor.shape).astype(np.float32, copy=False)
     try:
-        unpacked = dequantize(data.reshape(quant_shape_to_byte_shape(tensor.shape, tensor.type)), tensor.type)
+        unpacked = dequantize(
+            data.reshape(quant_shape_to_byte_shape(tensor.shape, tensor.type)), tensor.type
+        )
     except NotImplementedError:
         raise UnsupportedModelError(
-            f"{header.path} stores its weights as {tensor.type.name}, which cannot be unpacked here: use a Q4, Q5, Q6, Q8, "
-            f"F16 or BF16 version of the model."
+            f"{header.path} stores its weights as {tensor.type.name}, which cannot be unpacked"
+            " here: use a Q4, Q5, Q6, Q8, F16 or BF16 version of the model."
         ) from None
     return unpacked.reshape(tensor.shape)
 
@@ -147,13 +168,17 @@ class _Reader:
             raise _DamageError(f"tensor {name!r:.100} is of unknown type {type_id}") from None
         return name, shape, type_, self._scalar("<Q")
 
-    def _place(self, name: str, shape: tuple[int, ...], type_: GGMLQuantizationType, offset: int) -> GgufTensor:
+    def _place(
+        self, name: str, shape: tuple[int, ...], type_: GGMLQuantizationType, offset: int
+    ) -> GgufTensor:
         block_elements, block_bytes = GGML_QUANT_SIZES[type_]
         if shape[-1] % block_elements:
             raise _DamageError(f"the rows of tensor {name!r:.100} are not whole blocks")
         num_bytes = math.prod(shape) // block_elements * block_bytes
         if offset + num_bytes > self._size:
-            raise _DamageError(f"tensor {name!r:.100} ends at byte {offset + num_bytes}, the file at {self._size}")
+            raise _DamageError(
+                f"tensor {name!r:.100} ends at byte {offset + num_bytes}, the file at {self._size}"
+            )
         return GgufTensor(name, shape, type_, offset, num_bytes)
 
     def _value(self, type_id: int) -> Any:
@@ -184,5 +209,7 @@ class _Reader:
 
     def _bytes(self, count: int) -> bytes:
         if self._file.tell() + count > self._end:
-            raise _DamageError("it ends in the middle of its header, or its header is larger than any model's")
+            raise _DamageError(
+                "it ends in the middle of its header, or its header is larger than any model's"
+            )
         return self._file.read(count)

@@ -1,12 +1,13 @@
 """The safetensors format: read and check a file's header, write a file as a stream.
 
-A file is 8 bytes (little-endian length of the header), the header (JSON: name -> dtype, shape, begin
-and end offset), then the raw bytes. This module knows bytes and shapes; it knows no torch, no model and
-no tensor names.
+A file is 8 bytes (little-endian length of the header), the header (JSON: name -> dtype, shape,
+begin and end offset), then the raw bytes. This module knows bytes and shapes; it knows no torch, no
+model and no tensor names.
 
-Easy to get wrong: the header comes from outside and every number in it is a claim. All claims are checked
-against the file's real size *before* anything is allocated, so a truncated download is one clear sentence
-and not a crash halfway through loading. (Pickle formats cannot be checked this way; we never open them.)
+Easy to get wrong: the header comes from outside and every number in it is a claim. All claims are
+checked against the file's real size *before* anything is allocated, so a truncated download is one
+clear sentence and not a crash halfway through loading. (Pickle formats cannot be checked this way;
+we never open them.)
 
 Format: https://github.com/huggingface/safetensors#format
 """
@@ -26,7 +27,9 @@ from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the dtypes that hold plain, unquantized weights."""
 _MAX_HEADER_BYTES = 16 << 20
-"""Enough for 100,000 tensors. The format allows 100 MB, of which Python makes a gigabyte and more."""
+"""Enough for 100,000 tensors. The format allows 100 MB, of which Python makes a gigabyte and
+more.
+"""
 _MAX_DIMENSIONS = 8
 
 
@@ -46,8 +49,8 @@ class TensorEntry:
 def read_entries(path: Path) -> list[TensorEntry]:
     """The tensors of `path`, in file order.
 
-    Raises `ModelIntegrityError` if the file is not what its header claims, `UnsupportedModelError` if it is
-    sound but quantized.
+    Raises `ModelIntegrityError` if the file is not what its header claims, `UnsupportedModelError`
+    if it is sound but quantized.
     """
     file_size = path.stat().st_size
     with path.open("rb") as file:
@@ -64,8 +67,11 @@ def read_entries(path: Path) -> list[TensorEntry]:
     header.pop("__metadata__", None)
 
     data_start = 8 + header_size
-    entries = sorted((_parse_entry(path, *item, data_start) for item in header.items()), key=lambda e: e.offset)
-    # The format allows neither holes nor overlaps, so the tensors must tile the rest of the file exactly.
+    entries = sorted(
+        (_parse_entry(path, *item, data_start) for item in header.items()), key=lambda e: e.offset
+    )
+    # The format allows neither holes nor overlaps, so the tensors must tile the rest of the file
+    # exactly.
     position = data_start
     for entry in entries:
         if entry.offset != position:
@@ -83,15 +89,21 @@ def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEn
         raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed") from None
     # Bounded before they are multiplied: a thousand numbers of a thousand digits take minutes.
     numbers = (*shape, begin, end) if len(shape) <= _MAX_DIMENSIONS else ()
-    if not numbers or not isinstance(dtype, str) or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers):
+    if (
+        not numbers
+        or not isinstance(dtype, str)
+        or not all(type(n) is int and 0 <= n < 1 << 63 for n in numbers)
+    ):
         raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed")
     if dtype not in ITEM_SIZE:
         raise UnsupportedModelError(
-            f"Tensor {name!r:.100} in {path} is of type {dtype!r:.20}: quantized checkpoints are not supported, use the "
-            f"model's {'/'.join(ITEM_SIZE)} weights."
+            f"Tensor {name!r:.100} in {path} is of type {dtype!r:.20}: quantized checkpoints are"
+            f" not supported, use the model's {'/'.join(ITEM_SIZE)} weights."
         )
     if end - begin != math.prod(shape) * ITEM_SIZE[dtype]:
-        raise _corrupt(path, f"tensor {name!r:.100} has {end - begin} bytes, which is not what its shape needs")
+        raise _corrupt(
+            path, f"tensor {name!r:.100} has {end - begin} bytes, which is not what its shape needs"
+        )
     return TensorEntry(name, dtype, shape, data_start + begin, end - begin)
 
 
@@ -99,12 +111,16 @@ def _corrupt(path: Path, reason: str) -> ModelIntegrityError:
     return ModelIntegrityError(f"{path} is damaged ({reason}): delete it and download it again.")
 
 
-def write_float32(path: Path, shapes: dict[str, tuple[int, ...]], arrays: Iterable[tuple[str, np.ndarray]]) -> None:
+def write_float32(
+    path: Path, shapes: dict[str, tuple[int, ...]], arrays: Iterable[tuple[str, np.ndarray]]
+) -> None:
     """Write `arrays`, which come one at a time and in the order of `shapes`, as float32.
 
-    The header needs only the shapes, so it is written first and at most one array is in memory at once.
+    The header needs only the shapes, so it is written first and at most one array is in memory at
+    once.
     """
-    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}  # transformers refuses files without it
+    # transformers refuses files without it
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     position = 0
     for name, shape in shapes.items():
         end = position + math.prod(shape) * ITEM_SIZE["F32"]
@@ -117,5 +133,8 @@ def write_float32(path: Path, shapes: dict[str, tuple[int, ...]], arrays: Iterab
         file.write(encoded)
         for (expected, shape), (name, array) in zip(shapes.items(), arrays, strict=True):
             if name != expected or array.shape != shape:
-                raise ValueError(f"expected tensor {expected} of shape {shape}, got {name} of shape {array.shape}")
+                raise ValueError(
+                    f"expected tensor {expected} of shape {shape}, got {name} of shape"
+                    f" {array.shape}"
+                )
             file.write(np.ascontiguousarray(array, dtype="<f4").data)

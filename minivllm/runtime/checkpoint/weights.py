@@ -1,12 +1,13 @@
 """Stream a checkpoint's weights: one tensor at a time, read straight into its own memory.
 
-Knows safetensors files and torch; nothing of models. The usual way, mapping the file into memory, leaves every
-page that was read resident beside the copy that the model made: twice the weights at the peak. Here a tensor's
-bytes go from the file into one fresh tensor, which is freed as soon as the consumer lets go of it.
+Knows safetensors files and torch; nothing of models. The usual way, mapping the file into memory,
+leaves every page that was read resident beside the copy that the model made: twice the weights at
+the peak. Here a tensor's bytes go from the file into one fresh tensor, which is freed as soon as
+the consumer lets go of it.
 
-Easy to get wrong: letting go of it. A generator's caller that keeps `list(stream_weights(...))` holds a second
-copy after all; and the C library keeps what was freed, in holes that no later tensor fits into, unless it is told
-now and then to give them back.
+Easy to get wrong: letting go of it. A generator's caller that keeps `list(stream_weights(...))`
+holds a second copy after all; and the C library keeps what was freed, in holes that no later tensor
+fits into, unless it is told now and then to give them back.
 """
 
 from collections.abc import Iterator
@@ -19,14 +20,21 @@ from minivllm.runtime.checkpoint.checkpoint import weight_files
 from minivllm.runtime.checkpoint.safetensors_file import read_entries
 from minivllm.runtime.cpu.heap import trim_heap
 
-_TORCH_DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
+_TORCH_DTYPES = {
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+}
 _BYTES_BETWEEN_TRIMS = 32 << 20
 
 
 def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor on the CPU in the file's dtype) for all weights of the checkpoint, in file order.
+    """(name, tensor on the CPU in the file's dtype) for all weights of the checkpoint, in file
+    order.
 
-    All headers are checked before the first tensor is read. Raises `ModelIntegrityError`, `UnsupportedModelError`.
+    All headers are checked before the first tensor is read. Raises `ModelIntegrityError`,
+    `UnsupportedModelError`.
     """
     files = [(path, read_entries(path)) for path in weight_files(directory)]
     seen: set[str] = set()

@@ -1,13 +1,16 @@
-"""The decoder: Llama, Qwen2 and Qwen3 are one network with two switches (`attention_bias`, `qk_norm`).
+"""The decoder: Llama, Qwen2 and Qwen3 are one network with two switches (`attention_bias`,
+`qk_norm`).
 
-It sees a flat ragged batch, `[num_tokens, hidden_size]`: the tokens of all sequences one after another, with
-no padding and no batch dimension. It knows nothing of sequences, blocks or caches. Tokens meet only in
-attention, which the caller hands in as a function, so the same decoder runs over any cache and any backend.
+It sees a flat ragged batch, `[num_tokens, hidden_size]`: the tokens of all sequences one after
+another, with no padding and no batch dimension. It knows nothing of sequences, blocks or caches.
+Tokens meet only in attention, which the caller hands in as a function, so the same decoder runs
+over any cache and any backend.
 
-The decision that is easy to get wrong is rounding: in float32 the tokens must be those of `transformers`, so
-norms, rotation and residual sums are taken in its order.
+The decision that is easy to get wrong is rounding: in float32 the tokens must be those of
+`transformers`, so norms, rotation and residual sums are taken in its order.
 
-Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py` (names).
+Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py`
+(names).
 """
 
 from collections import Counter
@@ -25,9 +28,9 @@ from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import Shard, is_redundant, weight_shards
 
 Attend = Callable[..., torch.Tensor]
-"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
--> [num_tokens, num_heads, head_size]
-With `DecoderOps.attention_rotates` a fifth argument follows, the angles, and q and k are not rotated yet."""
+"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size]) ->
+[num_tokens, num_heads, head_size] With `DecoderOps.attention_rotates` a fifth argument follows, the
+angles, and q and k are not rotated yet."""
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
 
@@ -41,12 +44,16 @@ class Attention(nn.Module):
         self.head_size = config.head_size
         num_all_heads = self.num_heads + 2 * self.num_kv_heads
         q_size = self.num_heads * self.head_size
-        self.qkv_proj = Linear(config.hidden_size, num_all_heads * self.head_size, bias=config.attention_bias)
+        self.qkv_proj = Linear(
+            config.hidden_size, num_all_heads * self.head_size, bias=config.attention_bias
+        )
         self.o_proj = Linear(q_size, config.hidden_size, bias=config.attention_output_bias)
         self.q_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
         self.k_norm = RMSNorm(self.head_size, config.rms_norm_eps) if config.qk_norm else None
 
-    def forward(self, x: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps
+    ) -> torch.Tensor:
         """x: [num_tokens, hidden_size] -> the same shape"""
         heads = (self.num_heads, self.num_kv_heads)
         qkv = self.qkv_proj(x).view(x.shape[0], -1, self.head_size)
@@ -58,7 +65,9 @@ class Attention(nn.Module):
         else:
             # All heads at once: half as many operations.
             qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
-            attended = attend(self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v)
+            attended = attend(
+                self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v
+            )
         return self.o_proj(attended.reshape(x.shape[0], -1))
 
 
@@ -84,14 +93,24 @@ class DecoderLayer(nn.Module):
         self.mlp = MLP(config)
 
     def forward(
-        self, x: torch.Tensor | None, hidden: torch.Tensor, cos_sin: CosSin, attend: Attend, ops: DecoderOps
+        self,
+        x: torch.Tensor | None,
+        hidden: torch.Tensor,
+        cos_sin: CosSin,
+        attend: Attend,
+        ops: DecoderOps,
     ) -> torch.Tensor:
-        """Each block's result is added to the hidden states by the norm that follows it, in the same pass.
+        """Each block's result is added to the hidden states by the norm that follows it, in the
+        same pass.
 
-        hidden: [num_tokens, hidden_size], changed in place
-        x: [num_tokens, hidden_size], what the layer before has to add, or None; returns what this one has to add
+        hidden: [num_tokens, hidden_size], changed in place x: [num_tokens, hidden_size], what the
+        layer before has to add, or None; returns what this one has to add
         """
-        x = self.input_layernorm(hidden, ops=ops) if x is None else self.input_layernorm(x, hidden, ops)
+        x = (
+            self.input_layernorm(hidden, ops=ops)
+            if x is None
+            else self.input_layernorm(x, hidden, ops)
+        )
         x = self.self_attn(x, cos_sin, attend, ops)
         x = self.post_attention_layernorm(x, hidden, ops)
         return self.mlp(x, ops)
@@ -112,18 +131,31 @@ class Decoder(nn.Module):
         self.dtype = dtype
         self.device = torch.device(device)
         self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        # On the meta device parameters have shapes and no memory; each gets its memory when its weight comes.
+        # On the meta device parameters have shapes and no memory; each gets its memory when its
+        # weight comes.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
-            self.layers = nn.ModuleList(DecoderLayer(config, i) for i in range(config.num_hidden_layers))
+            self.layers = nn.ModuleList(
+                DecoderLayer(config, i) for i in range(config.num_hidden_layers)
+            )
             self.norm = RMSNorm(config.hidden_size, config.rms_norm_eps)
-            self.lm_head = None if config.tie_word_embeddings else Linear(config.hidden_size, config.vocab_size)
+            self.lm_head = (
+                None
+                if config.tie_word_embeddings
+                else Linear(config.hidden_size, config.vocab_size)
+            )
         self.rotary = RotaryEmbedding(config, self.device)
 
     def forward(
-        self, token_ids: torch.Tensor, positions: torch.Tensor, attend: Attend, ops: DecoderOps = TORCH_OPS
+        self,
+        token_ids: torch.Tensor,
+        positions: torch.Tensor,
+        attend: Attend,
+        ops: DecoderOps = TORCH_OPS,
     ) -> torch.Tensor:
-        """token_ids, positions: [num_tokens] -> hidden states before the last norm, [num_tokens, hidden_size]"""
+        """token_ids, positions: [num_tokens] -> hidden states before the last norm, [num_tokens,
+        hidden_size]
+        """
         cos_sin = self.rotary.cos_sin(positions, self.dtype)
         hidden, x = self.embed_tokens(token_ids), None
         for layer in self.layers:
@@ -131,9 +163,13 @@ class Decoder(nn.Module):
         return hidden.add_(x)
 
     def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
-        """hidden: [num_rows, hidden_size], the rows that sample -> [num_rows, vocab_size] in float32"""
+        """hidden: [num_rows, hidden_size], the rows that sample -> [num_rows, vocab_size] in
+        float32
+        """
         hidden = self.norm(hidden, ops=ops)
-        logits = self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
+        logits = (
+            self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
+        )
         return logits.float()
 
     # ---- loading ----
@@ -141,9 +177,9 @@ class Decoder(nn.Module):
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Take in a checkpoint's tensors, in any order, under their Hugging Face names.
 
-        Each tensor is copied to its place as it arrives and a matrix is packed as soon as it is whole, so
-        beyond one copy of the weights the peak is one tensor and one matrix.
-        Raises `ModelIntegrityError` that names what is missing, unexpected or of the wrong shape.
+        Each tensor is copied to its place as it arrives and a matrix is packed as soon as it is
+        whole, so beyond one copy of the weights the peak is one tensor and one matrix. Raises
+        `ModelIntegrityError` that names what is missing, unexpected or of the wrong shape.
         """
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
@@ -153,13 +189,14 @@ class Decoder(nn.Module):
             shard = waiting_for.pop(name, None)
             if shard is None:
                 raise ModelIntegrityError(
-                    f"The checkpoint has a tensor {name} that a {self.config.architecture} of its config.json does not "
-                    "have, or has it twice; check that the two belong together."
+                    f"The checkpoint has a tensor {name} that a {self.config.architecture} of its"
+                    " config.json does not have, or has it twice; check that the two belong"
+                    " together."
                 )
             if tuple(tensor.shape) != shard.shape:
                 raise ModelIntegrityError(
-                    f"Tensor {name} has shape {list(tensor.shape)} where config.json asks for {list(shard.shape)}; "
-                    "check that the two belong together."
+                    f"Tensor {name} has shape {list(tensor.shape)} where config.json asks for"
+                    f" {list(shard.shape)}; check that the two belong together."
                 )
             shards_left[shard.parameter] -= 1
             self._load_shard(shard, tensor, is_last=shards_left[shard.parameter] == 0)
@@ -167,11 +204,14 @@ class Decoder(nn.Module):
             names = list(waiting_for)
             others = f" and {len(names) - 3} more" if len(names) > 3 else ""
             raise ModelIntegrityError(
-                f"The checkpoint lacks {', '.join(names[:3])}{others}; it is incomplete, download it again."
+                f"The checkpoint lacks {', '.join(names[:3])}{others}; it is incomplete, download"
+                " it again."
             )
 
     def init_random_weights(self, seed: int) -> None:
-        """Fill in the same random weights for the same seed on any device; for load format `dummy`."""
+        """Fill in the same random weights for the same seed on any device; for load format
+        `dummy`.
+        """
         self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
@@ -190,7 +230,9 @@ class Decoder(nn.Module):
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from the seed alone."""
+    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from
+    the seed alone.
+    """
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:

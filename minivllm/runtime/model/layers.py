@@ -1,10 +1,10 @@
 """The decoder's building blocks: linear layer, RMS norm, rotary position embedding. Inference only.
 
-Knows nothing of attention, caches or batches: each layer maps rows to rows, so a token's result never
-depends on which other tokens share the batch.
+Knows nothing of attention, caches or batches: each layer maps rows to rows, so a token's result
+never depends on which other tokens share the batch.
 
-How a matrix is laid out and multiplied is `linear_backend`'s: a layer hands over its weight when it is loaded. Easy to get
-wrong: keeping it, too, which would double the memory of a model.
+How a matrix is laid out and multiplied is `linear_backend`'s: a layer hands over its weight when it
+is loaded. Easy to get wrong: keeping it, too, which would double the memory of a model.
 """
 
 import math
@@ -67,32 +67,40 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None, ops: DecoderOps = TORCH_OPS
     ) -> torch.Tensor:
-        """x: [..., size]; if there is a residual, x is added to it, in place, and the sum is normed."""
+        """x: [..., size]; if there is a residual, x is added to it, in place, and the sum is
+        normed.
+        """
         if residual is None:
             return ops.rms_norm(x, self.weight, self.eps)
         return ops.add_rms_norm(x, residual, self.weight, self.eps)
 
 
 class RotaryEmbedding:
-    """Turns each pair (x[i], x[i + head_size / 2]) of a head by an angle that grows with the token's position.
+    """Turns each pair (x[i], x[i + head_size / 2]) of a head by an angle that grows with the
+    token's position.
 
-    The pairs are halves, not neighbours: Hugging Face's checkpoints are stored for that ("rotate half").
+    The pairs are halves, not neighbours: Hugging Face's checkpoints are stored for that ("rotate
+    half").
     """
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
         self._inv_freq = _inverse_frequencies(config).to(device)  # [head_size / 2], float32
 
-    def cos_sin(self, positions: torch.Tensor, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    def cos_sin(
+        self, positions: torch.Tensor, dtype: torch.dtype
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """positions: [num_tokens] -> two of [num_tokens, 1, head_size], for all layers of a step.
 
         Angles are float32 whatever the model's dtype: bfloat16 cannot tell position 257 from 258.
         """
-        # A gap after each row: of what is in one piece MKL takes even a few hundred cosines on all threads, which spin for
-        # milliseconds afterwards, on the cores that the kernels of a decode step need.
+        # A gap after each row: of what is in one piece MKL takes even a few hundred cosines on all
+        # threads, which spin for milliseconds afterwards, on the cores that the kernels of a decode
+        # step need.
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()
-        # The first half is turned by -sin: here the sign is in the table, so that `rotate` needs no negation.
+        # The first half is turned by -sin: here the sign is in the table, so that `rotate` needs no
+        # negation.
         cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
         return cos.to(dtype).unsqueeze(1), sin.to(dtype).unsqueeze(1)
 
@@ -110,9 +118,11 @@ def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
     scaling = config.rope_scaling
     if scaling is None:
         return inv_freq
-    # Llama 3: a pair that turns slowly has not seen its full circle in training, so its angle is interpolated
-    # (divided by the factor); a fast one is kept; in between the two are blended.
+    # Llama 3: a pair that turns slowly has not seen its full circle in training, so its angle is
+    # interpolated (divided by the factor); a fast one is kept; in between the two are blended.
     turns_in_training = scaling.original_max_position_embeddings * inv_freq / (2 * math.pi)
-    blend = (turns_in_training - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
+    blend = (turns_in_training - scaling.low_freq_factor) / (
+        scaling.high_freq_factor - scaling.low_freq_factor
+    )
     blend = blend.clamp(0.0, 1.0)
     return (1 - blend) * inv_freq / scaling.factor + blend * inv_freq

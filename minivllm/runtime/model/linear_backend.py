@@ -1,12 +1,14 @@
 """How a CPU or GPU multiplies by weights: three ways, each with the layout that it reads best.
 
-A decode step has a handful of rows and reads all weights for them, so the layout decides its speed (`minivllm bench linear`). `F.linear`
-has the weight as it is; oneDNN reads one that was laid out for it once; our own kernel (`cpu`, kernels/cpu/linear.c) reads its layout
-from the first byte to the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out weight
-*replaces* the plain one, so no way costs memory.
+A decode step has a handful of rows and reads all weights for them, so the layout decides its speed
+(`minivllm bench linear`). `F.linear` has the weight as it is; oneDNN reads one that was laid out
+for it once; our own kernel (`cpu`, kernels/cpu/linear.c) reads its layout from the first byte to
+the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out
+weight *replaces* the plain one, so no way costs memory.
 
-Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied embeddings looks tokens up in the matrix of its
-head. oneDNN's layout cannot be looked up in, so there the head stays plain; ours can, by arithmetic.
+Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied
+embeddings looks tokens up in the matrix of its head. oneDNN's layout cannot be looked up in, so
+there the head stays plain; ours can, by arithmetic.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
@@ -33,10 +35,14 @@ class Matrix(Protocol):
     """A loaded weight, [out_features, in_features] by meaning."""
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """x: [num_rows, in_features]; bias: [out_features] -> x @ weight.T + bias, [num_rows, out_features]"""
+        """x: [num_rows, in_features]; bias: [out_features] -> x @ weight.T + bias, [num_rows,
+        out_features]
+        """
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """Rows of the weight: indices: [n] -> [n, in_features]. Only of a matrix that was made `is_table`."""
+        """Rows of the weight: indices: [n] -> [n, in_features]. Only of a matrix that was made
+        `is_table`.
+        """
 
 
 MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
@@ -59,10 +65,14 @@ class TorchMatrix:
 
 
 class OneDnnMatrix(TorchMatrix):
-    """In oneDNN's own layout; a table plain, since a second copy of it would add a fifth to a small model's memory."""
+    """In oneDNN's own layout; a table plain, since a second copy of it would add a fifth to a small
+    model's memory.
+    """
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
-        super().__init__(weight if is_table else torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS))
+        super().__init__(
+            weight if is_table else torch.ops.mkldnn._reorder_linear_weight(weight, PACKED_FOR_ROWS)
+        )
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
         """See `Matrix.multiply`."""
@@ -70,9 +80,13 @@ class OneDnnMatrix(TorchMatrix):
 
 
 class CpuMatrix:
-    """In panels of sixteen outputs, for `CpuOps.linear`; all of a model one after another, in `memory`."""
+    """In panels of sixteen outputs, for `CpuOps.linear`; all of a model one after another, in
+    `memory`.
+    """
 
-    def __init__(self, weight: torch.Tensor, is_table: bool = False, memory: LargePages | None = None) -> None:
+    def __init__(
+        self, weight: torch.Tensor, is_table: bool = False, memory: LargePages | None = None
+    ) -> None:
         self._ops = load_cpu_ops()
         self._out_features, in_features = weight.shape
         num_panels = -(-self._out_features // LANES)
@@ -89,14 +103,19 @@ class CpuMatrix:
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where requests come in."""
+        """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where
+        requests come in.
+        """
         return self._ops.rows_of_packed(self._panels, indices.contiguous())
 
 
-def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: torch.device) -> MakeMatrix:
+def choose_linear_backend(
+    name: LinearBackendName, dtype: torch.dtype, device: torch.device
+) -> MakeMatrix:
     """What lays out the weights of a model of this dtype on this device.
 
-    `auto` takes the first of `cpu`, `onednn` and `torch` that can be had. Raises `ConfigError` if what is asked for by name cannot.
+    `auto` takes the first of `cpu`, `onednn` and `torch` that can be had. Raises `ConfigError` if
+    what is asked for by name cannot.
     """
     ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
         "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),
@@ -109,7 +128,9 @@ def choose_linear_backend(name: LinearBackendName, dtype: torch.dtype, device: t
             if why is None:
                 return make_matrix
             if name == way:
-                raise ConfigError(f"linear_backend {name} cannot run here: {why} Use linear_backend='auto'.")
+                raise ConfigError(
+                    f"linear_backend {name} cannot run here: {why} Use linear_backend='auto'."
+                )
     raise ConfigError(f"linear_backend must be one of auto, {', '.join(ways)}; got {name!r}.")
 
 
@@ -117,7 +138,10 @@ def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
     if device.type != "cpu":
         return f"the device is {device.type}."
     if dtype != torch.float32:
-        return f"the kernels for a CPU are float32, and the model is {str(dtype).removeprefix('torch.')}."
+        return (
+            "the kernels for a CPU are float32, and the model is"
+            f" {str(dtype).removeprefix('torch.')}."
+        )
     try:
         is_fast = load_cpu_ops().linear_is_fast
     except CpuKernelsError as error:

@@ -4,8 +4,9 @@ Knows nothing of files or weights. It refuses what our decoder would compute wro
 mistake is to ignore a key (a sliding window, a scaled rope, a second bias) and to produce fluent
 nonsense. So each key that changes the arithmetic is either understood here or an error.
 
-Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and `modeling_rope_utils.py`.
-Its version 4 wrote `rope_theta` and `rope_scaling`; version 5 writes both into `rope_parameters`.
+Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and
+`modeling_rope_utils.py`. Its version 4 wrote `rope_theta` and `rope_scaling`; version 5 writes both
+into `rope_parameters`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +24,9 @@ SUPPORTED_ARCHITECTURES = {
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
 MAX_LAYERS = 1024
 MAX_SIZE = 1 << 24
-"""Of any other number in a config: 65 times the largest vocabulary, and 16 million positions. A wild number must not become memory."""
+"""Of any other number in a config: 65 times the largest vocabulary, and 16 million positions. A
+wild number must not become memory.
+"""
 _MAX_REAL = 1e30
 _FACTORS = (
     "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier", "final_logit_softcapping", "logit_scale",
@@ -34,7 +37,9 @@ _FACTORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Llama3RopeScaling:
-    """Llama 3.1's stretched rotary frequencies: long wavelengths are divided by `factor`, short ones kept."""
+    """Llama 3.1's stretched rotary frequencies: long wavelengths are divided by `factor`, short
+    ones kept.
+    """
 
     factor: float
     low_freq_factor: float
@@ -73,8 +78,8 @@ class ModelConfig:
     def from_hf_dict(cls, hf: Mapping[str, Any]) -> "ModelConfig":
         """Read the contents of a `config.json`.
 
-        Raises `UnsupportedModelError` for what our decoder does not compute, `ModelIntegrityError` where a
-        number is missing or impossible.
+        Raises `UnsupportedModelError` for what our decoder does not compute, `ModelIntegrityError`
+        where a number is missing or impossible.
         """
         architecture = _architecture(hf)
         _refuse_what_we_do_not_compute(hf, architecture)
@@ -84,12 +89,13 @@ class ModelConfig:
         num_kv_heads = _number(hf, "num_key_value_heads", default=num_heads)
         if num_heads % num_kv_heads:
             raise ModelIntegrityError(
-                f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads ({num_kv_heads}); "
-                "check the model's config.json."
+                f"num_attention_heads ({num_heads}) must be a multiple of num_key_value_heads"
+                f" ({num_kv_heads}); check the model's config.json."
             )
         if head_size % 2 or num_heads * head_size > MAX_SIZE:
             raise ModelIntegrityError(
-                f"{num_heads} heads of size {head_size} cannot be: check head_dim and num_attention_heads in config.json."
+                f"{num_heads} heads of size {head_size} cannot be: check head_dim and"
+                " num_attention_heads in config.json."
             )
         rope_theta, rope_scaling = _rope(hf)
         has_bias = _flag(hf, "attention_bias")
@@ -106,7 +112,8 @@ class ModelConfig:
             rope_theta=rope_theta,
             rope_scaling=rope_scaling,
             max_position_embeddings=_number(hf, "max_position_embeddings"),
-            # Transformers 5 leaves out what equals a class's default, and Llama's and Qwen's is False.
+            # Transformers 5 leaves out what equals a class's default, and Llama's and Qwen's is
+            # False.
             tie_word_embeddings=_flag(hf, "tie_word_embeddings"),
             attention_bias=has_bias or architecture == "Qwen2ForCausalLM",
             attention_output_bias=has_bias and architecture != "Qwen2ForCausalLM",
@@ -127,24 +134,40 @@ def _architecture(hf: Mapping[str, Any]) -> str:
             names = [f"{name} with model_type {model_type}"]
     found = ", ".join(names) or model_type or "none named"
     raise UnsupportedModelError(
-        f"This model's architecture ({found:.100}) is not supported; use one of {', '.join(SUPPORTED_ARCHITECTURES)}."
+        f"This model's architecture ({found:.100}) is not supported; use one of"
+        f" {', '.join(SUPPORTED_ARCHITECTURES)}."
     )
 
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    """Options of these three architectures, and of others that go by their names, that change the arithmetic."""
+    """Options of these three architectures, and of others that go by their names, that change the
+    arithmetic.
+    """
     rope = _rope_options(hf)
-    # Qwen's configs have a window and say whether it is used; in all others it is used where there is one.
-    slides = hf.get("use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window")))
+    # Qwen's configs have a window and say whether it is used; in all others it is used where there
+    # is one.
+    slides = hf.get(
+        "use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window"))
+    )
     reasons = {
-        "experts": any(value for key, value in hf.items() if "expert" in key or key.startswith("moe_")),
+        "experts": any(
+            value for key, value in hf.items() if "expert" in key or key.startswith("moe_")
+        ),
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
         "biases in its MLP": bool(hf.get("mlp_bias")),
         "sliding-window attention": bool(slides),
-        "layers of several kinds": any(kind != "full_attention" for kind in _list_of_names(hf, "layer_types")),
-        "a rotary embedding on a part of each head": rope.get("partial_rotary_factor") not in (None, 1),
-        "a rotary embedding for each kind of layer": any(isinstance(value, dict) for value in rope.values()),
-        "scaled or capped attention or logits": any(hf.get(name) not in (None, 1) for name in _FACTORS),
+        "layers of several kinds": any(
+            kind != "full_attention" for kind in _list_of_names(hf, "layer_types")
+        ),
+        "a rotary embedding on a part of each head": (
+            rope.get("partial_rotary_factor") not in (None, 1)
+        ),
+        "a rotary embedding for each kind of layer": any(
+            isinstance(value, dict) for value in rope.values()
+        ),
+        "scaled or capped attention or logits": any(
+            hf.get(name) not in (None, 1) for name in _FACTORS
+        ),
         "quantized weights": bool(hf.get("quantization_config") or hf.get("compression_config")),
     }
     for reason, applies in reasons.items():
@@ -172,9 +195,12 @@ def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
         return theta, None
     if kind != "llama3":
         raise UnsupportedModelError(
-            f"Rope scaling of type {kind!r:.50} is not supported; use a model with default or llama3."
+            f"Rope scaling of type {kind!r:.50} is not supported; use a model with default or"
+            " llama3."
         )
-    original = _number(options, "original_max_position_embeddings", _number(hf, "max_position_embeddings"))
+    original = _number(
+        options, "original_max_position_embeddings", _number(hf, "max_position_embeddings")
+    )
     low, high = _real(options, "low_freq_factor"), _real(options, "high_freq_factor")
     if low >= high:
         raise ModelIntegrityError(
@@ -200,7 +226,9 @@ def _dtype(hf: Mapping[str, Any]) -> str:
 # ---- one value of a config, whatever it may be ----
 
 
-def _number(hf: Mapping[str, Any], key: str, default: int | None = None, most: int = MAX_SIZE) -> int:
+def _number(
+    hf: Mapping[str, Any], key: str, default: int | None = None, most: int = MAX_SIZE
+) -> int:
     value = hf.get(key)
     if value is None:
         value = default

@@ -47,10 +47,20 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
             add(f"{theirs}.self_attn.o_proj.bias", f"{ours}.self_attn.o_proj.bias", hidden)
         if config.qk_norm:
             for norm in ("q_norm", "k_norm"):
-                add(f"{theirs}.self_attn.{norm}.weight", f"{ours}.self_attn.{norm}.weight", config.head_size)
+                add(
+                    f"{theirs}.self_attn.{norm}.weight",
+                    f"{ours}.self_attn.{norm}.weight",
+                    config.head_size,
+                )
 
         for row, name in enumerate(("gate_proj", "up_proj")):
-            add(f"{theirs}.mlp.{name}.weight", f"{ours}.mlp.gate_up_proj.weight", inner, hidden, first_row=row * inner)
+            add(
+                f"{theirs}.mlp.{name}.weight",
+                f"{ours}.mlp.gate_up_proj.weight",
+                inner,
+                hidden,
+                first_row=row * inner,
+            )
         add(f"{theirs}.mlp.down_proj.weight", f"{ours}.mlp.down_proj.weight", hidden, inner)
     add("model.norm.weight", "norm.weight", hidden)
     if not config.tie_word_embeddings:
@@ -60,4 +70,6 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
 
 def is_redundant(name: str, config: ModelConfig) -> bool:
     """Tensors that some checkpoints carry although they follow from the rest."""
-    return name.endswith("rotary_emb.inv_freq") or (config.tie_word_embeddings and name == "lm_head.weight")
+    return name.endswith("rotary_emb.inv_freq") or (
+        config.tie_word_embeddings and name == "lm_head.weight"
+    )

@@ -1,11 +1,12 @@
 """Log-probabilities of a prompt's own tokens, for the sequences that asked for them.
 
-A model says at every position what comes next; generation uses the last position of a prompt alone, and here the others
-are used, too: the row of token p judges token p + 1. That takes the LM head over all of them, so it is done for
-those who asked, a few rows at a time.
+A model says at every position what comes next; generation uses the last position of a prompt alone,
+and here the others are used, too: the row of token p judges token p + 1. That takes the LM head
+over all of them, so it is done for those who asked, a few rows at a time.
 
-The easy thing to get wrong is a chunk. The row that judges the first token of a chunk was the last of the chunk before, so
-each step tells of the tokens *after* its rows, and a prompt cut in chunks loses none of them.
+The easy thing to get wrong is a chunk. The row that judges the first token of a chunk was the last
+of the chunk before, so each step tells of the tokens *after* its rows, and a prompt cut in chunks
+loses none of them.
 """
 
 from collections.abc import Callable
@@ -21,9 +22,13 @@ _ROWS_AT_ONCE = 64
 
 
 def prompt_logprobs(
-    plan: SchedulerOutput, hidden: torch.Tensor, compute_logits: Callable[[torch.Tensor], torch.Tensor]
+    plan: SchedulerOutput,
+    hidden: torch.Tensor,
+    compute_logits: Callable[[torch.Tensor], torch.Tensor],
 ) -> list[PromptTokenLogprob]:
-    """hidden: [num_tokens, hidden_size] of the plan's tokens; compute_logits: rows of it -> [num_rows, vocab_size]"""
+    """hidden: [num_tokens, hidden_size] of the plan's tokens; compute_logits: rows of it ->
+    [num_rows, vocab_size]
+    """
     found: list[PromptTokenLogprob] = []
     first_row = 0
     for item in plan.scheduled:

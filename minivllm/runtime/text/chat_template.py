@@ -1,9 +1,11 @@
-"""A model's chat template: turns a list of messages into the text that the model was trained to continue.
+"""A model's chat template: turns a list of messages into the text that the model was trained to
+continue.
 
-Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its seconds of imports. A template is
-a Jinja program written by whoever published the model. It runs in Jinja's sandbox, and the sandbox runs in a worker
-process that the operating system ends when it takes too much time or memory (see `template_worker`). A template that
-loops for ever or fills the memory costs the request that asked for it.
+Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its
+seconds of imports. A template is a Jinja program written by whoever published the model. It runs in
+Jinja's sandbox, and the sandbox runs in a worker process that the operating system ends when it
+takes too much time or memory (see `template_worker`). A template that loops for ever or fills the
+memory costs the request that asked for it.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -30,13 +32,21 @@ _MAX_ANSWER_BYTES = 64 << 20
 class ChatTemplate:
     """One template, and the workers that have compiled it. Threads may render at the same time."""
 
-    def __init__(self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS) -> None:
+    def __init__(
+        self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS
+    ) -> None:
         """`special_tokens`: what the template may refer to, such as `bos_token`."""
-        self._setup = {"source": source, "special_tokens": dict(special_tokens), "max_seconds": max_seconds}
+        self._setup = {
+            "source": source,
+            "special_tokens": dict(special_tokens),
+            "max_seconds": max_seconds,
+        }
         self._idle: list[_Worker] = []
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The conversation as text, ready for the assistant's answer. Raises `InvalidRequestError`."""
+        """The conversation as text, ready for the assistant's answer. Raises
+        `InvalidRequestError`.
+        """
         conversation = _encode([_plain_message(message) for message in messages])
         try:
             worker = self._idle.pop()
@@ -44,13 +54,16 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        except BaseException:  # also Ctrl-C: its answer must not be taken for that to the next conversation
+        # also Ctrl-C: its answer must not be taken for that to the next conversation
+        except BaseException:
             worker.close()
             raise
         self._idle.append(worker)
-        if "error" in answer:  # what a template complains of is for the model's owner and not for strangers
+        # what a template complains of is for the model's owner and not for strangers
+        if "error" in answer:
             raise InvalidRequestError(
-                "The model's chat template does not accept these messages: change their roles or their order, or send less."
+                "The model's chat template does not accept these messages: change their roles or"
+                " their order, or send less."
             ) from RuntimeError(answer["error"])
         return answer["text"]
 
@@ -60,7 +73,8 @@ class ChatTemplate:
         if "error" in answer:
             worker.close()
             raise InvalidRequestError(
-                f"This model's chat template cannot be used ({answer['error']:.200}): use `generate` with a plain prompt."
+                f"This model's chat template cannot be used ({answer['error']:.200}): use"
+                " `generate` with a plain prompt."
             )
         return worker
 
@@ -88,15 +102,16 @@ class _Worker:
             answer = b""
         if not answer.endswith(b"\n"):
             raise InvalidRequestError(
-                "The model's chat template takes too much time or memory for these messages: send less, or use "
-                "`generate` with a plain prompt."
+                "The model's chat template takes too much time or memory for these messages: send"
+                " less, or use `generate` with a plain prompt."
             )
         return json.loads(answer)
 
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    with suppress(BrokenPipeError), process:  # closes the pipes, one perhaps with a line that it never read, and waits
+    # closes the pipes, one perhaps with a line that it never read, and waits
+    with suppress(BrokenPipeError), process:
         pass
 
 
@@ -104,11 +119,15 @@ def _encode(value: Any) -> bytes:
     try:
         return json.dumps(value).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequestError(f"Chat messages must be plain data that JSON can hold ({error}).") from error
+        raise InvalidRequestError(
+            f"Chat messages must be plain data that JSON can hold ({error})."
+        ) from error
 
 
 def _plain_message(message: ChatMessage) -> dict[str, Any]:
     if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
-        raise InvalidRequestError(f"A chat message must be a dict with a role and content; got {message!r:.100}.")
+        raise InvalidRequestError(
+            f"A chat message must be a dict with a role and content; got {message!r:.100}."
+        )
     # Clients send `"content": null` and the like, and templates would print "None".
     return {key: value for key, value in message.items() if value is not None}

@@ -1,13 +1,17 @@
-"""`python -m minivllm.runtime.text.template_worker`: renders one chat template in a process of its own.
+"""`python -m minivllm.runtime.text.template_worker`: renders one chat template in a process of its
+own.
 
-Standard input has one JSON value per line: first the template with its special tokens, then a conversation per line. Standard
-output has one line for each: `{"text": ...}`, or `{"error": ...}` with what the template raised. A conversation that takes too
-long or too much memory gets no answer, because the system ends the process.
+Standard input has one JSON value per line: first the template with its special tokens, then a
+conversation per line. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}`
+with what the template raised. A conversation that takes too long or too much memory gets no answer,
+because the system ends the process.
 
-Jinja's sandbox keeps a template away from our objects and files. It does not bound one operation: `'a' * 10**9` takes a
-gigabyte and doubling a string forty times takes a terabyte, both without a single loop.
+Jinja's sandbox keeps a template away from our objects and files. It does not bound one operation:
+`'a' * 10**9` takes a gigabyte and doubling a string forty times takes a terabyte, both without a
+single loop.
 
-The time that counts is the processor's: a template cannot sleep, and on a busy machine a long chat waits without being wrong.
+The time that counts is the processor's: a template cannot sleep, and on a busy machine a long chat
+waits without being wrong.
 """
 
 import json
@@ -41,8 +45,12 @@ def compile_template(source: str) -> jinja2.Template:
     return environment.from_string(source)
 
 
-def render(template: jinja2.Template, messages: list[dict[str, Any]], special_tokens: dict[str, str]) -> str:
-    text = template.render(messages=messages, tools=None, documents=None, add_generation_prompt=True, **special_tokens)
+def render(
+    template: jinja2.Template, messages: list[dict[str, Any]], special_tokens: dict[str, str]
+) -> str:
+    text = template.render(
+        messages=messages, tools=None, documents=None, add_generation_prompt=True, **special_tokens
+    )
     if len(text) > MAX_CHARACTERS:
         raise OverflowError(f"the template wrote more than {MAX_CHARACTERS} characters")
     return text
@@ -52,19 +60,25 @@ def _raise_exception(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
-def _to_json(value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any) -> str:
+def _to_json(
+    value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any
+) -> str:
     # Jinja's own filter escapes for HTML, which no model was trained on.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
 
 class _GenerationTag(Extension):
-    """`{% generation %}...{% endgeneration %}` marks an answer for training; here it is just its contents."""
+    """`{% generation %}...{% endgeneration %}` marks an answer for training; here it is just its
+    contents.
+    """
 
     tags = {"generation"}  # noqa: RUF012  (Jinja reads it from the class)
 
     def parse(self, parser: Parser) -> nodes.Scope:
         line = next(parser.stream).lineno
-        return nodes.Scope(parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line)
+        return nodes.Scope(
+            parser.parse_statements(("name:endgeneration",), drop_needle=True), lineno=line
+        )
 
 
 def main() -> None:

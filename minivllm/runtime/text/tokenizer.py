@@ -1,11 +1,14 @@
-"""`Tokenizer`: text to token ids and back, chat messages to token ids, and which tokens end an answer.
+"""`Tokenizer`: text to token ids and back, chat messages to token ids, and which tokens end an
+answer.
 
-A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` would read the same
-files and give the same ids (the tests compare), but importing it takes longer than loading a small model.
+A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` would read
+the same files and give the same ids (the tests compare), but importing it takes longer than loading
+a small model.
 
-Easy to get wrong: the end of an answer. A chat model may have several end tokens, and they are spread over
-three files: `generation_config.json` (one id or a list), `config.json` (older models), and the tokenizer's own
-`eos_token`. Missing one of them means answers that run on as a conversation with itself.
+Easy to get wrong: the end of an answer. A chat model may have several end tokens, and they are
+spread over three files: `generation_config.json` (one id or a list), `config.json` (older models),
+and the tokenizer's own `eos_token`. Missing one of them means answers that run on as a conversation
+with itself.
 """
 
 import json
@@ -23,10 +26,20 @@ from minivllm.runtime.text.plain_text import ControlTokens
 if TYPE_CHECKING:
     from minivllm.runtime.text.chat_template import ChatMessage, ChatTemplate
 
-_NAMED_TOKENS = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+_NAMED_TOKENS = (
+    "bos_token",
+    "eos_token",
+    "unk_token",
+    "sep_token",
+    "pad_token",
+    "cls_token",
+    "mask_token",
+)
 
 _TEXTS_AT_ONCE = 512
-"""A message with a control token's text at every tenth character has a hundred thousand pieces, of a kilobyte each while encoded."""
+"""A message with a control token's text at every tenth character has a hundred thousand pieces, of
+a kilobyte each while encoded.
+"""
 
 
 class Tokenizer:
@@ -41,17 +54,24 @@ class Tokenizer:
         chat_template: str | None,
         num_embeddings: int | None = None,
     ) -> None:
-        """`num_embeddings`: rows of the model's embedding table, where known. A token beyond them is none of this model's."""
+        """`num_embeddings`: rows of the model's embedding table, where known. A token beyond them
+        is none of this model's.
+        """
         backend.no_truncation()
         backend.no_padding()
-        in_vocabulary = [token for token in named_tokens.values() if backend.token_to_id(token) is not None]
-        backend.add_special_tokens(in_vocabulary)  # adds nothing: marks them as special, should the file not say so
+        in_vocabulary = [
+            token for token in named_tokens.values() if backend.token_to_id(token) is not None
+        ]
+        # adds nothing: marks them as special, should the file not say so
+        backend.add_special_tokens(in_vocabulary)
         self._backend = backend
         self.named_tokens = named_tokens
         """Such as `{"eos_token": "<|im_end|>"}`."""
         self._template_source = chat_template
         self._control_tokens = ControlTokens(backend)
-        self._special_ids = frozenset(id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special)
+        self._special_ids = frozenset(
+            id_ for id_, token in backend.get_added_tokens_decoder().items() if token.special
+        )
         self._byte_fallback_ids = _byte_fallback_ids(backend)
         limit = float("inf") if num_embeddings is None else num_embeddings
         self.eos_token_ids = frozenset(id_ for id_ in eos_token_ids if id_ < limit)
@@ -72,7 +92,11 @@ class Tokenizer:
                 f"{path} cannot be read ({str(error)!r:.100}): download the model again."
             ) from error
         config = read_json_object_if_there(directory / "tokenizer_config.json")
-        named_tokens = {name: text for name in _NAMED_TOKENS if (text := _token_text(config.get(name))) is not None}
+        named_tokens = {
+            name: text
+            for name in _NAMED_TOKENS
+            if (text := _token_text(config.get(name))) is not None
+        }
         generation_config = read_json_object_if_there(directory / "generation_config.json")
         model_config = read_json_object_if_there(directory / "config.json")
         eos = _ids(generation_config.get("eos_token_id", model_config.get("eos_token_id")))
@@ -87,14 +111,18 @@ class Tokenizer:
         )
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """The token ids of a prompt, with the special tokens that the model wants around one (often a BOS).
+        """The token ids of a prompt, with the special tokens that the model wants around one (often
+        a BOS).
 
-        A control token's text in a prompt is that token, as in vLLM: whoever writes a raw prompt writes the format, too.
+        A control token's text in a prompt is that token, as in vLLM: whoever writes a raw prompt
+        writes the format, too.
         """
         return self._encode([text], add_special_tokens)[0]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give nothing."""
+        """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give
+        nothing.
+        """
         try:
             return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
         except BaseException as error:
@@ -105,16 +133,21 @@ class Tokenizer:
     def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
         """The prompt for the assistant's next message. Raises `InvalidRequestError`.
 
-        Control tokens come from the template alone: their texts inside a message are ordinary text (see `plain_text`).
+        Control tokens come from the template alone: their texts inside a message are ordinary text
+        (see `plain_text`).
         """
         hidden = self._control_tokens.hide(messages)
         pieces = list(hidden.pieces(self._render(hidden.messages)))
         # The template writes the BOS itself, where there is one.
-        encoded = iter(self._encode([piece for piece in pieces if hidden.original(piece) is None], False))
+        encoded = iter(
+            self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
+        )
         token_ids: list[int] = []
         for piece in pieces:
             written = hidden.original(piece)
-            token_ids += next(encoded) if written is None else self._control_tokens.plain_ids(written)
+            token_ids += (
+                next(encoded) if written is None else self._control_tokens.plain_ids(written)
+            )
         return token_ids
 
     def render_chat_template(self, messages: Sequence["ChatMessage"]) -> str:
@@ -129,7 +162,9 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether the model was trained on conversations, so that `apply_chat_template` has something to apply."""
+        """Whether the model was trained on conversations, so that `apply_chat_template` has
+        something to apply.
+        """
         return self._template_source is not None
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
@@ -139,45 +174,58 @@ class Tokenizer:
         return self._backend.id_to_token(token_id) is None
 
     def is_byte_fallback(self, token_id: int) -> bool:
-        """Whether the token is a raw byte of a sentencepiece vocabulary (see `minivllm.engine.detokenizer`)."""
+        """Whether the token is a raw byte of a sentencepiece vocabulary (see
+        `minivllm.engine.detokenizer`).
+        """
         return token_id in self._byte_fallback_ids
 
     @cached_property
     def most_characters_per_token(self) -> int | None:
-        """A text of more than n times as many characters is more than n tokens; None if there is no telling."""
+        """A text of more than n times as many characters is more than n tokens; None if there is no
+        telling.
+        """
         return _most_characters_per_token(self._backend)
 
     @cached_property
     def _chat_template(self) -> "ChatTemplate":
-        from minivllm.runtime.text.chat_template import ChatTemplate  # Jinja only for those who chat
+        # Jinja only for those who chat
+        from minivllm.runtime.text.chat_template import ChatTemplate
 
         if self._template_source is None:
-            raise InvalidRequestError("This model has no chat template: use `generate` with a plain prompt.")
+            raise InvalidRequestError(
+                "This model has no chat template: use `generate` with a plain prompt."
+            )
         return ChatTemplate(self._template_source, self.named_tokens)
 
     def _encode(self, texts: list[str], add_special_tokens: bool) -> list[list[int]]:
         token_ids: list[list[int]] = []
         try:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                # The library's `encode` keeps the GIL, half a second for a long text, and all other threads wait for it. The "fast"
-                # one of the two that do not leaves out each token's text and place: a tenth of the time and of the memory.
+                # The library's `encode` keeps the GIL, half a second for a long text, and all other
+                # threads wait for it. The "fast" one of the two that do not leaves out each token's
+                # text and place: a tenth of the time and of the memory.
                 batch = self._backend.encode_batch_fast(
                     texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
                 )
                 token_ids += [encoding.ids for encoding in batch]
         except TypeError:
             raise InvalidRequestError(
-                "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or is no string at all."
+                "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or"
+                " is no string at all."
             ) from None
         except BaseException as error:
             if not is_panic(error):
                 raise
-            raise InvalidRequestError("The model's tokenizer cannot cut this text into tokens: send another.") from None
+            raise InvalidRequestError(
+                "The model's tokenizer cannot cut this text into tokens: send another."
+            ) from None
         return token_ids
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether the library's Rust code panicked, which a regex does that gives up. The class cannot be imported, and is no `Exception`."""
+    """Whether the library's Rust code panicked, which a regex does that gives up. The class cannot
+    be imported, and is no `Exception`.
+    """
     return type(error).__name__ == "PanicException"
 
 
@@ -185,7 +233,9 @@ def _token_text(value: Any) -> str | None:
     """A token in tokenizer_config.json: a string, or an object with more about it."""
     text = value.get("content") if isinstance(value, dict) else value
     # JSON may hold half of a surrogate pair, which is no text.
-    return text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
+    return (
+        text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
+    )
 
 
 def _ids(value: Any) -> set[int]:
@@ -205,14 +255,15 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
 def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
     """The length of the longest token, where each character of a text is sure to end up in a token.
 
-    So it is with byte-level tokenizers, the usual ones. Others may drop white space, or make one token of any number of
-    unknown characters.
+    So it is with byte-level tokenizers, the usual ones. Others may drop white space, or make one
+    token of any number of unknown characters.
     """
     state = json.loads(backend.to_str())
     pre_tokenizer = state["pre_tokenizer"] or {}
     steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
     kinds = {step.get("type") for step in steps}
-    # NFC makes one character of up to four (Unicode's annex 15), and other normalizers may do anything.
+    # NFC makes one character of up to four (Unicode's annex 15), and other normalizers may do
+    # anything.
     shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
     if (
         shrinks is None
@@ -229,14 +280,20 @@ def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
 
 
 def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:
-    """A file of its own since 2025; before, an entry of the config, which may hold several under names."""
+    """A file of its own since 2025; before, an entry of the config, which may hold several under
+    names.
+    """
     file = directory / "chat_template.jinja"
     if file.is_file():
         try:
             return file.read_text(encoding="utf-8")
         except UnicodeDecodeError:
-            raise ModelIntegrityError(f"{file} is damaged (it is not UTF-8): download the model again.") from None
+            raise ModelIntegrityError(
+                f"{file} is damaged (it is not UTF-8): download the model again."
+            ) from None
     entry = tokenizer_config.get("chat_template")
     if isinstance(entry, list):
-        entry = {item.get("name"): item.get("template") for item in entry if isinstance(item, dict)}.get("default")
+        entry = {
+            item.get("name"): item.get("template") for item in entry if isinstance(item, dict)
+        }.get("default")
     return entry if isinstance(entry, str) else None

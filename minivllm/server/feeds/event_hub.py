@@ -1,16 +1,18 @@
-"""`EventHub`: the engine's events over HTTP, for `minivllm attach` and `once`, as server-sent events.
+"""`EventHub`: the engine's events over HTTP, for `minivllm attach` and `once`, as server-sent
+events.
 
     event: meta     the header of a recording          always first
     event: state    the engine as it is now            for who comes late; the events go on from there
     id: 412         one event, as in a recording       one after the other, or a `log.gap` where some are lost
     : keep-alive    nothing, every few seconds
 
-Who comes back with `Last-Event-ID` goes on where it was, as long as the ring has it. Prompts and outputs of everybody
-stand in this stream, so it is off unless asked for, and behind the server's key.
+Who comes back with `Last-Event-ID` goes on where it was, as long as the ring has it. Prompts and
+outputs of everybody stand in this stream, so it is off unless asked for, and behind the server's
+key.
 
-Readers run in the server's event loop and look for news twenty times a second; nothing in the engine's thread knows of
-them. The easy thing to get wrong is the beginning: state and event number must belong to the same moment, so
-both are taken in one call in the engine's thread.
+Readers run in the server's event loop and look for news twenty times a second; nothing in the
+engine's thread knows of them. The easy thing to get wrong is the beginning: state and event number
+must belong to the same moment, so both are taken in one call in the engine's thread.
 """
 
 import asyncio
@@ -41,7 +43,9 @@ KEEP_ALIVE_SECONDS = 10.0
 LAST_SECONDS = 1.0
 """What a reader has, once the hub is closed, to read the rest."""
 SNAPSHOT_SECONDS = 1.0
-"""Who comes within this time of another gets the same snapshot: strangers must not make the engine take many."""
+"""Who comes within this time of another gets the same snapshot: strangers must not make the engine
+take many.
+"""
 
 
 _RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
@@ -67,7 +71,9 @@ class Opening(NamedTuple):
 
 
 class EventHub:
-    """`engine.subscribe(hub.apply)` before the engine has its first request: it is taken to be idle."""
+    """`engine.subscribe(hub.apply)` before the engine has its first request: it is taken to be
+    idle.
+    """
 
     def __init__(
         self,
@@ -97,7 +103,9 @@ class EventHub:
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
-        """End every reader's stream with the last event so far, and take no more readers. From any thread."""
+        """End every reader's stream with the last event so far, and take no more readers. From any
+        thread.
+        """
         self._why_closed = why
         self._end = self._ring.next_seq
 
@@ -110,21 +118,27 @@ class EventHub:
     def check_in(self) -> None:
         """One reader more, until `check_out`. Raises `OverloadedError` if there are too many."""
         if self.num_readers >= self.max_readers:
-            raise OverloadedError(f"{self.max_readers} readers follow the events already: try again later.", 5)
+            raise OverloadedError(
+                f"{self.max_readers} readers follow the events already: try again later.", 5
+            )
         self.num_readers += 1
 
     def check_out(self) -> None:
         self.num_readers -= 1
 
     async def open(self, last_event_id: int | None) -> Opening:
-        """`last_event_id`: what the reader has already. Raises what the hub was closed with, or `EngineDeadError`."""
+        """`last_event_id`: what the reader has already. Raises what the hub was closed with, or
+        `EngineDeadError`.
+        """
         if self._why_closed is not None:
             raise self._why_closed
         ring, header = self._ring, self._header
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
-            return _opening(header)  # all that ever happened is still here, and will be when the reader gets to it
+            # all that ever happened is still here, and will be when the reader gets
+            # to it
+            return _opening(header)
         async with self._snapshot_lock:
             snapshot = self._snapshot
             is_old = time.monotonic() - self._snapshot_time > SNAPSHOT_SECONDS
@@ -141,7 +155,8 @@ class EventHub:
             piece = self._ring.take(seq)
             seq = piece.next_seq
             if piece.data:
-                # With a reader that does not read we stand here, and what it loses meanwhile is a gap.
+                # With a reader that does not read we stand here, and what it loses meanwhile is a
+                # gap.
                 yield piece.data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"
@@ -166,14 +181,20 @@ def router(hub: EventHub) -> APIRouter:
     @routes.get("/events", response_class=Response, responses=_RESPONSES)
     async def events(last_event_id: Annotated[str | None, Header()] = None) -> Response:
         """Everything that the engine decides, as it happens."""
-        if last_event_id is not None and not (last_event_id.isdecimal() and len(last_event_id) < 19):
-            raise InvalidRequestError("Last-Event-ID must be the number of an event, as this stream sent it.")
+        if last_event_id is not None and not (
+            last_event_id.isdecimal() and len(last_event_id) < 19
+        ):
+            raise InvalidRequestError(
+                "Last-Event-ID must be the number of an event, as this stream sent it."
+            )
         hub.check_in()
         try:
             opening = await hub.open(None if last_event_id is None else int(last_event_id))
         except BaseException:
             hub.check_out()
             raise
-        return StreamedResponse(hub.read(opening), "text/event-stream", until=hub.wait_closed, on_end=hub.check_out)
+        return StreamedResponse(
+            hub.read(opening), "text/event-stream", until=hub.wait_closed, on_end=hub.check_out
+        )
 
     return routes

@@ -1,11 +1,13 @@
 """`EventRing`: the engine's newest events, written by its thread and read by others without a lock.
 
-The engine stores an event in a slot and then moves one number; whoever reads asks for events by number and finds out
-by the event itself whether it is still the one. So a reader costs the engine nothing, however many there are and
-however slow they are. Each event is turned into bytes once, by the first who reads it.
+The engine stores an event in a slot and then moves one number; whoever reads asks for events by
+number and finds out by the event itself whether it is still the one. So a reader costs the engine
+nothing, however many there are and however slow they are. Each event is turned into bytes once, by
+the first who reads it.
 
-The easy thing to get wrong is memory. A slot holds any event, and one that brings a prompt of a million tokens is not like
-the others: prompts are counted, and the oldest are forgotten when they are too many tokens together.
+The easy thing to get wrong is memory. A slot holds any event, and one that brings a prompt of a
+million tokens is not like the others: prompts are counted, and the oldest are forgotten when they
+are too many tokens together.
 """
 
 from collections import deque
@@ -34,7 +36,9 @@ class EventRing:
         self.next_seq = first_seq
         """Number of the next event."""
         self._forgotten = first_seq
-        """Events before this one are not told any more, whether their slots are still full or not."""
+        """Events before this one are not told any more, whether their slots are still full or
+        not.
+        """
         self._slots: list[Event | None] = [None] * num_events
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
@@ -46,7 +50,8 @@ class EventRing:
         """The next event. In the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # Last: whoever sees the number finds the event. (A prompt too long for the ring is forgotten right away.)
+        # Last: whoever sees the number finds the event. (A prompt too long for the ring is
+        # forgotten right away.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:
             self._prompts.append((seq, len(event.prompt_token_ids)))
@@ -65,21 +70,28 @@ class EventRing:
         return max(self._forgotten, self.next_seq - self._num_events)
 
     def has_time(self, seq: int) -> bool:
-        """Whether a reader may begin with event `seq`: it will not be gone before its first look."""
+        """Whether a reader may begin with event `seq`: it will not be gone before its first
+        look.
+        """
         return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
     def take(self, seq: int) -> Piece:
-        """From event `seq` on, as server-sent events, as much as goes into one piece; a `gap` first if it is gone."""
+        """From event `seq` on, as server-sent events, as much as goes into one piece; a `gap` first
+        if it is gone.
+        """
         messages = []
         if seq < self.first_seq:
-            # The engine may move on meanwhile: the event that is really there says how far the gap goes.
+            # The engine may move on meanwhile: the event that is really there says how far the gap
+            # goes.
             event = self._slots[self.first_seq % self._num_events]
             if event is None or event.seq <= seq:
                 return Piece(b"", seq)
             messages.append(_message(Gap(event.seq - 1, event.step, event.t, event.seq - seq)))
             seq = event.seq
         size, end = 0, self.next_seq
-        while seq < end and size < BYTES_PER_PIECE and (message := self._message_of(seq)) is not None:
+        while (
+            seq < end and size < BYTES_PER_PIECE and (message := self._message_of(seq)) is not None
+        ):
             messages.append(message)
             size += len(message)
             seq += 1

@@ -1,12 +1,14 @@
 """`KVEventFeed`: vLLM's KV events, worked out from ours and published a step at a time.
 
-vLLM tells which named blocks its prefix cache gains and loses, with their tokens; routers and caches outside live on it.
-Our events name the block and the sequence, and the tokens are where they always were: in `request.arrived` and
-`token.sampled`. So the feed keeps each sequence's tokens and block table, and nothing else of the engine.
+vLLM tells which named blocks its prefix cache gains and loses, with their tokens; routers and
+caches outside live on it. Our events name the block and the sequence, and the tokens are where they
+always were: in `request.arrived` and `token.sampled`. So the feed keeps each sequence's tokens and
+block table, and nothing else of the engine.
 
-The easy thing to get wrong is a name that two blocks carry (two equal prompts in one step). vLLM tells of both, and a
-reader who keeps a set then believes too early that the name is gone. Here a name is stored when the first block takes
-it and removed when the last one loses it, so that a set and a count both come out right.
+The easy thing to get wrong is a name that two blocks carry (two equal prompts in one step). vLLM
+tells of both, and a reader who keeps a set then believes too early that the name is gone. Here a
+name is stored when the first block takes it and removed when the last one loses it, so that a set
+and a count both come out right.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """
@@ -19,7 +21,9 @@ from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
 
 MEDIUM = "GPU"
-"""vLLM's word for the engine's own memory, as against what it was offloaded to; also where that is a CPU's."""
+"""vLLM's word for the engine's own memory, as against what it was offloaded to; also where that is
+a CPU's.
+"""
 
 
 class BatchSink(Protocol):
@@ -30,7 +34,9 @@ class BatchSink(Protocol):
 
 
 class KVEventFeed:
-    """`engine.subscribe(feed.apply)` before the engine has its first request: it is taken to be idle, its cache empty."""
+    """`engine.subscribe(feed.apply)` before the engine has its first request: it is taken to be
+    idle, its cache empty.
+    """
 
     def __init__(self, header: ev.LogHeader, sink: BatchSink) -> None:
         self._block_size = header.block_size

@@ -1,7 +1,8 @@
-"""`KVEventsConfig`: what `--kv-events-config` says, in vLLM's own JSON, and the publisher that it asks for.
+"""`KVEventsConfig`: what `--kv-events-config` says, in vLLM's own JSON, and the publisher that it
+asks for.
 
-The easy thing to get wrong is an option that is passed over: a misspelt `endpoint` would publish somewhere else, so
-what is not known is refused. Importing this does not import ZeroMQ.
+The easy thing to get wrong is an option that is passed over: a misspelt `endpoint` would publish
+somewhere else, so what is not known is refused. Importing this does not import ZeroMQ.
 
 Source: vLLM `vllm/config/kv_events.py`.
 """
@@ -42,8 +43,9 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             return msgspec.json.decode(text, type=cls)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise ConfigError(
-                f"--kv-events-config is not understood ({error}): write it like "
-                '\'{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint": "tcp://127.0.0.1:5557"}\'.'
+                f"--kv-events-config is not understood ({error}): write it like"
+                ' \'{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint":'
+                ' "tcp://127.0.0.1:5557"}\'.'
             ) from error
 
     @property
@@ -52,14 +54,18 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     @contextmanager
     def publishing(self) -> Iterator[KVEventPublisher | None]:
-        """The publisher, bound, until the end of the block; None if none is wanted. Raises `ConfigError`."""
+        """The publisher, bound, until the end of the block; None if none is wanted. Raises
+        `ConfigError`.
+        """
         if not self.is_on:
             yield None
             return
         try:
             from minivllm.server.feeds.kv_publisher import KVEventPublisher
         except ModuleNotFoundError as error:
-            raise ConfigError("To publish KV events, install pyzmq: pip install 'minivllm[kv-events]'.") from error
+            raise ConfigError(
+                "To publish KV events, install pyzmq: pip install 'minivllm[kv-events]'."
+            ) from error
         publisher = KVEventPublisher(
             self.endpoint,
             self.replay_endpoint,

@@ -1,15 +1,17 @@
 """`KVEventPublisher`: batches of KV events to subscribers over ZeroMQ, as vLLM publishes them.
 
 PUB socket:    [topic, sequence number (8 bytes, big-endian), payload]
-ROUTER socket: a client asks with the first number that it lacks and gets [number, payload] for each batch that is still
+ROUTER socket: a client asks with the first number that it lacks and gets [number, payload] for each
+batch that is still
                kept, then [-1, nothing]
 
-A thread owns both sockets. The engine's thread hands batches over through a socket inside of the process, which wakes
-that thread and never waits: so nobody polls, and a subscriber that sleeps costs the engine nothing.
+A thread owns both sockets. The engine's thread hands batches over through a socket inside of the
+process, which wakes that thread and never waits: so nobody polls, and a subscriber that sleeps
+costs the engine nothing.
 
-Easy to get wrong, twice. The address: whoever subscribes reads everybody's prompts, and ZeroMQ asks for no key, so
-only this machine may. And a replay that is longer than a socket's queue: a ROUTER drops what does not fit and tells
-nobody, so the queue is made as long as the buffer.
+Easy to get wrong, twice. The address: whoever subscribes reads everybody's prompts, and ZeroMQ asks
+for no key, so only this machine may. And a replay that is longer than a socket's queue: a ROUTER
+drops what does not fit and tells nobody, so the queue is made as long as the buffer.
 
 Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.
 """
@@ -81,17 +83,22 @@ class KVEventPublisher:
 
     def _bind(self, kind: int, endpoint: str, hwm: int) -> zmq.Socket:
         host = urlsplit(endpoint).hostname
-        if not endpoint.startswith(("tcp://", "ipc://")) or (endpoint.startswith("tcp://") and host not in _LOOPBACK):
+        if not endpoint.startswith(("tcp://", "ipc://")) or (
+            endpoint.startswith("tcp://") and host not in _LOOPBACK
+        ):
             raise ConfigError(
-                f"KV events hold everybody's prompts and ZeroMQ asks for no key, so {endpoint} is refused: publish on "
-                "this machine alone, as tcp://127.0.0.1:5557 or ipc://FILE, and forward that port where it is needed."
+                f"KV events hold everybody's prompts and ZeroMQ asks for no key, so {endpoint} is"
+                " refused: publish on this machine alone, as tcp://127.0.0.1:5557 or ipc://FILE,"
+                " and forward that port where it is needed."
             )
         socket = self._context.socket(kind)
         socket.set_hwm(hwm)
         try:
             socket.bind(endpoint)
         except zmq.ZMQError as error:
-            raise ConfigError(f"KV events cannot be published on {endpoint}: {error.strerror}.") from error
+            raise ConfigError(
+                f"KV events cannot be published on {endpoint}: {error.strerror}."
+            ) from error
         return socket
 
     def publish(self, ts: float, events: Sequence[KVEvent]) -> None:
@@ -100,7 +107,9 @@ class KVEventPublisher:
         payload = encode_batch(ts, events, self._encoding)
         # With a full queue the batch is lost, and the numbers that subscribers see say so.
         with contextlib.suppress(zmq.Again):
-            self._outbox.send_multipart((number.to_bytes(_NUMBER_BYTES, "big"), payload), zmq.NOBLOCK)
+            self._outbox.send_multipart(
+                (number.to_bytes(_NUMBER_BYTES, "big"), payload), zmq.NOBLOCK
+            )
 
     def close(self) -> None:
         """Send what waits and end. After the engine's thread has ended, or from it."""
@@ -130,7 +139,9 @@ class KVEventPublisher:
                 self._pub.send_multipart((self._topic, number, payload))
 
     def _answer(self) -> None:
-        """Send a client what it lacks. Anything that is no question is passed over: it came from outside."""
+        """Send a client what it lacks. Anything that is no question is passed over: it came from
+        outside.
+        """
         *route, first = self._replay.recv_multipart()
         if len(first) != _NUMBER_BYTES or len(route) != 2 or route[1]:
             return

@@ -1,1 +1,3 @@
-"""HTTP below the routes: what every request has to pass, bodies and connections with bounds, clients that go away."""
+"""HTTP below the routes: what every request has to pass, bodies and connections with bounds,
+clients that go away.
+"""

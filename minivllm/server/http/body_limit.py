@@ -1,12 +1,15 @@
-"""`BodyLimit`: read a request's whole body, within bounds on its size, its time and on the bodies of all clients together.
+"""`BodyLimit`: read a request's whole body, within bounds on its size, its time and on the bodies
+of all clients together.
 
-The body is read before anything else happens, so that routes wait for nothing but the client's going away. `HeldBodies` counts the
-bytes of every body that is being received or answered. A thousand clients may connect, and a mebibyte of each, with what is
-parsed from it, would be several gigabytes; so beyond a total, a large body is refused with 429. Small ones always pass: a client
+The body is read before anything else happens, so that routes wait for nothing but the client's
+going away. `HeldBodies` counts the bytes of every body that is being received or answered. A
+thousand clients may connect, and a mebibyte of each, with what is parsed from it, would be several
+gigabytes; so beyond a total, a large body is refused with 429. Small ones always pass: a client
 that uploads slowly cannot keep the others out.
 
-A large body or answer leaves holes in the C library's heap: parsed keys, and hundreds of bytes for each token. `HeldBodies` reports when a flood
-has passed, and `trim_heap` gives the holes back to the system.
+A large body or answer leaves holes in the C library's heap: parsed keys, and hundreds of bytes for
+each token. `HeldBodies` reports when a flood has passed, and `trim_heap` gives the holes back to
+the system.
 """
 
 import asyncio
@@ -25,7 +28,9 @@ ALWAYS_TAKEN = 64 * 1024
 BODIES_TOGETHER = 32
 """So many bodies of the largest size are held at once."""
 _FLOOD = 256 * 1024
-"""From this many bytes on, of bodies together or of one answer, their end is worth a look at the heap."""
+"""From this many bytes on, of bodies together or of one answer, their end is worth a look at the
+heap.
+"""
 _PAUSE = 0.01
 """Seconds for everybody else, between two large bodies: what a small request needs."""
 _MAX_DISCARDED = 16 << 20
@@ -43,14 +48,20 @@ class HeldBodies:
         self._most = 0
 
     def take(self, num_bytes: int, of_body: int) -> None:
-        """`num_bytes` more have come, of a body of which `of_body` are here then. Raises `OverloadedError`."""
+        """`num_bytes` more have come, of a body of which `of_body` are here then. Raises
+        `OverloadedError`.
+        """
         if of_body > ALWAYS_TAKEN and self.num_bytes + num_bytes > self._max_bytes:
-            raise OverloadedError("The server holds as many large requests as it can: try again later.", retry_after=1)
+            raise OverloadedError(
+                "The server holds as many large requests as it can: try again later.", retry_after=1
+            )
         self.num_bytes += num_bytes
         self._most = max(self._most, self.num_bytes)
 
     def note_answer(self, num_bytes: int) -> None:
-        """An answer of this size is sent in one piece: what it was made of was many times as large."""
+        """An answer of this size is sent in one piece: what it was made of was many times as
+        large.
+        """
         self._most = max(self._most, num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
@@ -67,7 +78,9 @@ class _ClientGoneError(Exception):
 class BodyLimit:
     """Middleware; the last one before the routes."""
 
-    def __init__(self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]) -> None:
+    def __init__(
+        self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]
+    ) -> None:
         """
         timeout: seconds that a client has for sending its body
         on_passed: see `HeldBodies`
@@ -89,7 +102,9 @@ class BodyLimit:
                 return
             if len(body) > ALWAYS_TAKEN:
                 await self._wait_for_turn()
-            messages: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
+            messages: list[Message] = [
+                {"type": "http.request", "body": bytes(body), "more_body": False}
+            ]
 
             async def replay() -> Message:
                 return messages.pop() if messages else await receive()
@@ -105,14 +120,18 @@ class BodyLimit:
             self._held.give_back(len(body))
 
     async def _wait_for_turn(self) -> None:
-        """Parsing a large body keeps the event loop busy for a tenth of a second: others have a turn before the next one."""
+        """Parsing a large body keeps the event loop busy for a tenth of a second: others have a
+        turn before the next one.
+        """
         async with self._turn:
             for _ in range(3):  # the one before us is parsed and checked meanwhile
                 await asyncio.sleep(0)
             await asyncio.sleep(_PAUSE)
 
     async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> Response | None:
-        """Append to `body`, to its end; or the answer to one that is refused. Raises `_ClientGoneError`."""
+        """Append to `body`, to its end; or the answer to one that is refused. Raises
+        `_ClientGoneError`.
+        """
         headers, pieces = Headers(scope=scope), _pieces(receive)
         try:
             async with asyncio.timeout(self._timeout):
@@ -140,7 +159,9 @@ class BodyLimit:
             body += piece
 
     async def _discard(self, pieces: AsyncIterator[bytes]) -> None:
-        """Let a client finish sending, if that is soon: who is cut off while sending never reads the answer."""
+        """Let a client finish sending, if that is soon: who is cut off while sending never reads
+        the answer.
+        """
         left = _MAX_DISCARDED
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._timeout):

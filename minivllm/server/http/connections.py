@@ -1,13 +1,15 @@
-"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or read nothing, and
-bounds on their number and on what they leave unread.
+"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or
+read nothing, and bounds on their number and on what they leave unread.
 
-uvicorn gives an idle connection some seconds *after* an answer, and one that never asks, or stops in the middle of its
-headers, for ever: a few hundred of those use up a process's file descriptors. Here a request's head has to be there in
-time, the first and every later one. And who does not read has as long as a request may take: closing such a connection
-would wait for ever until all is sent, so it is aborted. A thousand such answers may be gigabytes: when all that is unread
-is more than `MAX_UNREAD_BYTES`, the connection with the most of it is aborted at once.
+uvicorn gives an idle connection some seconds *after* an answer, and one that never asks, or stops
+in the middle of its headers, for ever: a few hundred of those use up a process's file descriptors.
+Here a request's head has to be there in time, the first and every later one. And who does not read
+has as long as a request may take: closing such a connection would wait for ever until all is sent,
+so it is aborted. A thousand such answers may be gigabytes: when all that is unread is more than
+`MAX_UNREAD_BYTES`, the connection with the most of it is aborted at once.
 
-The easy thing to get wrong is when to stop the clock: a request whose head has come may be answered for minutes.
+The easy thing to get wrong is when to stop the clock: a request whose head has come may be answered
+for minutes.
 """
 
 import asyncio
@@ -34,7 +36,8 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # Then writing is paused whenever anything lies here that the system does not take, and else never.
+        # Then writing is paused whenever anything lies here that the system does not take, and else
+        # never.
         transport.set_write_buffer_limits(0)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.close()

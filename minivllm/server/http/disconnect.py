@@ -1,10 +1,11 @@
 """Noticing that a client has gone, with a streamed answer and with one that is still being made.
 
-Knows ASGI and nothing of the engine: it cancels whatever was working for that client, and the cancelled clean up.
+Knows ASGI and nothing of the engine: it cancels whatever was working for that client, and the
+cancelled clean up.
 
-The easy thing to get wrong is that nobody does this for us. Starlette watches the client of a stream, and for an
-ordinary route not at all: it computes to the end for nobody. And a client that is there but does not read stops
-us in the middle of a `send`, so a stream ends from outside, too.
+The easy thing to get wrong is that nobody does this for us. Starlette watches the client of a
+stream, and for an ordinary route not at all: it computes to the end for nobody. And a client that
+is there but does not read stops us in the middle of a `send`, so a stream ends from outside, too.
 """
 
 import asyncio
@@ -18,13 +19,17 @@ T = TypeVar("T")
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Until the client has gone. The body has been read (`middleware.BodyLimit`), so nothing else can come."""
+    """Until the client has gone. The body has been read (`middleware.BodyLimit`), so nothing else
+    can come.
+    """
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`; None, with `work` cancelled and cleaned up, if the client goes before."""
+    """The result of `work`; None, with `work` cancelled and cleaned up, if the client goes
+    before.
+    """
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(receive))
     try:
@@ -44,7 +49,9 @@ class StreamedResponse(Response):
         until: Callable[[], Coroutine[Any, Any, None]],
         on_end: Callable[[], None],
     ) -> None:
-        """on_end: called however it ends, also if it never began (then nothing in `pieces` has ever run)"""
+        """on_end: called however it ends, also if it never began (then nothing in `pieces` has ever
+        run)
+        """
         self._pieces = pieces
         self._on_end = on_end
         self._until = until
@@ -74,7 +81,9 @@ class StreamedResponse(Response):
             raise error
 
     async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send(
+            {"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers}
+        )
         async for piece in self._pieces:
             await send({"type": "http.response.body", "body": piece, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -1,14 +1,17 @@
 """`JsonRoute`: a route whose body is JSON of a reasonable shape, or the request goes no further.
 
-Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open brackets, and each of them
-breaks something further on. A hundred thousand keys or lists keep everybody waiting while they are read. So the text
-is looked at before it is parsed, and the numbers while it is.
+Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open
+brackets, and each of them breaks something further on. A hundred thousand keys or lists keep
+everybody waiting while they are read. So the text is looked at before it is parsed, and the numbers
+while it is.
 
-Whatever then works for a request, tokenizing as well as computing, ends when its client goes or its time is over.
+Whatever then works for a request, tokenizing as well as computing, ends when its client goes or its
+time is over.
 
-The easy thing to get wrong is the content type. Early vLLM's `/generate` is used with `curl -d`, which says that it sends
-a form, so there any type is taken. A page in a browser may send a form or `text/plain` anywhere without asking: what
-keeps it out is `middleware.OriginCheck`, and elsewhere the type besides.
+The easy thing to get wrong is the content type. Early vLLM's `/generate` is used with `curl -d`,
+which says that it sends a form, so there any type is taken. A page in a browser may send a form or
+`text/plain` anywhere without asking: what keeps it out is `middleware.OriginCheck`, and elsewhere
+the type besides.
 """
 
 import asyncio
@@ -27,7 +30,9 @@ from minivllm.server.http.disconnect import unless_disconnected
 MAX_DEPTH = 32
 MAX_DIGITS = 100
 MAX_PARTS = 20_000
-"""Strings (keys among them) and brackets. Three thousand messages have as many; numbers do not count."""
+"""Strings (keys among them) and brackets. Three thousand messages have as many; numbers do not
+count.
+"""
 CLIENT_GONE = 499
 """Nobody reads it; it is for the log."""
 
@@ -64,7 +69,9 @@ class _JsonRequest(Request):
 
     def __init__(self, scope: Any, receive: Any) -> None:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
-        super().__init__({**scope, "headers": [*others, (b"content-type", b"application/json")]}, receive)
+        super().__init__(
+            {**scope, "headers": [*others, (b"content-type", b"application/json")]}, receive
+        )
         self._value: list[Any] = []
 
     async def json(self) -> Any:
@@ -82,7 +89,8 @@ async def _in_time(request: Request, work: Coroutine[Any, Any, Response]) -> Res
         if not limit.expired():
             raise
         raise RequestTimeoutError(
-            "The request was not finished within the server's time limit: ask for fewer tokens, or send a shorter prompt."
+            "The request was not finished within the server's time limit: ask for fewer tokens, or"
+            " send a shorter prompt."
         ) from None
 
 
@@ -126,7 +134,9 @@ def _check_shape(text: str) -> None:
             )  # fmt: skip
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MAX_DEPTH:
-            raise ApiError(400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json")
+            raise ApiError(
+                400, f"The body is nested more than {MAX_DEPTH} levels deep.", code="invalid_json"
+            )
 
 
 def _refuse_constant(name: str) -> None:

@@ -7,9 +7,10 @@
     ApiKey         every path but /health needs the key, if there is one
     BodyLimit      the whole body, up to a size and within a time (`body_limit`)
 
-They are plain ASGI, and the easy thing to get wrong is why: Starlette's base class for middleware puts a queue between a
-route and its client, and then nobody notices that the client has gone. And the path is taken from the scope, never from a URL put
-together with a header that the client wrote (CVE-2026-48746).
+They are plain ASGI, and the easy thing to get wrong is why: Starlette's base class for middleware
+puts a queue between a route and its client, and then nobody notices that the client has gone. And
+the path is taken from the scope, never from a URL put together with a header that the client wrote
+(CVE-2026-48746).
 """
 
 import asyncio
@@ -38,10 +39,15 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Names each request, by the client's X-Request-Id if it has a decent one, sets its deadline, and logs how it ended."""
+    """Names each request, by the client's X-Request-Id if it has a decent one, sets its deadline,
+    and logs how it ended.
+    """
 
     def __init__(
-        self, app: ASGIApp, timeout: float, on_end: Callable[[Scope, int], None] = lambda scope, status: None
+        self,
+        app: ASGIApp,
+        timeout: float,
+        on_end: Callable[[Scope, int], None] = lambda scope, status: None,
     ) -> None:
         """
         timeout: seconds from a request's arrival to its deadline
@@ -58,7 +64,10 @@ class RequestIds:
         given = Headers(scope=scope).get("x-request-id", "")
         request_id = given if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         REQUEST_ID.set(request_id)
-        fields = scope.setdefault("state", {})["log"] = {"method": scope["method"], "path": scope["path"]}
+        fields = scope.setdefault("state", {})["log"] = {
+            "method": scope["method"],
+            "path": scope["path"],
+        }
         scope["state"]["deadline"] = asyncio.get_running_loop().time() + self._timeout
         began, status = time.monotonic(), 0
 
@@ -66,7 +75,10 @@ class RequestIds:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": [*message["headers"], (b"x-request-id", request_id.encode())]}
+                message = {
+                    **message,
+                    "headers": [*message["headers"], (b"x-request-id", request_id.encode())],
+                }
             await send(message)
 
         try:
@@ -92,7 +104,10 @@ class HeaderBounds:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = scope["headers"]
-            if len(headers) > MAX_HEADERS or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES:
+            if (
+                len(headers) > MAX_HEADERS
+                or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES
+            ):
                 error = ApiError(
                     431, f"The headers are too large: send at most {MAX_HEADERS}, of {MAX_HEADER_BYTES} bytes in all.",
                     code="headers_too_large",
@@ -127,8 +142,8 @@ class HostCheck:
 class OriginCheck:
     """Refuses what a browser sends for another site's page.
 
-    A page may post a form or plain text anywhere; it could not read the answer, but we would have computed it. Browsers
-    name the page's site in the Origin header, and other clients send none.
+    A page may post a form or plain text anywhere; it could not read the answer, but we would have
+    computed it. Browsers name the page's site in the Origin header, and other clients send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -137,7 +152,8 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            # By the whole address: another port of this machine is another site. Behind TLS the scheme is not ours to know.
+            # By the whole address: another port of this machine is another site. Behind TLS the
+            # scheme is not ours to know.
             ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
@@ -169,6 +185,7 @@ class ApiKey:
         await self._app(scope, receive, send)
 
     def _knows(self, key: str) -> bool:
-        # Digests have one length and all of them are compared, so the time taken tells nothing about any key.
+        # Digests have one length and all of them are compared, so the time taken tells nothing
+        # about any key.
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0

@@ -1,7 +1,8 @@
 """Server-sent events as OpenAI's clients read them.
 
-An error in the middle of a stream comes as an event of its own, because the status was sent long ago, and `[DONE]`
-still ends the stream. Each event ends with two newlines: with one, clients see no event at all.
+An error in the middle of a stream comes as an event of its own, because the status was sent long
+ago, and `[DONE]` still ends the stream. Each event ends with two newlines: with one, clients see no
+event at all.
 """
 
 import json
@@ -23,7 +24,9 @@ _log = logging.getLogger("minivllm.server")
 
 
 def event(chunk: BaseModel, with_usage: bool) -> bytes:
-    """`with_usage`: a client that asked for usage gets the field in each chunk, and null in most."""
+    """`with_usage`: a client that asked for usage gets the field in each chunk, and null in
+    most.
+    """
     data = chunk.model_dump_json(exclude=None if with_usage else {"usage"})
     return b"data: " + data.encode() + b"\n\n"
 
@@ -31,7 +34,8 @@ def event(chunk: BaseModel, with_usage: bool) -> bytes:
 async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """`events`, then an error if one ended them, then the end mark."""
     try:
-        # Closed by us, or it would end only when the garbage is collected, and count its tokens too late for the log.
+        # Closed by us, or it would end only when the garbage is collected, and count its tokens too
+        # late for the log.
         async with aclosing(events):
             async for one in events:
                 yield one

@@ -1,1 +1,3 @@
-"""`/metrics` for Prometheus under vLLM's names, counted from events alone. Read `engine_totals` first."""
+"""`/metrics` for Prometheus under vLLM's names, counted from events alone. Read `engine_totals`
+first.
+"""

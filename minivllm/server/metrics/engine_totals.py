@@ -1,10 +1,11 @@
 """`EngineTotals`: what vLLM's metrics count, counted from engine events alone.
 
-A sequence here is what vLLM calls a request: for `n` samples vLLM's engine runs `n` requests. So those that run and wait,
-their latencies and `request_success` are counted by sequence; prompts, which samples share, once. Three things
-differ and are meant to: a request of `n` samples waits as one sequence; `iteration_tokens_total` has the tokens that the
-step really computed (vLLM adds a chunked prompt as a whole at its end); and a time that never came to be (aborted
-while waiting) is not observed, where vLLM would take a difference with zero.
+A sequence here is what vLLM calls a request: for `n` samples vLLM's engine runs `n` requests. So
+those that run and wait, their latencies and `request_success` are counted by sequence; prompts,
+which samples share, once. Three things differ and are meant to: a request of `n` samples waits as
+one sequence; `iteration_tokens_total` has the tokens that the step really computed (vLLM adds a
+chunked prompt as a whole at its end); and a time that never came to be (aborted while waiting) is
+not observed, where vLLM would take a difference with zero.
 
 A beam is born with its parent's tokens. One that is pruned is forgotten: it counts as no success.
 """
@@ -91,15 +92,21 @@ class EngineTotals:
         observe["request_num_preemptions"](record.num_preemptions)
         if record.admitted is not None:
             observe["request_queue_time_seconds"](record.admitted - record.arrived)
-            observe["request_prefill_kv_computed_tokens"](request.num_prompt_tokens - record.num_cached_tokens)
+            observe["request_prefill_kv_computed_tokens"](
+                request.num_prompt_tokens - record.num_cached_tokens
+            )
             if record.first_token is not None:
                 decode = record.last_token - record.first_token
                 observe["request_prefill_time_seconds"](record.first_token - record.admitted)
                 observe["request_decode_time_seconds"](decode)
                 observe["request_inference_time_seconds"](record.last_token - record.admitted)
-                observe["request_time_per_output_token_seconds"](record.time_per_output_token or 0.0)
+                observe["request_time_per_output_token_seconds"](
+                    record.time_per_output_token or 0.0
+                )
 
-    def _leave(self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned) -> SequenceRecord:
+    def _leave(
+        self, event: ev.RequestFinished | ev.RequestAborted | ev.BeamPruned
+    ) -> SequenceRecord:
         record = self.ledger.ended(event)
         if record.request.num_sequences == 0:
             self._observe["request_params_n"](record.request.n)

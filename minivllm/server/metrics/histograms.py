@@ -1,9 +1,12 @@
-"""Plain numbers for Prometheus: histograms that an engine's thread can fill, and vLLM's bucket boundaries.
+"""Plain numbers for Prometheus: histograms that an engine's thread can fill, and vLLM's bucket
+boundaries.
 
-`prometheus_client` has its own, but each observation there walks through the buckets in Python and takes a lock of its
-own. Here the boundary is found by bisection and the lock is the caller's; only the text comes from the library.
+`prometheus_client` has its own, but each observation there walks through the buckets in Python and
+takes a lock of its own. Here the boundary is found by bisection and the lock is the caller's; only
+the text comes from the library.
 
-The easy thing to get wrong is the edge: a bucket holds what is less than or *equal to* its boundary.
+The easy thing to get wrong is the edge: a bucket holds what is less than or *equal to* its
+boundary.
 
 Source of the boundaries: vLLM `vllm/v1/metrics/buckets.py`.
 """
@@ -30,7 +33,11 @@ NUM_PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
 
 def token_buckets(max_model_len: int) -> tuple[int, ...]:
     """1, 2, 5, 10, 20, 50, ... up to `max_model_len`."""
-    series = (mantissa * 10**exponent for exponent in range(len(str(max_model_len))) for mantissa in (1, 2, 5))
+    series = (
+        mantissa * 10**exponent
+        for exponent in range(len(str(max_model_len)))
+        for mantissa in (1, 2, 5)
+    )
     return tuple(value for value in series if value <= max_model_len)
 
 

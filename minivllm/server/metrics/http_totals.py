@@ -1,11 +1,12 @@
-"""`HttpTotals`: `http_requests_total` and what the process takes, as they stand beside vLLM's own metrics.
+"""`HttpTotals`: `http_requests_total` and what the process takes, as they stand beside vLLM's own
+metrics.
 
-vLLM's server has the first from `prometheus_fastapi_instrumentator`: labels `handler` (the route's path, "none" where no route
-was reached), `status` ("2xx") and `method`; what monitors ask for all the time is not counted. The second are the `process_*` of
-`prometheus_client`.
+vLLM's server has the first from `prometheus_fastapi_instrumentator`: labels `handler` (the route's
+path, "none" where no route was reached), `status` ("2xx") and `method`; what monitors ask for all
+the time is not counted. The second are the `process_*` of `prometheus_client`.
 
-The easy thing to get wrong is who chooses the labels: a client may call any path by any method, and each new label is kept
-for ever. So both come from short lists of ours.
+The easy thing to get wrong is who chooses the labels: a client may call any path by any method, and
+each new label is kept for ever. So both come from short lists of ours.
 """
 
 from prometheus_client import CollectorRegistry, Counter, ProcessCollector

@@ -1,11 +1,13 @@
 """`EngineMetrics`: `/metrics` for Prometheus, under vLLM's names.
 
-Names, types, labels and bucket boundaries are vLLM's (V1), so its published Grafana board and the terminal tools that
-scrape it work unchanged; what each number means here is told in `engine_totals`. `apply` runs in the engine's thread
-and only adds numbers; the text is made in the thread of whoever asks.
+Names, types, labels and bucket boundaries are vLLM's (V1), so its published Grafana board and the
+terminal tools that scrape it work unchanged; what each number means here is told in
+`engine_totals`. `apply` runs in the engine's thread and only adds numbers; the text is made in the
+thread of whoever asks.
 
-The easy thing to get wrong is a scrape in the middle of an event: a histogram whose sum has a value that its buckets
-lack. So both sides hold one lock, the engine for a microsecond at a time and a scrape while it copies some lists.
+The easy thing to get wrong is a scrape in the middle of an event: a histogram whose sum has a value
+that its buckets lack. So both sides hold one lock, the engine for a microsecond at a time and a
+scrape while it copies some lists.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """
@@ -15,7 +17,12 @@ from threading import Lock
 
 from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.metrics_core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 
 from minivllm.errors import MinivllmError
@@ -61,11 +68,16 @@ _RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 
 
 class EngineMetrics(Collector):
-    """`engine.subscribe(metrics.apply)` before the engine has its first request: it is taken to be idle."""
+    """`engine.subscribe(metrics.apply)` before the engine has its first request: it is taken to be
+    idle.
+    """
 
     def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
         """model_name: the label, where the model is served under another name"""
-        self._labels = {"model_name": header.model if model_name is None else model_name, "engine": ENGINE}
+        self._labels = {
+            "model_name": header.model if model_name is None else model_name,
+            "engine": ENGINE,
+        }
         self._header = header
         self._totals = EngineTotals(header)
         self._lock = Lock()
@@ -82,11 +94,15 @@ class EngineMetrics(Collector):
                 count(self._totals, event)
 
     def close(self, why: MinivllmError) -> None:
-        """Tell nothing more: an event was lost, and numbers that stand still look like an engine that does."""
+        """Tell nothing more: an event was lost, and numbers that stand still look like an engine
+        that does.
+        """
         self._why_closed = why
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format. From any thread. Raises what they were closed with."""
+        """All metrics in Prometheus' text format. From any thread. Raises what they were closed
+        with.
+        """
         if self._why_closed is not None:
             raise self._why_closed
         return generate_latest(self.registry)
@@ -101,12 +117,16 @@ class EngineMetrics(Collector):
                 "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
             }
             counters, ended = dict(totals.counters), dict(totals.request_success)
-            histograms = {name: histogram.snapshot() for name, histogram in totals.histograms.items()}
+            histograms = {
+                name: histogram.snapshot() for name, histogram in totals.histograms.items()
+            }
         names, values = list(self._labels), list(self._labels.values())
         for name, value in gauges.items():
             yield _with(GaugeMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value)
         for name, value in counters.items():
-            yield _with(CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value)
+            yield _with(
+                CounterMetricFamily(f"vllm:{name}", _HELP[name], labels=names), values, value
+            )
         success = CounterMetricFamily(
             "vllm:request_success", _HELP["request_success"], labels=[*names, "finished_reason"]
         )
@@ -136,7 +156,9 @@ class EngineMetrics(Collector):
             "enable_prefix_caching": header.enable_prefix_caching,
             "cache_dtype": header.config.get("dtype", "auto"),
         }
-        family = GaugeMetricFamily("vllm:cache_config_info", "Options of the KV cache.", labels=list(options))
+        family = GaugeMetricFamily(
+            "vllm:cache_config_info", "Options of the KV cache.", labels=list(options)
+        )
         return _with(family, [str(value) for value in options.values()], 1)
 
 

@@ -1,10 +1,11 @@
-"""What the requests of all endpoints have in common: strict fields, and the sampling parameters under vLLM's names.
+"""What the requests of all endpoints have in common: strict fields, and the sampling parameters
+under vLLM's names.
 
-Strict: a parameter that we do not know is refused by its name, `"5"` is no number and `true` is no 1. A parameter that
-is silently dropped gives answers that are wrong in a way that nobody sees.
+Strict: a parameter that we do not know is refused by its name, `"5"` is no number and `true` is no
+1. A parameter that is silently dropped gives answers that are wrong in a way that nobody sees.
 
-The easy thing to get wrong is null. Clients send it for "not set", so every field takes it, and only what was
-really set goes on to `SamplingParams`, whose own defaults then hold.
+The easy thing to get wrong is null. Clients send it for "not set", so every field takes it, and
+only what was really set goes on to `SamplingParams`, whose own defaults then hold.
 """
 
 from typing import Annotated, Any, Literal
@@ -65,14 +66,29 @@ class SamplingFields(Strict):
     bad_words: NullOrEmpty = None
 
     def sampling_params(
-        self, *, max_tokens: int, logprobs: int | None, kind: RequestOutputKind, prompt_logprobs: int | None = None
+        self,
+        *,
+        max_tokens: int,
+        logprobs: int | None,
+        kind: RequestOutputKind,
+        prompt_logprobs: int | None = None,
     ) -> SamplingParams:
-        """As the engine takes them. Raises `InvalidSamplingParamsError` where they contradict one another."""
-        given: dict[str, Any] = {name: value for name in UsedAsTheyAre if (value := getattr(self, name)) is not None}
+        """As the engine takes them. Raises `InvalidSamplingParamsError` where they contradict one
+        another.
+        """
+        given: dict[str, Any] = {
+            name: value for name in UsedAsTheyAre if (value := getattr(self, name)) is not None
+        }
         if self.logit_bias:
-            given["logit_bias"] = {int(token_id): bias for token_id, bias in self.logit_bias.items()}
+            given["logit_bias"] = {
+                int(token_id): bias for token_id, bias in self.logit_bias.items()
+            }
         return SamplingParams(
-            **given, max_tokens=max_tokens, logprobs=logprobs, prompt_logprobs=prompt_logprobs, output_kind=kind
+            **given,
+            max_tokens=max_tokens,
+            logprobs=logprobs,
+            prompt_logprobs=prompt_logprobs,
+            output_kind=kind,
         )
 
 
@@ -116,7 +132,9 @@ class PromptLogprob(BaseModel):
 
 
 PromptLogprobs = list[dict[int, PromptLogprob] | None]
-"""For each token of the prompt: token id -> what the model thought of it, the prompt's own first. None for the first."""
+"""For each token of the prompt: token id -> what the model thought of it, the prompt's own first.
+None for the first.
+"""
 
 
 class PromptTokensDetails(BaseModel):

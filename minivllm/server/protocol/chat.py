@@ -1,14 +1,22 @@
 """`/v1/chat/completions` as OpenAI defined it, with vLLM's extras.
 
-The template that turns messages into a prompt is the model's and never the client's: it is a program. So a request
-that brings a `chat_template` is refused, as every parameter that is not named here.
+The template that turns messages into a prompt is the model's and never the client's: it is a
+program. So a request that brings a `chat_template` is refused, as every parameter that is not named
+here.
 """
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, PromptLogprobs, RequestFields, Strict, Usage
+from minivllm.server.protocol.base import (
+    MAX_LOGPROBS,
+    MAX_TOKENS,
+    PromptLogprobs,
+    RequestFields,
+    Strict,
+    Usage,
+)
 from minivllm.server.protocol.neutral import Null, NullOrEmpty, neutral
 
 MAX_MESSAGES = 1024
@@ -36,8 +44,14 @@ class ChatMessage(Strict):
 
     def plain(self) -> dict[str, str]:
         """As a chat template takes it."""
-        text = self.content if isinstance(self.content, str) else "".join(part.text for part in self.content or ())
-        return {"role": self.role, "content": text} | ({"name": self.name} if self.name is not None else {})
+        text = (
+            self.content
+            if isinstance(self.content, str)
+            else "".join(part.text for part in self.content or ())
+        )
+        return {"role": self.role, "content": text} | (
+            {"name": self.name} if self.name is not None else {}
+        )
 
 
 class ChatCompletionRequest(RequestFields):

@@ -4,7 +4,13 @@ from typing import Literal
 
 from pydantic import BaseModel, Field
 
-from minivllm.server.protocol.base import MAX_LOGPROBS, MAX_TOKENS, PromptLogprobs, RequestFields, Usage
+from minivllm.server.protocol.base import (
+    MAX_LOGPROBS,
+    MAX_TOKENS,
+    PromptLogprobs,
+    RequestFields,
+    Usage,
+)
 from minivllm.server.protocol.neutral import neutral
 from minivllm.server.protocol.prompts import Prompts
 
@@ -24,7 +30,9 @@ class CompletionRequest(RequestFields):
 
 
 class CompletionLogprobs(BaseModel):
-    """Four lists, an item a token. The first token of an echoed prompt has nothing before it, so it has nulls."""
+    """Four lists, an item a token. The first token of an echoed prompt has nothing before it, so it
+    has nulls.
+    """
 
     tokens: list[str]
     token_logprobs: list[float | None]
@@ -43,7 +51,9 @@ class CompletionChoice(BaseModel):
     """The stop string or stop token id that ended it, as in vLLM."""
     prompt_logprobs: PromptLogprobs | None = None
     token_ids: list[int] | None = None
-    """With `return_token_ids`, as the next; in a stream those of this piece, and the prompt's in the first of a choice."""
+    """With `return_token_ids`, as the next; in a stream those of this piece, and the prompt's in
+    the first of a choice.
+    """
     prompt_token_ids: list[int] | None = None
 
 

@@ -1,8 +1,10 @@
-"""Log-probabilities in OpenAI's two shapes: four parallel lists for completions, nested objects for chat.
+"""Log-probabilities in OpenAI's two shapes: four parallel lists for completions, nested objects for
+chat.
 
-Knows the engine's `Logprob` and nothing of requests. The easy thing to get wrong is the name of a token: completions
-key the alternatives by their text, and two tokens may have the same (each half of a character reads U+FFFD). The likelier
-of them is kept, so that comparing a token with the best of its alternatives still tells whether it was the best.
+Knows the engine's `Logprob` and nothing of requests. The easy thing to get wrong is the name of a
+token: completions key the alternatives by their text, and two tokens may have the same (each half
+of a character reads U+FFFD). The likelier of them is kept, so that comparing a token with the best
+of its alternatives still tells whether it was the best.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,8 +21,12 @@ Position = dict[int, Logprob]
 """token id -> its log-probability, the token that stands there first."""
 
 
-def completion_logprobs(positions: Iterable[tuple[str, int, Position | None]], offset: int) -> CompletionLogprobs:
-    """positions: each token's text, its id and what might have stood there; offset: where in the text they begin"""
+def completion_logprobs(
+    positions: Iterable[tuple[str, int, Position | None]], offset: int
+) -> CompletionLogprobs:
+    """positions: each token's text, its id and what might have stood there; offset: where in the
+    text they begin
+    """
     found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     for token, token_id, position in positions:
         found.tokens.append(token)
@@ -31,7 +37,9 @@ def completion_logprobs(positions: Iterable[tuple[str, int, Position | None]], o
     return found
 
 
-def chat_logprobs(token_ids: Sequence[int], positions: Sequence[Position], num_top: int) -> ChatLogprobs:
+def chat_logprobs(
+    token_ids: Sequence[int], positions: Sequence[Position], num_top: int
+) -> ChatLogprobs:
     """An object for each of `token_ids`, with its `num_top` likeliest alternatives."""
     content = []
     for token_id, position in zip(token_ids, positions, strict=True):
@@ -44,12 +52,16 @@ def chat_logprobs(token_ids: Sequence[int], positions: Sequence[Position], num_t
 def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
     """An item for each token of the prompt; none for the first, which has nothing before it."""
     return [
-        None
-        if position is None
-        else {
-            token_id: PromptLogprob(logprob=_value(entry), rank=entry.rank, decoded_token=entry.decoded_token)
-            for token_id, entry in position.items()
-        }
+        (
+            None
+            if position is None
+            else {
+                token_id: PromptLogprob(
+                    logprob=_value(entry), rank=entry.rank, decoded_token=entry.decoded_token
+                )
+                for token_id, entry in position.items()
+            }
+        )
         for position in positions
     ]
 

@@ -1,8 +1,8 @@
 """Fields of larger servers that we take only at the value that changes nothing.
 
-Clients send them without being asked to: every field of a message that they once received, or every default. Refusing
-those would shut out clients that want nothing special. The easy thing to get wrong is kindness: any other
-value asks for something that we do not do, so it is refused by name.
+Clients send them without being asked to: every field of a message that they once received, or every
+default. Refusing those would shut out clients that want nothing special. The easy thing to get
+wrong is kindness: any other value asks for something that we do not do, so it is refused by name.
 """
 
 from typing import Annotated, Any

@@ -41,7 +41,9 @@ class TokenizeRequest(Strict):
     prompt: str | None = None
     messages: list[ChatMessage] | None = Field(None, min_length=1, max_length=MAX_MESSAGES)
     add_special_tokens: bool | None = None
-    """Put around a text what the model wants around one; by default yes. (A chat template writes it itself.)"""
+    """Put around a text what the model wants around one; by default yes. (A chat template writes it
+    itself.)
+    """
     return_token_strs: bool | None = None
 
 

@@ -1,8 +1,8 @@
 """Prompts of `/v1/completions`: a text, token ids, or a list of either.
 
-The easy thing to get wrong is a list of half a million numbers where pydantic would try every shape in turn and write
-down each item that does not fit. So the shape is read from the first item, by hand, and the first that does not
-fit ends it.
+The easy thing to get wrong is a list of half a million numbers where pydantic would try every shape
+in turn and write down each item that does not fit. So the shape is read from the first item, by
+hand, and the first that does not fit ends it.
 """
 
 from typing import Annotated, Any
@@ -14,7 +14,12 @@ MAX_PROMPTS = 64
 _SCHEMA = {
     "anyOf": [
         {"type": "string", "minLength": 1},
-        {"type": "array", "items": {"type": "string", "minLength": 1}, "minItems": 1, "maxItems": MAX_PROMPTS},
+        {
+            "type": "array",
+            "items": {"type": "string", "minLength": 1},
+            "minItems": 1,
+            "maxItems": MAX_PROMPTS,
+        },
         {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
         {
             "type": "array",
@@ -27,12 +32,15 @@ _SCHEMA = {
 
 
 def _read(value: Any) -> list[str | list[int]]:
-    """The prompts one by one, whatever way they were sent. Raises `ValueError` with a sentence for the client."""
+    """The prompts one by one, whatever way they were sent. Raises `ValueError` with a sentence for
+    the client.
+    """
     if isinstance(value, str):
         return [_text(value)]
     if not isinstance(value, list) or not value:
         raise ValueError(
-            "prompt must be a text, token ids, or a list of texts or of lists of token ids, and not empty."
+            "prompt must be a text, token ids, or a list of texts or of lists of token ids, and not"
+            " empty."
         )
     if _is_int(value[0]):
         return [_token_ids(value)]
@@ -53,7 +61,9 @@ def _text(value: Any) -> str:
 
 def _token_ids(value: Any) -> list[int]:
     if not isinstance(value, list) or not all(map(_is_int, value)):
-        raise ValueError("prompt must be a text, token ids, or a list of texts or of lists of token ids.")
+        raise ValueError(
+            "prompt must be a text, token ids, or a list of texts or of lists of token ids."
+        )
     if not value:
         raise ValueError("prompt is an empty list of token ids: send at least one.")
     if min(value) < 0:

@@ -1,7 +1,7 @@
 """`GET /v1/models`, `/health`, `/version`: what is served, and whether it is well.
 
-The easy thing to get wrong is a health that only says that the process is there. A server whose engine has died still
-answers HTTP; it must say 503, or a load balancer goes on sending it work.
+The easy thing to get wrong is a health that only says that the process is there. A server whose
+engine has died still answers HTTP; it must say 503, or a load balancer goes on sending it work.
 """
 
 from fastapi import APIRouter, Response
@@ -17,7 +17,11 @@ def router(serving: Serving) -> APIRouter:
     routes = APIRouter(responses=ERROR_RESPONSES)
 
     def card() -> ModelCard:
-        return ModelCard(id=serving.model_name, created=serving.created, max_model_len=serving.service.max_model_len)
+        return ModelCard(
+            id=serving.model_name,
+            created=serving.created,
+            max_model_len=serving.service.max_model_len,
+        )
 
     @routes.get("/v1/models")
     async def list_models() -> ModelList:

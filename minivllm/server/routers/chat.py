@@ -1,10 +1,11 @@
 """`POST /v1/chat/completions`.
 
-The conversation becomes a prompt by the model's own template, in a worker thread: the template is a program from a
-stranger, in a sandbox, and a long conversation must not hold up everybody's stream.
+The conversation becomes a prompt by the model's own template, in a worker thread: the template is a
+program from a stranger, in a sandbox, and a long conversation must not hold up everybody's stream.
 
-The easy thing to get wrong is an answer without a `max_tokens`: it may become as long as context and memory
-allow, and no longer, or a request that could well be answered would be refused as too large.
+The easy thing to get wrong is an answer without a `max_tokens`: it may become as long as context
+and memory allow, and no longer, or a request that could well be answered would be refused as too
+large.
 """
 
 import time
@@ -37,7 +38,9 @@ from minivllm.server.usage import StreamCount, TokenCount
 def router(serving: Serving) -> APIRouter:
     routes = APIRouter(route_class=JsonRoute, responses=ERROR_RESPONSES)
 
-    @routes.post("/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES)
+    @routes.post(
+        "/v1/chat/completions", response_model=ChatCompletionResponse, responses=sse.RESPONSES
+    )
     async def create_chat_completion(body: ChatCompletionRequest, request: Request) -> Response:
         serving.check_model(body.model)
         requests = [await _request(serving, body)]
@@ -50,18 +53,31 @@ def router(serving: Serving) -> APIRouter:
 
 async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     if body.top_logprobs and not body.logprobs:
-        raise InvalidRequestError("top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out.")
-    if None not in (body.max_tokens, body.max_completion_tokens) and body.max_tokens != body.max_completion_tokens:
-        raise InvalidRequestError("max_tokens and max_completion_tokens are two names of one thing: set one of them.")
+        raise InvalidRequestError(
+            "top_logprobs needs logprobs: set logprobs to true, or leave top_logprobs out."
+        )
+    if (
+        None not in (body.max_tokens, body.max_completion_tokens)
+        and body.max_tokens != body.max_completion_tokens
+    ):
+        raise InvalidRequestError(
+            "max_tokens and max_completion_tokens are two names of one thing: set one of them."
+        )
     service = serving.service
     messages = [message.plain() for message in body.messages]
     token_ids = await service.in_worker(
-        num_characters(messages), service.tokenizer.apply_chat_template, messages, renders_template=True
+        num_characters(messages),
+        service.tokenizer.apply_chat_template,
+        messages,
+        renders_template=True,
     )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
         # At least min_tokens: if that is too much, it is what the refusal should speak of.
-        max_tokens=asked or max(service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1),
+        max_tokens=asked
+        or max(
+            service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1
+        ),
         logprobs=(body.top_logprobs or 0) if body.logprobs else None,
         prompt_logprobs=body.prompt_logprobs,
         kind=RequestOutputKind.DELTA if body.stream else RequestOutputKind.FINAL_ONLY,
@@ -75,7 +91,11 @@ class _Answer:
     """One answer in the making."""
 
     def __init__(
-        self, serving: Serving, body: ChatCompletionRequest, answer_id: str, prompt_token_ids: list[int]
+        self,
+        serving: Serving,
+        body: ChatCompletionRequest,
+        answer_id: str,
+        prompt_token_ids: list[int],
     ) -> None:
         self._serving = serving
         self._prompt_token_ids = prompt_token_ids if body.return_token_ids else None
@@ -111,7 +131,10 @@ class _Answer:
 
         def chunk(*choices: ChunkChoice) -> bytes:
             piece = ChatCompletionChunk(
-                id=self._id, created=self._created, model=self._serving.model_name, choices=list(choices)
+                id=self._id,
+                created=self._created,
+                model=self._serving.model_name,
+                choices=list(choices),
             )
             piece.usage = streamed.usage_so_far if choices else streamed.count.to_usage()
             if choices and choices[0].index == 0 and "role" in choices[0].delta:

@@ -1,7 +1,8 @@
 """`POST /v1/completions`.
 
-The easy thing to get wrong is the index of a choice: with several prompts, choice i of prompt p has the index
-p * n + i, streamed or not, and the order in which their tokens come has nothing to do with it.
+The easy thing to get wrong is the index of a choice: with several prompts, choice i of prompt p has
+the index p * n + i, streamed or not, and the order in which their tokens come has nothing to do
+with it.
 """
 
 import time
@@ -43,7 +44,12 @@ def router(serving: Serving) -> APIRouter:
         serving.check_model(body.model)
         name = new_id("cmpl")
         requests = await _requests(serving, body, name)
-        answer = _Answer(serving, body, choose_answer_id(name, "cmpl", body), [one.request_id for one in requests])
+        answer = _Answer(
+            serving,
+            body,
+            choose_answer_id(name, "cmpl", body),
+            [one.request_id for one in requests],
+        )
         return await serving.respond(request, requests, answer, stream=bool(body.stream))
 
     return routes
@@ -51,7 +57,9 @@ def router(serving: Serving) -> APIRouter:
 
 async def _requests(serving: Serving, body: CompletionRequest, name: str) -> list[NewRequest]:
     if body.max_tokens == 0 and (not body.echo or body.min_tokens):
-        raise InvalidRequestError("max_tokens must be 1 or more; 0 is for echo without min_tokens, to judge a prompt.")
+        raise InvalidRequestError(
+            "max_tokens must be 1 or more; 0 is for echo without min_tokens, to judge a prompt."
+        )
     judged = body.logprobs if body.echo and body.prompt_logprobs is None else body.prompt_logprobs
     params = body.sampling_params(
         # The engine ends with a token; for 0 it is not shown.
@@ -63,23 +71,34 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
     check_stream(body)
     special = body.add_special_tokens is not False
     prompts = [await serving.to_prompt(prompt, body.cache_salt, special) for prompt in body.prompt]
-    return [NewRequest(f"{name}-{i}", prompt, params, body.priority or 0) for i, prompt in enumerate(prompts)]
+    return [
+        NewRequest(f"{name}-{i}", prompt, params, body.priority or 0)
+        for i, prompt in enumerate(prompts)
+    ]
 
 
 class _Answer:
     """One answer in the making."""
 
-    def __init__(self, serving: Serving, body: CompletionRequest, answer_id: str, request_ids: list[str]) -> None:
+    def __init__(
+        self, serving: Serving, body: CompletionRequest, answer_id: str, request_ids: list[str]
+    ) -> None:
         self._serving = serving
         self._tokenizer = serving.service.tokenizer
         self._body = body
         self._id = answer_id
         self._created = int(time.time())
-        self._first_index = {request_id: p * (body.n or 1) for p, request_id in enumerate(request_ids)}
+        self._first_index = {
+            request_id: p * (body.n or 1) for p, request_id in enumerate(request_ids)
+        }
 
     def whole(self, outputs: list[RequestOutput]) -> CompletionResponse:
         outputs = [self._shown(output) for output in outputs]
-        choices = [self._choice(output, one, is_first=True, offset=0) for output in outputs for one in output.outputs]
+        choices = [
+            self._choice(output, one, is_first=True, offset=0)
+            for output in outputs
+            for one in output.outputs
+        ]
         answer = self._piece(choices)
         answer.usage = TokenCount.of(outputs).to_usage()
         return answer
@@ -93,9 +112,13 @@ class _Answer:
                 streamed.add(output)
                 for one in output.outputs:
                     index = self._first_index[output.request_id] + one.index
-                    choice = self._choice(output, one, is_first=index not in offsets, offset=offsets.get(index, 0))
+                    choice = self._choice(
+                        output, one, is_first=index not in offsets, offset=offsets.get(index, 0)
+                    )
                     if choice.logprobs is not None and choice.logprobs.tokens:
-                        offsets[index] = choice.logprobs.text_offset[-1] + len(choice.logprobs.tokens[-1])
+                        offsets[index] = choice.logprobs.text_offset[-1] + len(
+                            choice.logprobs.tokens[-1]
+                        )
                     offsets.setdefault(index, 0)
                     # A token whose text is held back says nothing yet.
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
@@ -114,14 +137,21 @@ class _Answer:
         if self._body.max_tokens != 0:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
-        outputs = [replace(one, **nothing, logprobs=None if one.logprobs is None else []) for one in output.outputs]
+        outputs = [
+            replace(one, **nothing, logprobs=None if one.logprobs is None else [])
+            for one in output.outputs
+        ]
         return replace(output, outputs=outputs)
 
     def _piece(self, choices: list[CompletionChoice]) -> CompletionResponse:
         serving = self._serving
-        return CompletionResponse(id=self._id, created=self._created, model=serving.model_name, choices=choices)
+        return CompletionResponse(
+            id=self._id, created=self._created, model=serving.model_name, choices=choices
+        )
 
-    def _choice(self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int) -> CompletionChoice:
+    def _choice(
+        self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int
+    ) -> CompletionChoice:
         """is_first: of this choice, so that an echo belongs in front of it"""
         echoes = is_first and bool(self._body.echo)
         text = _prompt_text(output, self._tokenizer) + one.text if echoes else one.text
@@ -136,9 +166,15 @@ class _Answer:
             logprobs=logprobs,
             finish_reason=one.finish_reason,
             stop_reason=one.stop_reason,
-            prompt_logprobs=None if self._body.prompt_logprobs is None else prompt_logprobs(output.prompt_logprobs),
+            prompt_logprobs=(
+                None
+                if self._body.prompt_logprobs is None
+                else prompt_logprobs(output.prompt_logprobs)
+            ),
             token_ids=one.token_ids if self._body.return_token_ids else None,
-            prompt_token_ids=output.prompt_token_ids if self._body.return_token_ids and is_first else None,
+            prompt_token_ids=(
+                output.prompt_token_ids if self._body.return_token_ids and is_first else None
+            ),
         )
 
 
@@ -146,7 +182,9 @@ def _prompt_text(output: RequestOutput, tokenizer: "Tokenizer") -> str:
     return output.prompt if output.prompt is not None else tokenizer.decode(output.prompt_token_ids)
 
 
-def _of_prompt(output: RequestOutput, tokenizer: "Tokenizer") -> Iterator[tuple[str, int, Position | None]]:
+def _of_prompt(
+    output: RequestOutput, tokenizer: "Tokenizer"
+) -> Iterator[tuple[str, int, Position | None]]:
     for token_id, position in zip(output.prompt_token_ids, output.prompt_logprobs, strict=True):
         text = (
             position[token_id].decoded_token

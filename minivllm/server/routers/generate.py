@@ -1,12 +1,14 @@
-"""`POST /generate`, as vLLM's first servers had it (0.1.0 to 0.6.0): a prompt, `stream`, and sampling parameters.
+"""`POST /generate`, as vLLM's first servers had it (0.1.0 to 0.6.0): a prompt, `stream`, and
+sampling parameters.
 
     {"text": ["prompt and text", ...]}        n texts, each with the prompt in front
 
-Streamed it is no SSE: one such object after another, each with all there is so far, and a byte 0 after each. Later
-versions wrote a newline there; a client gets that with `Accept: application/x-ndjson`, or from `--generate-delimiter`.
+Streamed it is no SSE: one such object after another, each with all there is so far, and a byte 0
+after each. Later versions wrote a newline there; a client gets that with `Accept:
+application/x-ndjson`, or from `--generate-delimiter`.
 
-The easy thing to get wrong is the beam search. Its texts are ranked anew after every step, so what is streamed is the
-best so far and may change; and then, as now, it goes with a temperature of 0.
+The easy thing to get wrong is the beam search. Its texts are ranked anew after every step, so what
+is streamed is the best so far and may change; and then, as now, it goes with a temperature of 0.
 """
 
 import json
@@ -45,10 +47,18 @@ def router(serving: Serving) -> APIRouter:
         )
         requests = [NewRequest(new_id("gen"), await serving.to_prompt(body.prompt, None), params)]
         if body.stream:
-            lines = serving.options.generate_delimiter == "newline" or NDJSON in request.headers.get("accept", "")
-            media_type, delimiter = (NDJSON, b"\n") if lines else ("text/plain; charset=utf-8", b"\0")
+            lines = (
+                serving.options.generate_delimiter == "newline"
+                or NDJSON in request.headers.get("accept", "")
+            )
+            media_type, delimiter = (
+                (NDJSON, b"\n") if lines else ("text/plain; charset=utf-8", b"\0")
+            )
             return await serving.stream(
-                request, requests, lambda generation: _pieces(generation, delimiter, request), media_type
+                request,
+                requests,
+                lambda generation: _pieces(generation, delimiter, request),
+                media_type,
             )
         outputs = await serving.answer(request, requests)
         return Response(_text(outputs[0]), media_type="application/json")
@@ -60,7 +70,9 @@ def _text(output: RequestOutput) -> bytes:
     return json.dumps({"text": [output.prompt + one.text for one in output.outputs]}).encode()
 
 
-async def _pieces(generation: Generation, delimiter: bytes, request: Request) -> AsyncGenerator[bytes, None]:
+async def _pieces(
+    generation: Generation, delimiter: bytes, request: Request
+) -> AsyncGenerator[bytes, None]:
     try:
         async for output in generation:
             TokenCount.of([output]).note_in(request)

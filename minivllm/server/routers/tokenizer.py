@@ -1,8 +1,9 @@
-"""`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer, for clients that count or cut.
+"""`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer, for clients
+that count or cut.
 
-The easy thing to get wrong: an id outside of the vocabulary. The tokenizer would leave it out without a word, and the
-client would take the text for that of its ids. And a text of a mebibyte is a million tokens for some models, so also
-the answer is written beside the event loop.
+The easy thing to get wrong: an id outside of the vocabulary. The tokenizer would leave it out
+without a word, and the client would take the text for that of its ids. And a text of a mebibyte is
+a million tokens for some models, so also the answer is written beside the event loop.
 """
 
 from typing import Any
@@ -32,24 +33,37 @@ def router(serving: Serving) -> APIRouter:
             tokens = tokenizer.apply_chat_template(messages)
         else:
             tokens = tokenizer.encode(body.prompt, body.add_special_tokens is not False)
-        answer: dict[str, Any] = {"count": len(tokens), "max_model_len": service.max_model_len, "tokens": tokens}
+        answer: dict[str, Any] = {
+            "count": len(tokens),
+            "max_model_len": service.max_model_len,
+            "tokens": tokens,
+        }
         if body.return_token_strs:
             refuse_too_many(len(tokens), "return_token_strs is")
-            answer["token_strs"] = [tokenizer.decode([token], skip_special_tokens=False) for token in tokens]
-        # Not `TokenizeResponse`: checking a million ids and writing them would hold the GIL for an eighth of a second.
+            answer["token_strs"] = [
+                tokenizer.decode([token], skip_special_tokens=False) for token in tokens
+            ]
+        # Not `TokenizeResponse`: checking a million ids and writing them would hold the GIL for an
+        # eighth of a second.
         return msgspec.json.encode(answer)
 
     def join(body: DetokenizeRequest) -> bytes:
         if body.tokens and max(body.tokens) >= tokenizer.vocab_size:
             raise TokenOutOfVocabularyError(
-                f"tokens holds {max(body.tokens)}, which is no token id of this model: use 0 to {tokenizer.vocab_size - 1}."
+                f"tokens holds {max(body.tokens)}, which is no token id of this model: use 0 to"
+                f" {tokenizer.vocab_size - 1}."
             )
-        return DetokenizeResponse(prompt=tokenizer.decode(body.tokens, False)).model_dump_json().encode()
+        return (
+            DetokenizeResponse(prompt=tokenizer.decode(body.tokens, False))
+            .model_dump_json()
+            .encode()
+        )
 
     def refuse_too_many(num_tokens: int, what: str) -> None:
         if num_tokens > service.max_model_len:
             raise InvalidRequestError(
-                f"{what} for max_model_len {service.max_model_len} tokens at most; these are {num_tokens}: send less at once."
+                f"{what} for max_model_len {service.max_model_len} tokens at most; these are"
+                f" {num_tokens}: send less at once."
             )
 
     @routes.post("/tokenize", response_model=TokenizeResponse, response_model_exclude_none=True)
@@ -59,14 +73,18 @@ def router(serving: Serving) -> APIRouter:
             raise InvalidRequestError("prompt and messages: send one of the two.")
         messages = [message.plain() for message in body.messages or ()]
         size = num_characters(messages) + len(body.prompt or "")
-        text = await service.in_worker(size, cut, body, messages, renders_template=body.messages is not None)
+        text = await service.in_worker(
+            size, cut, body, messages, renders_template=body.messages is not None
+        )
         return Response(text, media_type="application/json")
 
     @routes.post("/detokenize", response_model=DetokenizeResponse)
     async def detokenize(body: DetokenizeRequest) -> Response:
         serving.check_model(body.model)
         refuse_too_many(len(body.tokens), "tokens are")
-        return Response(await service.in_worker(len(body.tokens), join, body), media_type="application/json")
+        return Response(
+            await service.in_worker(len(body.tokens), join, body), media_type="application/json"
+        )
 
     @routes.get("/tokenizer_info")
     async def tokenizer_info() -> TokenizerInfoResponse:

@@ -1,4 +1,6 @@
-"""The benches set the number of torch's threads for the whole process, which must not reach the tests that come after."""
+"""The benches set the number of torch's threads for the whole process, which must not reach the
+tests that come after.
+"""
 
 from support.model.one_thread import one_thread
 

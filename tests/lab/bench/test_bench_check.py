@@ -28,7 +28,9 @@ def measured(*ratios: float, cpu: str = "A") -> dict:
     }
 
 
-def test_what_was_written_passes_and_a_seventh_less_passes_too(check: ModuleType, monkeypatch, capsys) -> None:
+def test_what_was_written_passes_and_a_seventh_less_passes_too(
+    check: ModuleType, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0))
     assert check.main(["--update"]) == 0
     assert check.main([]) == 0
@@ -42,7 +44,9 @@ def test_the_committed_ratios_are_there_for_every_workload(check: ModuleType) ->
     assert set(committed["ratios"]) == set(WORKLOADS)
 
 
-def test_one_ratio_that_is_too_low_fails_and_is_named_with_its_numbers(check: ModuleType, monkeypatch, capsys) -> None:
+def test_one_ratio_that_is_too_low_fails_and_is_named_with_its_numbers(
+    check: ModuleType, monkeypatch, capsys
+) -> None:
     monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0))
     check.main(["--update"])
     monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 1.6, 9.0, 1.0))

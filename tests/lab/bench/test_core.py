@@ -1,7 +1,9 @@
-"""The core bench, and the claim behind it: planning costs the same in any pool and at any context length.
+"""The core bench, and the claim behind it: planning costs the same in any pool and at any context
+length.
 
-Time would flake, so the claim is checked by counting the bytecode instructions that `schedule()` executes:
-the same for every run, and any loop over the pool, a block table or a sequence's tokens shows.
+Time would flake, so the claim is checked by counting the bytecode instructions that `schedule()`
+executes: the same for every run, and any loop over the pool, a block table or a sequence's tokens
+shows.
 """
 
 import sys
@@ -13,12 +15,7 @@ import pytest
 from minivllm.clock import MonotonicClock
 from minivllm.core.scheduler import Scheduler
 from minivllm.events.bus import EventBus
-from minivllm.lab.bench.core import (
-    BLOCK_SIZE,
-    CoreScenario,
-    build_decoding_scheduler,
-    decode_steps,
-)
+from minivllm.lab.bench.core import BLOCK_SIZE, CoreScenario, build_decoding_scheduler, decode_steps
 
 BASE = CoreScenario(num_running=32, num_blocks=512, context_len=100)
 
@@ -28,7 +25,9 @@ def decoding(scenario: CoreScenario) -> Scheduler:
 
 
 def count_instructions(scenario: CoreScenario) -> int:
-    """Bytecode instructions of all `schedule()` calls while every sequence goes once around its block."""
+    """Bytecode instructions of all `schedule()` calls while every sequence goes once around its
+    block.
+    """
     scheduler = decoding(scenario)
     count = 0
 
@@ -52,7 +51,9 @@ def base_count() -> int:
 
 
 def test_planning_costs_the_same_in_a_pool_sixteen_times_as_large(base_count: int) -> None:
-    assert count_instructions(CoreScenario(32, 16 * 512, 100)) == pytest.approx(base_count, rel=0.01)
+    assert count_instructions(CoreScenario(32, 16 * 512, 100)) == pytest.approx(
+        base_count, rel=0.01
+    )
 
 
 def test_planning_costs_the_same_with_contexts_twenty_times_as_long(base_count: int) -> None:

@@ -1,4 +1,6 @@
-"""Timing an engine on as many requests as fit into a time, by a clock that the engine itself moves."""
+"""Timing an engine on as many requests as fit into a time, by a clock that the engine itself
+moves.
+"""
 
 import pytest
 
@@ -47,7 +49,9 @@ def timed(num_rounds: int = 1, **limits: float | None) -> tuple[EngineSpeed, Ste
 def test_without_limits_all_requests_run_at_once() -> None:
     speed, engine = timed(num_rounds=2)
     assert engine.asked[1:] == [[100, 10, 30, 40, 50]] * 2
-    assert speed.runs == [5.0, 5.0] and speed.requests == [5, 5] and speed.output_tokens == [230, 230]
+    assert (
+        speed.runs == [5.0, 5.0] and speed.requests == [5, 5] and speed.output_tokens == [230, 230]
+    )
     assert speed.tokens_per_s == 46.0 and not speed.extrapolated
 
 

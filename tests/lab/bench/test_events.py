@@ -1,4 +1,6 @@
-"""The events bench: recordings like a busy server's, seeks that are checked, and fair pairs of steps."""
+"""The events bench: recordings like a busy server's, seeks that are checked, and fair pairs of
+steps.
+"""
 
 from pathlib import Path
 
@@ -22,7 +24,9 @@ def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_p
     pairs = time_step_pairs(engine, engine.tokenizer.vocab_size, 60, tmp_path / "log.jsonl")
     assert len(pairs) == 60 and all(pair.plain > 0 and pair.recorded > 0 for pair in pairs)
     # The log has holes, so it is read as lines and not folded.
-    recording = [line for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"step.end"' in line]
+    recording = [
+        line for line in (tmp_path / "log.jsonl").read_text().splitlines() if '"step.end"' in line
+    ]
     steps = [int(line.split('"step":')[1].split(",")[0]) for line in recording]
     first, second = (sum((step - steps[0]) % 2 == parity for step in steps) for parity in (0, 1))
     assert len(steps) >= 60 and first > 10 and second > 10
@@ -32,12 +36,20 @@ def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_p
 
 
 def test_the_slowdown_is_the_median_pair_and_not_moved_by_one_interruption() -> None:
-    pairs = [StepPair(1.0, 1.01), StepPair(2.0, 2.04), StepPair(1.0, 50.0), StepPair(1.0, 1.0), StepPair(1.0, 1.02)]
+    pairs = [
+        StepPair(1.0, 1.01),
+        StepPair(2.0, 2.04),
+        StepPair(1.0, 50.0),
+        StepPair(1.0, 1.0),
+        StepPair(1.0, 1.02),
+    ]
     assert slowdown(pairs) == pytest.approx(0.02)
 
 
 def test_the_result_has_every_promised_key() -> None:
-    result = measure("tiny-random", "float32", 1, num_pairs=4, num_events=3000, num_blocks=500, num_seeks=5)
+    result = measure(
+        "tiny-random", "float32", 1, num_pairs=4, num_events=3000, num_blocks=500, num_seeks=5
+    )
     assert set(result) >= {
         "slowdown",
         "step_ms",

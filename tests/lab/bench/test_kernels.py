@@ -18,7 +18,9 @@ DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
 
 def test_a_decode_moves_each_key_and_value_once_and_its_queries_and_outputs():
-    case = KernelCase("decode", batch=2, context=10, heads=6, kv_heads=2, head_size=8, dtype="float32")
+    case = KernelCase(
+        "decode", batch=2, context=10, heads=6, kv_heads=2, head_size=8, dtype="float32"
+    )
     assert case.bytes_moved == 4 * (2 * 10 * 2 * 2 * 8 + 2 * 6 * 8 + 2 * 6 * 8)
 
 
@@ -66,12 +68,18 @@ def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own
         return key.startswith(("device/", "block_copy/"))
 
     rows = list(measure_rows(num_runs=1, interpret=True, wants=wants))
-    assert [row["key"] for row in rows] == ["device/copy", "device/read", "block_copy/block_copy/2x0"]
+    assert [row["key"] for row in rows] == [
+        "device/copy",
+        "device/read",
+        "block_copy/block_copy/2x0",
+    ]
     assert len(asked) == len(set(asked)) > 8
     assert all(len(row["runs"]) == 1 for row in rows)
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured")
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured"
+)
 def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
     captured = capsys.readouterr()
@@ -80,8 +88,17 @@ def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
     assert result["interpreted"] is True
     names = {row["name"] for row in result["results"]}
     rungs = {"naive", "grouped", "split", "static"}
-    assert names == rungs | {"sdpa (gathered)", "prefill", "decode + prefill", "unified", "kv_write", "block_copy"}
-    assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(result["results"][0])
+    assert names == rungs | {
+        "sdpa (gathered)",
+        "prefill",
+        "decode + prefill",
+        "unified",
+        "kv_write",
+        "block_copy",
+    }
+    assert {"seconds", "gb_per_s", "share_of_copy", "bytes", "batch", "context", "dtype"} <= set(
+        result["results"][0]
+    )
     for row in result["results"]:
         assert ("seconds_in_a_row" in row) == (row["kernel"] == "decode" and row["ours"])
         assert len(row["runs"]) == 5 and row["seconds"] == sorted(row["runs"])[2]

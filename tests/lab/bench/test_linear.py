@@ -15,11 +15,22 @@ def parsed(*words: str) -> argparse.Namespace:
 
 
 def test_the_table_has_each_number_of_rows_and_each_way(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("--model", "tiny-random", "--rows", "1,3", "--rounds", "2", "--num-threads", "1", "--json")
+    words = (
+        "--model",
+        "tiny-random",
+        "--rows",
+        "1,3",
+        "--rounds",
+        "2",
+        "--num-threads",
+        "1",
+        "--json",
+    )
     assert linear.run(parsed(*words)) == 0
     result = json.loads(capsys.readouterr().out)
     assert [entry["rows"] for entry in result["results"]] == [1, 3]
     for entry in result["results"]:
-        assert {"onednn", "torch"} <= set(entry["seconds"]) <= set(linear.WAYS)  # cpu where there is AVX-512
+        # cpu where there is AVX-512
+        assert {"onednn", "torch"} <= set(entry["seconds"]) <= set(linear.WAYS)
         assert {len(times) for times in entry["seconds"].values()} == {2}
         assert entry["flop"] == 2 * entry["rows"] * result["weight_bytes"] / 4

@@ -1,4 +1,6 @@
-"""The workload nano-vllm: four engines on the same dummy weights, bounded in time, and honest about what was left out."""
+"""The workload nano-vllm: four engines on the same dummy weights, bounded in time, and honest about
+what was left out.
+"""
 
 import argparse
 import json
@@ -15,7 +17,11 @@ from minivllm.runtime.store.model_store import resolve_model
 
 SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 20))
 VOCAB_SIZE = 259
-PEERS = ["transformers, one at a time", "transformers, static batches of 32", "transformers, continuous batching"]
+PEERS = [
+    "transformers, one at a time",
+    "transformers, static batches of 32",
+    "transformers, continuous batching",
+]
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +31,9 @@ def dummy_model():
 
 @pytest.fixture(scope="module")
 def continuous_batching(dummy_model) -> None:
-    """Skips where it cannot run on a CPU: version 5.17 asks psutil for the free memory and otherwise sees none."""
+    """Skips where it cannot run on a CPU: version 5.17 asks psutil for the free memory and
+    otherwise sees none.
+    """
     try:
         ContinuousBatches(dummy_model, SMALL, limit_s=60).close()
     except MemoryError as error:
@@ -63,8 +71,11 @@ def test_the_workload_is_the_published_one() -> None:
 @pytest.mark.usefixtures("continuous_batching")
 def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model) -> None:
     requests = make_requests(SMALL, 0, 1, VOCAB_SIZE)
-    ours = MinivllmEngine("tiny-random", "float32", "cpu", load_format="dummy", seed=5).generate(requests)
-    assert len({token for output in ours for token in output}) > 3  # not all the same, which would prove little
+    ours = MinivllmEngine("tiny-random", "float32", "cpu", load_format="dummy", seed=5).generate(
+        requests
+    )
+    # not all the same, which would prove little
+    assert len({token for output in ours for token in output}) > 3
     assert StaticBatches(dummy_model, "alone", 1).generate(requests) == ours
     assert StaticBatches(dummy_model, "batch", 32).generate(requests) == ours
     continuous = ContinuousBatches(dummy_model, SMALL, limit_s=60)
@@ -80,10 +91,15 @@ def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
     def fail(*args: object) -> None:
         raise RuntimeError("no such kernel\nand a long story")
 
-    monkeypatch.setattr(nano_vllm, "ContinuousBatches", type("Broken", (), {"name": PEERS[2], "__init__": fail}))
+    monkeypatch.setattr(
+        nano_vllm, "ContinuousBatches", type("Broken", (), {"name": PEERS[2], "__init__": fail})
+    )
     result = measure(replace(settings, num_rounds=1))
     *others, continuous = result["engines"]
-    assert continuous["left_out"] == "RuntimeError: no such kernel" and continuous["tokens_per_s"] is None
+    assert (
+        continuous["left_out"] == "RuntimeError: no such kernel"
+        and continuous["tokens_per_s"] is None
+    )
     assert result["ratios"][PEERS[2]] is None
     assert all(engine["tokens_per_s"] > 0 for engine in others)
 
@@ -93,8 +109,19 @@ def test_the_command_runs_the_requests_that_were_asked_for(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(nano_vllm.torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(nano_vllm, "NANO_VLLM", replace(NANO_VLLM, prompt_len=(10, 20), output_len=(3, 9)))
-    words = ("--workload", "nano-vllm", "--num-requests", "2", "--model", "tiny-random", "--dtype", "float32")
+    monkeypatch.setattr(
+        nano_vllm, "NANO_VLLM", replace(NANO_VLLM, prompt_len=(10, 20), output_len=(3, 9))
+    )
+    words = (
+        "--workload",
+        "nano-vllm",
+        "--num-requests",
+        "2",
+        "--model",
+        "tiny-random",
+        "--dtype",
+        "float32",
+    )
     assert throughput.run(parse(*words, "--num-threads", "1", "--json")) == 0
     captured = capsys.readouterr()
     result = json.loads(captured.out)

@@ -1,4 +1,6 @@
-"""A peer in a Python of its own: what it is asked, what it answers, and every way in which it may not."""
+"""A peer in a Python of its own: what it is asked, what it answers, and every way in which it may
+not.
+"""
 
 import sys
 import time
@@ -12,7 +14,13 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
-SETTINGS = {"model": "m", "dtype": "float32", "num_threads": 1, "max_num_seqs": 4, "max_model_len": 64}
+SETTINGS = {
+    "model": "m",
+    "dtype": "float32",
+    "num_threads": 1,
+    "max_num_seqs": 4,
+    "max_model_len": 64,
+}
 REQUESTS = [BenchRequest([7, 8], 3), BenchRequest([5], 2)]
 
 
@@ -47,7 +55,9 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
 
 
 def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
-    python = python_with_vllm(tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)")
+    python = python_with_vllm(
+        tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)"
+    )
     with (
         PeerProcess("vllm", python, SETTINGS) as peer,
         pytest.raises(BenchError, match=r"vllm ended unasked.*out of luck"),

@@ -11,7 +11,9 @@ from minivllm.lab.common.report import nearest_rank, print_report
     ("values", "percent", "expected"),
     [([5.0], 99, 5.0), ([3.0, 1.0, 2.0], 50, 2.0), (range(1, 201), 99, 198), ([1, 2], 0, 1)],
 )
-def test_a_percentile_is_the_value_of_nearest_rank(values: list[float], percent: float, expected: float) -> None:
+def test_a_percentile_is_the_value_of_nearest_rank(
+    values: list[float], percent: float, expected: float
+) -> None:
     assert nearest_rank(values, percent) == expected
 
 

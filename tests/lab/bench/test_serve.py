@@ -1,4 +1,6 @@
-"""`bench serve` against a small server that answers as a test wants: what it sends, what it measures, what it prints."""
+"""`bench serve` against a small server that answers as a test wants: what it sends, what it
+measures, what it prints.
+"""
 
 import asyncio
 import json
@@ -45,10 +47,16 @@ class FakeServer:
         async def completions(request: Request):
             self.bodies.append(await request.json())
             self.keys.append(request.headers.get("authorization"))
-            how = self.ends if len(self.bodies) > 1 and len(self.bodies) % self.only_every == 0 else "well"
+            how = (
+                self.ends
+                if len(self.bodies) > 1 and len(self.bodies) % self.only_every == 0
+                else "well"
+            )
             if how == "refuses":
                 return JSONResponse({"error": {"message": "too busy"}}, 429)
-            return StreamingResponse(self._tokens(self.bodies[-1], how), media_type="text/event-stream")
+            return StreamingResponse(
+                self._tokens(self.bodies[-1], how), media_type="text/event-stream"
+            )
 
         return app
 
@@ -68,7 +76,10 @@ class FakeServer:
             yield b": ping\n\ndata: %b\n\n" % json.dumps({"choices": [choice]}).encode()
         else:
             if how != "silent about usage":
-                usage = {"prompt_tokens": len(body["prompt"].split()) + 1, "completion_tokens": number}
+                usage = {
+                    "prompt_tokens": len(body["prompt"].split()) + 1,
+                    "completion_tokens": number,
+                }
                 yield b"data: %b\n\n" % json.dumps({"choices": [], "usage": usage}).encode()
         yield b"data: [DONE]\n\n"
         self.running -= 1
@@ -84,9 +95,22 @@ def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[st
 
 def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     server = FakeServer(first=0.05, gap=0.01)
-    options = ["--num-prompts", "8", "--random-input-len", "12", "--random-output-len", "6", "--ignore-eos"]
+    options = [
+        "--num-prompts",
+        "8",
+        "--random-input-len",
+        "12",
+        "--random-output-len",
+        "6",
+        "--ignore-eos",
+    ]
     status, result, _ = bench(server, capsys, *options)
-    assert status == 0 and result["completed"] == 8 and result["failed"] == 0 and result["model"] == "fake-model"
+    assert (
+        status == 0
+        and result["completed"] == 8
+        and result["failed"] == 0
+        and result["model"] == "fake-model"
+    )
     assert result["total_input_tokens"] == 8 * 13 and result["total_output_tokens"] == 8 * 6
     assert 50 <= result["median_ttft_ms"] <= result["median_e2el_ms"] - 50
     assert result["median_tpot_ms"] >= 10 and result["median_itl_ms"] >= 10
@@ -95,32 +119,57 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert result["max_concurrent_requests"] == 8
     warm_up, *bodies = server.bodies
     assert warm_up["prompt"] == "Hello there"
-    assert {body["max_tokens"] for body in bodies} == {6} and all(body["ignore_eos"] for body in bodies)
-    assert all(body["stream"] and body["stream_options"] == {"include_usage": True} for body in bodies)
+    assert {body["max_tokens"] for body in bodies} == {6} and all(
+        body["ignore_eos"] for body in bodies
+    )
+    assert all(
+        body["stream"] and body["stream_options"] == {"include_usage": True} for body in bodies
+    )
     assert sorted(body["prompt"] for body in bodies) == sorted(make_prompts(8, 12, seed=0))
 
 
 def test_the_report_has_the_lines_of_vllm_in_its_layout(capsys) -> None:
     server = FakeServer(first=0.001, gap=0.001)
-    options = ["--num-prompts", "5", "--random-output-len", "3", "--request-rate", "200", "--max-concurrency", "2"]
+    options = [
+        "--num-prompts",
+        "5",
+        "--random-output-len",
+        "3",
+        "--request-rate",
+        "200",
+        "--max-concurrency",
+        "2",
+    ]
     _, result, lines = bench(server, capsys, *options)
-    lines = lines[lines.index("============ Serving Benchmark Result ============") :]  # progress comes before it
+    # progress comes before it
+    lines = lines[lines.index("============ Serving Benchmark Result ============") :]
     assert lines[-1] == "=" * 50
     labels = [line[:40].rstrip() for line in lines[1:-1]]
     assert (labels[0], labels[10]) == ("Successful requests:", "Peak concurrent requests:")
-    assert labels[12:15] == ["---------------Time to First Token------", "Mean TTFT (ms):", "Median TTFT (ms):"]
-    assert [line for line in lines if line.startswith("-----Time per Output Token (excl. 1st token)------")]
+    assert labels[12:15] == [
+        "---------------Time to First Token------",
+        "Mean TTFT (ms):",
+        "Median TTFT (ms):",
+    ]
+    assert [
+        line
+        for line in lines
+        if line.startswith("-----Time per Output Token (excl. 1st token)------")
+    ]
     (ttft,) = [line for line in lines if line.startswith("Mean TTFT (ms):")]
     assert ttft == f"{'Mean TTFT (ms):':<40} {result['mean_ttft_ms']:<10.2f}"
 
 
-def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_servers(capsys) -> None:
+def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_servers(
+    capsys,
+) -> None:
     server = FakeServer(first=0.03, gap=0.0)
     options = ["--num-prompts", "9", "--random-output-len", "2", "--max-concurrency", "3"]
     _, result, _ = bench(server, capsys, *options)
     assert server.most_running == 3 and result["max_concurrent_requests"] <= 9
     assert result["duration"] > 0.09
-    # Three at a time cannot spend more time than three times the run; with their waiting it would be twice that.
+    # Three at a time cannot spend more time than three times the run; with their waiting it would
+    # be twice that.
     assert 9 * result["mean_ttft_ms"] / 1000 <= 3 * result["duration"]
 
 
@@ -133,7 +182,9 @@ def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_s
         ("refuses", "429 Too Many Requests: .*too busy"),
     ],
 )
-def test_a_request_that_fails_is_counted_told_and_left_out(ends: str, sentence: str, capsys) -> None:
+def test_a_request_that_fails_is_counted_told_and_left_out(
+    ends: str, sentence: str, capsys
+) -> None:
     server = FakeServer(first=0.0, gap=0.0, ends=ends, only_every=3)
     status, result, lines = bench(server, capsys, "--num-prompts", "8", "--random-output-len", "4")
     assert status == 1 and result["failed"] == 3 and result["completed"] == 5
@@ -144,9 +195,16 @@ def test_a_request_that_fails_is_counted_told_and_left_out(ends: str, sentence: 
 
 @pytest.mark.parametrize(
     "options",
-    [["--request-rate", "0"], ["--request-rate", "nan"], ["--num-prompts", "0"], ["--metric-percentiles", "50,101"]],
+    [
+        ["--request-rate", "0"],
+        ["--request-rate", "nan"],
+        ["--num-prompts", "0"],
+        ["--metric-percentiles", "50,101"],
+    ],
 )
-def test_an_option_out_of_range_is_refused_before_anything_is_sent(options: list[str], capsys) -> None:
+def test_an_option_out_of_range_is_refused_before_anything_is_sent(
+    options: list[str], capsys
+) -> None:
     assert main(["bench", "serve", *options]) == 2
     assert "must be" in capsys.readouterr().err
 
@@ -166,7 +224,10 @@ def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed() -> None:
 
 def test_prompts_differ_from_their_beginning_on_and_repeat_with_the_seed() -> None:
     prompts = make_prompts(300, 20, seed=1)
-    assert prompts == make_prompts(300, 20, seed=1) and len({" ".join(p.split()[:6]) for p in prompts}) == 300
+    assert (
+        prompts == make_prompts(300, 20, seed=1)
+        and len({" ".join(p.split()[:6]) for p in prompts}) == 300
+    )
     assert {len(prompt.split()) for prompt in prompts} == {20}
 
 
@@ -181,9 +242,12 @@ def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
     assert (result["completed"], result["failed"]) == (3, 1)
     assert (result["total_input_tokens"], result["total_output_tokens"]) == (21, 6)
     assert result["request_throughput"] == pytest.approx(1.2)
-    assert result["mean_ttft_ms"] == pytest.approx(200) and result["median_ttft_ms"] == pytest.approx(200)
+    assert result["mean_ttft_ms"] == pytest.approx(200) and result[
+        "median_ttft_ms"
+    ] == pytest.approx(200)
     assert result["mean_tpot_ms"] == pytest.approx(statistics.mean([300, 1100]))
     assert result["mean_itl_ms"] == pytest.approx(statistics.mean([200, 400, 1100]))
     assert result["p99_ttft_ms"] == pytest.approx(298)
-    # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1, then 1.
+    # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1,
+    # then 1.
     assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2

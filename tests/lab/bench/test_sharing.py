@@ -1,4 +1,6 @@
-"""Memory saved by sharing, with a real model of noise; the arithmetic is that of `events/kv_usage.py`."""
+"""Memory saved by sharing, with a real model of noise; the arithmetic is that of
+`events/kv_usage.py`.
+"""
 
 import pytest
 
@@ -22,7 +24,9 @@ def saved():
         case = SharingCase(method, width, prompts)
         config = sharing_engine_config(case, num_requests, "tiny-random", "float32")
         engine = LLMEngine.from_model(config, model)
-        return measure_case(engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests))
+        return measure_case(
+            engine, case, make_prompts(model.tokenizer, prompts.prompt_len, num_requests)
+        )
 
     return measure
 
@@ -36,5 +40,6 @@ def test_beams_share_more_than_samples_and_many_more_than_few(saved):
 
 
 def test_samples_save_what_the_blocks_of_their_prompt_take(saved):
-    # Of 19 + 58 tokens one block is full when the samples part; the longer they get, the less it is.
+    # Of 19 + 58 tokens one block is full when the samples part; the longer they get, the less it
+    # is.
     assert 0.1 < saved("parallel", 4) < 0.5

@@ -1,4 +1,6 @@
-"""`bench startup`: its parts are told by fresh processes, and what must stay out of the way of a first token stays out."""
+"""`bench startup`: its parts are told by fresh processes, and what must stay out of the way of a
+first token stays out.
+"""
 
 import argparse
 import json
@@ -18,20 +20,27 @@ def parsed(*words: str) -> argparse.Namespace:
 
 @pytest.mark.slow
 def test_every_part_is_measured_in_each_process(capsys: pytest.CaptureFixture[str]) -> None:
-    assert startup.run(parsed("--model", "tiny-random", "--processes", "1", "--num-threads", "1", "--json")) == 0
+    assert (
+        startup.run(
+            parsed("--model", "tiny-random", "--processes", "1", "--num-threads", "1", "--json")
+        )
+        == 0
+    )
     result = json.loads(capsys.readouterr().out)
     (run,) = result["runs"]
     assert tuple(run) == startup.PARTS and all(seconds > 0 for seconds in run.values())
     assert result["seconds"]["total"] == pytest.approx(sum(run.values()))
 
 
-def test_a_first_token_imports_neither_transformers_nor_what_converts_and_downloads_models() -> None:
+def test_a_first_token_imports_neither_transformers_nor_what_converts_and_downloads_models() -> (
+    None
+):
     code = (
-        "import minivllm, sys; early = 'torch' in sys.modules\n"
-        "llm = minivllm.LLM('tiny-random', device='cpu')\n"
-        "llm.generate({'prompt_token_ids': [1, 2]}, minivllm.SamplingParams(max_tokens=1), use_tqdm=False)\n"
-        "unwanted = ('transformers', 'gguf', 'filelock', 'huggingface_hub', 'torch._dynamo', 'sympy', 'jinja2', 'rich')\n"
-        "print(early, [name for name in unwanted if name in sys.modules])"
+        "import minivllm, sys; early = 'torch' in sys.modules\nllm = minivllm.LLM('tiny-random',"
+        " device='cpu')\nllm.generate({'prompt_token_ids': [1, 2]},"
+        " minivllm.SamplingParams(max_tokens=1), use_tqdm=False)\nunwanted = ('transformers',"
+        " 'gguf', 'filelock', 'huggingface_hub', 'torch._dynamo', 'sympy', 'jinja2',"
+        " 'rich')\nprint(early, [name for name in unwanted if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "False []"

@@ -1,4 +1,6 @@
-"""The step bench: its parts add up, it leaves the engine as it was, its points say what was in a step."""
+"""The step bench: its parts add up, it leaves the engine as it was, its points say what was in a
+step.
+"""
 
 import pytest
 
@@ -13,7 +15,9 @@ from minivllm.lab.common.stopwatch import Stopwatch
 
 @pytest.fixture
 def engine() -> LLMEngine:
-    return LLMEngine.from_config(EngineConfig(model="tiny-random", device="cpu", max_num_seqs=4, max_model_len=1024))
+    return LLMEngine.from_config(
+        EngineConfig(model="tiny-random", device="cpu", max_num_seqs=4, max_model_len=1024)
+    )
 
 
 class CountingClock:
@@ -53,7 +57,9 @@ def test_every_part_that_is_told_of_is_seen_in_a_step(engine: LLMEngine) -> None
     assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
 
 
-def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine: LLMEngine, monkeypatch) -> None:
+def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(
+    engine: LLMEngine, monkeypatch
+) -> None:
     seen = []
 
     def step(engine: LLMEngine, step=LLMEngine.step) -> list:
@@ -63,7 +69,9 @@ def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(engine:
 
     monkeypatch.setattr(LLMEngine, "step", step)
     # The first prompt has decoded in many steps when the last one is through.
-    StepBench(engine, MonotonicClock(), seed=0).measure_decodes(batch_size=4, context=800, num_steps=3)
+    StepBench(engine, MonotonicClock(), seed=0).measure_decodes(
+        batch_size=4, context=800, num_steps=3
+    )
     assert seen[-9:] == [["decode"] * 4] * 9
     assert not engine.has_unfinished_requests()
 
@@ -83,16 +91,22 @@ def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> Non
 
     decoder = engine._stepper.runner._model.decoder
     assert tokens(is_watched=False) == tokens(is_watched=True)
-    assert not any(module._forward_hooks or module._forward_pre_hooks for module in decoder.modules())
+    assert not any(
+        module._forward_hooks or module._forward_pre_hooks for module in decoder.modules()
+    )
     assert "step" not in vars(engine) and "compute_logits" not in vars(decoder)
 
 
-def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(engine: LLMEngine) -> None:
+def test_points_cover_prompts_chunks_with_context_decodes_and_both_at_once(
+    engine: LLMEngine,
+) -> None:
     points = measure_points(engine, RandomRequests(engine, seed=0), MonotonicClock(), [1, 4])
     kinds = {(bool(point.num_decodes), bool(point.num_prefill_tokens)) for point in points}
     assert kinds == {(True, False), (False, True), (True, True)}
     chunks = [point for point in points if not point.num_decodes and point.num_context_tokens]
-    assert [(chunk.num_prefill_tokens, chunk.num_context_tokens) for chunk in chunks] == [(388, 512)]
+    assert [(chunk.num_prefill_tokens, chunk.num_context_tokens) for chunk in chunks] == [
+        (388, 512)
+    ]
     for point in points:
         assert point.num_scheduled_tokens == point.num_decodes + point.num_prefill_tokens
         assert point.seconds > 0

@@ -10,11 +10,18 @@ from minivllm.lab.bench import memory
 from minivllm.lab.bench.throughput.measured_workload import Settings, measure
 from minivllm.lab.bench.throughput.peers import TransformersPeer
 from minivllm.lab.bench.throughput.rounds import PeerRounds, Rounds, TokenMismatch, measure_rounds
-from minivllm.lab.bench.throughput.workloads import WORKLOADS, BenchRequest, WorkloadSpec, make_requests
+from minivllm.lab.bench.throughput.workloads import (
+    WORKLOADS,
+    BenchRequest,
+    WorkloadSpec,
+    make_requests,
+)
 from minivllm.lab.common.report import progress_bar
 from minivllm.runtime.store.model_store import resolve_model
 
-SMALL = WorkloadSpec("small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8)
+SMALL = WorkloadSpec(
+    "small", num_requests=3, prompt_len=(4, 20), output_len=(2, 5), shared_prefix_len=8
+)
 PROMISED_KEYS = {
     "workload",
     "seed",
@@ -77,7 +84,10 @@ def test_the_first_differing_token_of_each_request_is_reported() -> None:
             return outputs
 
     rounds = run_rounds(ScriptedEngine("ours", []), Stubborn("peer", []), num_rounds=2)
-    assert rounds.peers[0].differences == [TokenMismatch(1, 2, 1, 1, 9), TokenMismatch(2, 2, 1, 1, 9)]
+    assert rounds.peers[0].differences == [
+        TokenMismatch(1, 2, 1, 1, 9),
+        TokenMismatch(2, 2, 1, 1, 9),
+    ]
 
 
 def test_speed_and_ratio_are_medians_over_rounds() -> None:
@@ -110,7 +120,9 @@ def arguments() -> Callable[..., argparse.Namespace]:
 
 def test_against_transformers_the_result_has_every_promised_key() -> None:
     peers = {"transformers": None}
-    settings = Settings(model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, peers=peers)
+    settings = Settings(
+        model="tiny-random", dtype="float32", seed=0, num_rounds=1, num_threads=1, peers=peers
+    )
     (result,) = measure([SMALL], settings)
     assert set(result) >= PROMISED_KEYS
     assert set(result["versions"]) == {"python", "minivllm", "torch", "transformers"}
@@ -129,5 +141,11 @@ def test_memory_is_measured_in_its_own_process(
     assert result["blocks"] == memory.num_blocks_for(WORKLOADS["single"]) == 16
     # 2 layers, keys and values, 2 heads of 16 numbers, 4 bytes each, for 16 blocks of 16 tokens.
     assert result["kv_cache_bytes"] == 2 * 2 * 2 * 16 * 4 * 16 * 16
-    assert result["before_model_rss_bytes"] <= result["loading_peak_rss_bytes"] <= result["peak_rss_bytes"]
-    assert result["ratio"] == result["peak_rss_bytes"] / (result["weights_bytes"] + result["kv_cache_bytes"])
+    assert (
+        result["before_model_rss_bytes"]
+        <= result["loading_peak_rss_bytes"]
+        <= result["peak_rss_bytes"]
+    )
+    assert result["ratio"] == result["peak_rss_bytes"] / (
+        result["weights_bytes"] + result["kv_cache_bytes"]
+    )

@@ -32,4 +32,6 @@ def test_what_is_written_in_float32_reads_back_bit_by_bit(tmp_path: Path) -> Non
     found = read_back(tmp_path / "w.gguf")
     expected = dict(stream_weights(checkpoint))
     assert found.keys() == expected.keys()
-    assert [name for name, tensor in expected.items() if not np.array_equal(found[name], tensor.numpy())] == []
+    assert [
+        name for name, tensor in expected.items() if not np.array_equal(found[name], tensor.numpy())
+    ] == []

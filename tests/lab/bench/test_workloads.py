@@ -2,7 +2,12 @@
 
 import pytest
 
-from minivllm.lab.bench.throughput.workloads import WORKLOADS, WorkloadSpec, count_output_tokens, make_requests
+from minivllm.lab.bench.throughput.workloads import (
+    WORKLOADS,
+    WorkloadSpec,
+    count_output_tokens,
+    make_requests,
+)
 
 VOCAB_SIZE = 1000
 

@@ -1,4 +1,6 @@
-"""Latencies from events; and the tail: what a long prompt does to everybody else, counted in tokens."""
+"""Latencies from events; and the tail: what a long prompt does to everybody else, counted in
+tokens.
+"""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output

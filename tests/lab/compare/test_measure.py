@@ -1,4 +1,6 @@
-"""A comparison without a model: how well memory is used, and how many steps a trace takes, need none."""
+"""A comparison without a model: how well memory is used, and how many steps a trace takes, need
+none.
+"""
 
 import pytest
 
@@ -21,13 +23,17 @@ class ChatTokenizer(WordTokenizer):
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory):
-    """Runs a scenario on a configuration, once for all tests, with a runner that answers at once."""
+    """Runs a scenario on a configuration, once for all tests, with a runner that answers at
+    once.
+    """
     done: dict[tuple[str, str], Measured] = {}
 
     def run(name: str, scenario: str) -> Measured:
         if (name, scenario) not in done:
             trace = make_trace(scenario, ChatTokenizer(), 0)
-            config = EngineConfig(model="none", **parse_configuration(name).options_for(trace.options))
+            config = EngineConfig(
+                model="none", **parse_configuration(name).options_for(trace.options)
+            )
             runner = RandomRunner(config.num_gpu_blocks_override, seed=0)
             runner.max_model_len = config.max_model_len
             engine = LLMEngine(config, runner, WordTokenizer(), clock=VirtualClock())

@@ -18,8 +18,9 @@ def written(folder: Path, text: str) -> Path:
 def test_csv_and_json_lines_say_the_same(tmp_path: Path):
     rows = "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n12,8,4,,,\n10.5,40,2,docs,32,1\n"
     lines = (
-        '{"arrival": 12, "prompt_tokens": 8, "output_tokens": 4}\n\n'
-        '{"arrival": 10.5, "prompt_tokens": 40, "output_tokens": 2, "prefix_group": "docs", "prefix_tokens": 32, "priority": 1}\n'
+        '{"arrival": 12, "prompt_tokens": 8, "output_tokens": 4}\n\n{"arrival": 10.5,'
+        ' "prompt_tokens": 40, "output_tokens": 2, "prefix_group": "docs", "prefix_tokens": 32,'
+        ' "priority": 1}\n'
     )
     # In order of arrival, and the first comes at 0.
     expected = [Arrival(0.0, 40, 2, 0, 32, 1), Arrival(1.5, 8, 4)]
@@ -32,17 +33,31 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path):
     [
         ("arrival,prompt_tokens,output_tokens\n", "holds no request"),
         ("when,how long\n1,2\n", "has no column arrival, prompt_tokens, output_tokens"),
-        ("arrival,prompt_tokens,output_tokens\n0,8,2\nsoon,8,2\n", "line 3: arrival must be a number; got 'soon'"),
-        ("arrival,prompt_tokens,output_tokens\n0,8,2,7\n", "line 2: it has more fields than the first line has names"),
-        ("arrival,prompt_tokens,output_tokens,prefix_group\n0,8,2,a\n", "line 2: prefix_tokens must be a number"),
+        (
+            "arrival,prompt_tokens,output_tokens\n0,8,2\nsoon,8,2\n",
+            "line 3: arrival must be a number; got 'soon'",
+        ),
+        (
+            "arrival,prompt_tokens,output_tokens\n0,8,2,7\n",
+            "line 2: it has more fields than the first line has names",
+        ),
+        (
+            "arrival,prompt_tokens,output_tokens,prefix_group\n0,8,2,a\n",
+            "line 2: prefix_tokens must be a number",
+        ),
         (
             "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens\n0,8,2,a,9\n",
             r"line 2: prefix_tokens \(9\) must not exceed prompt_tokens \(8\)",
         ),
-        ('{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr', "line 2: this is not JSON"),
+        (
+            '{"arrival": 0, "prompt_tokens": 8, "output_tokens": 2}\n{"arr',
+            "line 2: this is not JSON",
+        ),
     ],
 )
-def test_a_file_without_readable_requests_is_told_in_one_sentence(tmp_path: Path, text: str, message: str):
+def test_a_file_without_readable_requests_is_told_in_one_sentence(
+    tmp_path: Path, text: str, message: str
+):
     with pytest.raises(SimulationError, match=message) as error:
         read_arrivals(written(tmp_path, text))
     assert "\n" not in str(error.value)

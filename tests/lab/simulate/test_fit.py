@@ -1,4 +1,6 @@
-"""The model of step times: what it finds in measured steps, what it says of its own errors, and what it refuses."""
+"""The model of step times: what it finds in measured steps, what it says of its own errors, and
+what it refuses.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,9 @@ from minivllm.lab.simulate.fit import MIN_POINTS, fit_step_times
 
 
 def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
-    """Steps of 20 ms, a millisecond a token up to 16 and half of it beyond, 2 ms a decode, 1 µs a context token."""
+    """Steps of 20 ms, a millisecond a token up to 16 and half of it beyond, 2 ms a decode, 1 µs a
+    context token.
+    """
     rng = np.random.default_rng(seed)
     points = []
     for prefill in (0, 8, 64, 256, 500):
@@ -20,9 +24,15 @@ def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
                 if tokens:
                     context *= decodes > 0
                     seconds = (
-                        0.02 + 1e-3 * min(tokens - 1, 15) + 5e-4 * max(tokens - 16, 0) + 2e-3 * decodes + 1e-6 * context
+                        0.02
+                        + 1e-3 * min(tokens - 1, 15)
+                        + 5e-4 * max(tokens - 16, 0)
+                        + 2e-3 * decodes
+                        + 1e-6 * context
                     )
-                    points.append(point(tokens, decodes, context, seconds * (1 + noise * rng.uniform(-1, 1))))
+                    points.append(
+                        point(tokens, decodes, context, seconds * (1 + noise * rng.uniform(-1, 1)))
+                    )
     return points
 
 
@@ -36,7 +46,8 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_with():
 def test_the_error_that_is_told_is_that_of_steps_which_the_fit_has_not_seen():
     exact, noisy = fit_step_times(measured()).quality, fit_step_times(measured(noise=0.1)).quality
     assert exact.median_relative_error < 1e-9 and exact.r_squared > 0.999999
-    # Noise of up to 10 % has a median of 5 %; a fit that told its own points' error would stay under it.
+    # Noise of up to 10 % has a median of 5 %; a fit that told its own points' error would stay
+    # under it.
     assert 0.04 < noisy.median_relative_error < 0.08
     assert noisy.median_relative_error < noisy.p90_relative_error < 0.15
     assert 0.95 < noisy.r_squared < 1
@@ -57,5 +68,8 @@ def test_beyond_the_longest_measured_step_the_slope_goes_on():
 
 
 def test_too_few_points_are_refused_with_the_way_to_more():
-    with pytest.raises(SimulationError, match=rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step"):
+    with pytest.raises(
+        SimulationError,
+        match=rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step",
+    ):
         fit_step_times(measured()[:11])

@@ -6,7 +6,13 @@ from support.engine.simulated_crowds import CPU, STEP, run
 
 from minivllm.errors import ConfigError
 from minivllm.lab.simulate.charts import over_time
-from minivllm.lab.simulate.measure import PERCENTILES, latencies, parse_goodput, summarise, weighted_percentile
+from minivllm.lab.simulate.measure import (
+    PERCENTILES,
+    latencies,
+    parse_goodput,
+    summarise,
+    weighted_percentile,
+)
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 
@@ -16,16 +22,25 @@ def test_percentiles_of_counted_values_are_those_of_the_list_written_out():
         values, counts = rng.exponential(size=size), rng.integers(1, 50, size)
         for percent in (0, 1, 33.3, 50, 90, 99, 99.9, 100):
             expected = np.percentile(np.repeat(values, counts), percent)
-            assert weighted_percentile(values, counts, percent) == pytest.approx(expected, rel=1e-12)
+            assert weighted_percentile(values, counts, percent) == pytest.approx(
+                expected, rel=1e-12
+            )
 
 
 def test_every_latency_of_the_answer_is_that_of_the_requests():
-    crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=120, random_output_len=20, random_range_ratio=0.5), 512), 8.0)
+    crowd = at_rate(
+        draw_crowd(
+            CrowdOptions(num_prompts=120, random_output_len=20, random_range_ratio=0.5), 512
+        ),
+        8.0,
+    )
     replicas = run(crowd, CPU, replicas=2)
     answer = summarise(replicas, {})
     lives = [life for replica in replicas for life in replica.finished]
     ttft = [1000 * (life.first_token - life.arrived) for life in lives]
-    tpot = [1000 * (life.last_token - life.first_token) / (life.output_tokens - 1) for life in lives]
+    tpot = [
+        1000 * (life.last_token - life.first_token) / (life.output_tokens - 1) for life in lives
+    ]
     for percent in PERCENTILES:
         assert answer[f"p{percent:g}_ttft_ms"] == pytest.approx(np.percentile(ttft, percent))
         assert answer[f"p{percent:g}_tpot_ms"] == pytest.approx(np.percentile(tpot, percent))
@@ -63,7 +78,11 @@ def test_goodput_counts_the_requests_that_meet_every_target():
 
 def test_answers_of_one_token_have_no_gaps_and_meet_any_target_for_them():
     answer = summarise(run([Arrival(0.0, 8, 1)]), {"tpot": 0.001})
-    assert answer["p50_itl_ms"] is None and answer["p50_tpot_ms"] is None and answer["mean_itl_ms"] is None
+    assert (
+        answer["p50_itl_ms"] is None
+        and answer["p50_tpot_ms"] is None
+        and answer["mean_itl_ms"] is None
+    )
     assert answer["goodput_share"] == 1
 
 
@@ -86,7 +105,11 @@ def test_targets_that_mean_nothing_are_refused(pair: str, message: str):
 
 
 def test_a_course_of_time_keeps_its_integral_and_is_zero_where_nothing_ran():
-    began, seconds, values = np.array([1.0, 2.0, 6.0]), np.array([1.0, 2.0, 1.0]), np.array([8.0, 4.0, 2.0])
+    began, seconds, values = (
+        np.array([1.0, 2.0, 6.0]),
+        np.array([1.0, 2.0, 1.0]),
+        np.array([8.0, 4.0, 2.0]),
+    )
     course = over_time(began, seconds, values, end=8.0, width=4)
     assert course.tolist() == [4.0, 4.0, 0.0, 1.0]
     assert course.sum() * 2 == (values * seconds).sum()

@@ -1,4 +1,6 @@
-"""A replica against the real engine: the same plans, the same memory, and a recording that folds."""
+"""A replica against the real engine: the same plans, the same memory, and a recording that
+folds.
+"""
 
 from pathlib import Path
 
@@ -21,7 +23,9 @@ PLANNED = (
     ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred, ev.RequestPreempted, ev.StepBegin,
     ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
 )  # fmt: skip
-"""What a scheduler decides. Names of blocks and tokens are left out: those follow from the model's words."""
+"""What a scheduler decides. Names of blocks and tokens are left out: those follow from the model's
+words.
+"""
 CROWD = CrowdOptions(
     num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7, random_prefix_len=40,
     prefix_groups=3, urgent_share=0.3, seed=5,
@@ -30,7 +34,10 @@ CROWD = CrowdOptions(
 
 def crowd_on_whole_steps(options: CrowdOptions, rate: float) -> list[Arrival]:
     """Arrivals at moments at which a step can begin: the engine's virtual clock knows no others."""
-    return [one._replace(at=round(one.at / STEP) * STEP) for one in at_rate(draw_crowd(options, 512), rate)]
+    return [
+        one._replace(at=round(one.at / STEP) * STEP)
+        for one in at_rate(draw_crowd(options, 512), rate)
+    ]
 
 
 def decisions(events: list[ev.Event]) -> list[tuple]:
@@ -38,8 +45,13 @@ def decisions(events: list[ev.Event]) -> list[tuple]:
     for event in events:
         if isinstance(event, PLANNED):
             fields = {name: getattr(event, name) for name in event.__struct_fields__}
-            # The engine ends sequences before the time of their step has passed on its clock, and numbers all events.
-            for name in ("seq", "prompt_token_ids", *(["t"] if not isinstance(event, ev.StepScheduled) else [])):
+            # The engine ends sequences before the time of their step has passed on its clock, and
+            # numbers all events.
+            for name in (
+                "seq",
+                "prompt_token_ids",
+                *(["t"] if not isinstance(event, ev.StepScheduled) else []),
+            ):
                 fields.pop(name, None)
             found.append((type(event).__name__, *fields.items()))
     return found
@@ -55,8 +67,13 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
     while waiting or engine.has_unfinished_requests():
         while waiting and waiting[-1][1].at <= clock.now():
             number, arrival = waiting.pop()
-            prompt = [names.setdefault(one, len(names)) for one in make_request(number, arrival).prompt_token_ids]
-            params = SamplingParams(temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True)
+            prompt = [
+                names.setdefault(one, len(names))
+                for one in make_request(number, arrival).prompt_token_ids
+            ]
+            params = SamplingParams(
+                temperature=0, max_tokens=arrival.output_tokens, ignore_eos=True
+            )
             priority = arrival.priority if options.get("scheduling_policy") == "priority" else 0
             engine.add_request(str(number), {"prompt_token_ids": prompt}, params, priority=priority)
         if engine.has_unfinished_requests():
@@ -87,11 +104,16 @@ def recorded(crowd: list[Arrival], **options: object) -> list[ev.Event]:
     ],
     ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
 )
-def test_the_simulation_of_a_crowd_plans_what_the_engine_plans_for_it(options: dict, kind: type[ev.Event]):
+def test_the_simulation_of_a_crowd_plans_what_the_engine_plans_for_it(
+    options: dict, kind: type[ev.Event]
+):
     crowd = crowd_on_whole_steps(CROWD, rate=4.0)
     if options.get("scheduling_policy") != "priority":
         crowd = [one._replace(priority=0) for one in crowd]
-    real, simulated = decisions(events_of_the_engine(crowd, **options)), decisions(recorded(crowd, **options))
+    real, simulated = (
+        decisions(events_of_the_engine(crowd, **options)),
+        decisions(recorded(crowd, **options)),
+    )
     assert any(one[0] == kind.__name__ for one in real), "this crowd does not show what is compared"
     assert simulated == real
 
@@ -150,8 +172,13 @@ def test_gaps_between_tokens_are_counted_over_preemptions_too():
     assert replica.scheduler.counters.num_preemptions > 0
     output_tokens = sum(one.output_tokens for one in crowd)
     assert sum(replica.gaps.counts) == output_tokens - len(crowd)
-    total = sum(seconds * count for seconds, count in zip(replica.gaps.seconds, replica.gaps.counts, strict=True))
-    assert total == pytest.approx(sum(life.last_token - life.first_token for life in replica.finished))
+    total = sum(
+        seconds * count
+        for seconds, count in zip(replica.gaps.seconds, replica.gaps.counts, strict=True)
+    )
+    assert total == pytest.approx(
+        sum(life.last_token - life.first_token for life in replica.finished)
+    )
 
 
 def test_an_answer_ends_where_the_model_can_hold_no_more():
@@ -160,5 +187,7 @@ def test_an_answer_ends_where_the_model_can_hold_no_more():
 
 
 def test_a_request_that_no_cache_here_can_hold_is_told_in_one_sentence():
-    with pytest.raises(SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"):
+    with pytest.raises(
+        SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"
+    ):
         run([Arrival(0.0, 400, 112)], num_gpu_blocks_override=8)

@@ -9,29 +9,47 @@ from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 UNEVEN = CrowdOptions(
-    num_prompts=400, random_input_len=48, random_output_len=48, random_range_ratio=0.9, burstiness=0.5, seed=3
+    num_prompts=400,
+    random_input_len=48,
+    random_output_len=48,
+    random_range_ratio=0.9,
+    burstiness=0.5,
+    seed=3,
 )
 GROUPED = CrowdOptions(
-    num_prompts=300, random_input_len=16, random_output_len=16, random_prefix_len=128, prefix_groups=12, seed=3
+    num_prompts=300,
+    random_input_len=16,
+    random_output_len=16,
+    random_prefix_len=128,
+    prefix_groups=12,
+    seed=3,
 )
 
 
 def test_the_least_loaded_router_shortens_the_tail_of_the_random_one():
     crowd = at_rate(draw_crowd(UNEVEN, 512), rate=5.0)
-    random, least = (summarise(run(crowd, CPU, replicas=4, router=name), {}) for name in ("random", "least-loaded"))
+    random, least = (
+        summarise(run(crowd, CPU, replicas=4, router=name), {})
+        for name in ("random", "least-loaded")
+    )
     assert least["p99_ttft_ms"] < 0.7 * random["p99_ttft_ms"]
     assert least["p99_e2el_ms"] < random["p99_e2el_ms"]
 
 
 def test_the_prefix_aware_router_finds_more_in_the_caches_than_the_others():
     crowd = at_rate(draw_crowd(GROUPED, 512), rate=6.0)
-    rates = {name: summarise(run(crowd, CPU, replicas=4, router=name), {})["prefix_hit_rate"] for name in ROUTERS}
+    rates = {
+        name: summarise(run(crowd, CPU, replicas=4, router=name), {})["prefix_hit_rate"]
+        for name in ROUTERS
+    }
     assert rates["prefix-aware"] > 1.3 * rates["random"]
     assert rates["prefix-aware"] > 1.3 * rates["least-loaded"]
 
 
 def test_one_popular_prefix_does_not_send_everybody_to_one_replica():
-    options = CrowdOptions(num_prompts=200, random_input_len=16, random_output_len=64, random_prefix_len=64)
+    options = CrowdOptions(
+        num_prompts=200, random_input_len=16, random_output_len=64, random_prefix_len=64
+    )
     crowd = at_rate(draw_crowd(options, 512), rate=12.0)
     replicas = run(crowd, CPU, replicas=4, router="prefix-aware")
     shares = [len(replica.finished) / 200 for replica in replicas]
@@ -40,5 +58,7 @@ def test_one_popular_prefix_does_not_send_everybody_to_one_replica():
 
 def test_equal_loads_take_turns_so_that_no_replica_gets_all_of_a_quiet_time():
     quiet = [Arrival(10.0 * number, 8, 2) for number in range(40)]
-    served = Counter(len(replica.finished) for replica in run(quiet, CPU, replicas=4, router="least-loaded"))
+    served = Counter(
+        len(replica.finished) for replica in run(quiet, CPU, replicas=4, router="least-loaded")
+    )
     assert served == {10: 4}

@@ -9,7 +9,13 @@ from minivllm.errors import SimulationError
 from minivllm.lab.simulate.fit import fit_step_times
 from minivllm.lab.simulate.step_times import read_step_times
 
-GOOD = {"num_scheduled_tokens": 4, "num_decodes": 4, "num_prefill_tokens": 0, "num_context_tokens": 40, "seconds": 0.02}
+GOOD = {
+    "num_scheduled_tokens": 4,
+    "num_decodes": 4,
+    "num_prefill_tokens": 0,
+    "num_context_tokens": 40,
+    "seconds": 0.02,
+}
 
 
 def written(folder: Path, content: object) -> Path:
@@ -41,7 +47,9 @@ def test_the_step_times_that_come_along_are_labelled_and_can_be_fitted():
         ({"points": [{**GOOD, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
     ],
 )
-def test_what_is_no_file_of_step_times_is_told_in_one_sentence(tmp_path: Path, content: object, message: str):
+def test_what_is_no_file_of_step_times_is_told_in_one_sentence(
+    tmp_path: Path, content: object, message: str
+):
     with pytest.raises(SimulationError, match=message) as error:
         read_step_times(written(tmp_path, content))
     assert "minivllm bench step --json > FILE" in str(error.value) and "\n" not in str(error.value)

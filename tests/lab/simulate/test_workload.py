@@ -1,4 +1,6 @@
-"""Drawn crowds: reproducible, with the lengths and gaps that were asked for, and changed by nothing else."""
+"""Drawn crowds: reproducible, with the lengths and gaps that were asked for, and changed by nothing
+else.
+"""
 
 import numpy as np
 import pytest
@@ -10,7 +12,12 @@ MANY = 20_000
 
 
 def test_the_same_seed_draws_the_same_crowd_and_another_seed_another():
-    options = {"num_prompts": 50, "random_range_ratio": 0.5, "random_prefix_len": 8, "prefix_groups": 3}
+    options = {
+        "num_prompts": 50,
+        "random_range_ratio": 0.5,
+        "random_prefix_len": 8,
+        "prefix_groups": 3,
+    }
     first = draw_crowd(CrowdOptions(**options, seed=1), 512)
     assert first == draw_crowd(CrowdOptions(**options, seed=1), 512)
     assert first != draw_crowd(CrowdOptions(**options, seed=2), 512)
@@ -18,7 +25,9 @@ def test_the_same_seed_draws_the_same_crowd_and_another_seed_another():
 
 @pytest.mark.parametrize("burstiness", [0.25, 1.0, 4.0])
 def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstiness: float):
-    crowd = at_rate(draw_crowd(CrowdOptions(num_prompts=MANY, burstiness=burstiness), 512), rate=5.0)
+    crowd = at_rate(
+        draw_crowd(CrowdOptions(num_prompts=MANY, burstiness=burstiness), 512), rate=5.0
+    )
     gaps = np.diff([one.at for one in crowd])
     assert gaps.mean() == pytest.approx(0.2, rel=0.05)
     # A gamma distribution of shape k varies by 1 / sqrt(k) of its mean.
@@ -26,7 +35,9 @@ def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstin
 
 
 def test_uniform_lengths_fill_their_range_and_no_more():
-    crowd = draw_crowd(CrowdOptions(num_prompts=MANY, random_input_len=100, random_range_ratio=0.5), 512)
+    crowd = draw_crowd(
+        CrowdOptions(num_prompts=MANY, random_input_len=100, random_range_ratio=0.5), 512
+    )
     lengths = [one.prompt_tokens for one in crowd]
     assert (min(lengths), max(lengths)) == (50, 150)
     assert np.mean(lengths) == pytest.approx(100, rel=0.02)
@@ -35,7 +46,9 @@ def test_uniform_lengths_fill_their_range_and_no_more():
 
 
 def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
-    options = CrowdOptions(num_prompts=MANY, random_output_len=100, length_distribution="lognormal", length_sigma=0.8)
+    options = CrowdOptions(
+        num_prompts=MANY, random_output_len=100, length_distribution="lognormal", length_sigma=0.8
+    )
     lengths = np.array([one.output_tokens for one in draw_crowd(options, 100_000)])
     assert lengths.mean() == pytest.approx(100, rel=0.03)
     assert np.median(lengths) == pytest.approx(100 * np.exp(-0.32), rel=0.05)
@@ -44,7 +57,9 @@ def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
 
 
 def test_members_of_a_group_share_a_prefix_that_counts_as_part_of_the_prompt():
-    options = CrowdOptions(num_prompts=200, random_input_len=10, random_prefix_len=32, prefix_groups=4)
+    options = CrowdOptions(
+        num_prompts=200, random_input_len=10, random_prefix_len=32, prefix_groups=4
+    )
     crowd = draw_crowd(options, 512)
     assert {one.prefix_group for one in crowd} == {0, 1, 2, 3}
     assert {(one.prefix_tokens, one.prompt_tokens) for one in crowd} == {(32, 42)}

@@ -1,4 +1,6 @@
-"""How a step's attention is cut into parts: every pair once, the longest first, shared prefixes at whole tiles."""
+"""How a step's attention is cut into parts: every pair once, the longest first, shared prefixes at
+whole tiles.
+"""
 
 import re
 from importlib import resources
@@ -8,7 +10,13 @@ import pytest
 from support.model.attention_cases import SHARING, Seq, StepCase, random_case
 
 from minivllm.kernels.cpu import ops
-from minivllm.runtime.cpu.attention_work import NUM_LANES, NUM_TOKENS_AT_ONCE, PART, AttentionWork, cut_into_parts
+from minivllm.runtime.cpu.attention_work import (
+    NUM_LANES,
+    NUM_TOKENS_AT_ONCE,
+    PART,
+    AttentionWork,
+    cut_into_parts,
+)
 
 
 def cut(case: StepCase) -> AttentionWork:
@@ -16,7 +24,9 @@ def cut(case: StepCase) -> AttentionWork:
 
 
 def tokens_of_pairs(case: StepCase) -> dict[tuple[int, int], list[int]]:
-    """For each row and head of a group the tokens that its parts look at, in the order in which they do."""
+    """For each row and head of a group the tokens that its parts look at, in the order in which
+    they do.
+    """
     work, seen = cut(case), {}
     for part in work.parts:
         for pair in range(part["first_pair"], part["first_pair"] + part["num_pairs"]):
@@ -24,7 +34,8 @@ def tokens_of_pairs(case: StepCase) -> dict[tuple[int, int], list[int]]:
             end = part["limit"] + part["grows"] * (pair // case.group)
             tables = work.block_tables.reshape(-1)[part["table"] :]
             slots = [
-                tables[t // case.block_size] * case.block_size + t % case.block_size for t in range(part["begin"], end)
+                tables[t // case.block_size] * case.block_size + t % case.block_size
+                for t in range(part["begin"], end)
             ]
             seen.setdefault((row, pair % case.group), []).extend(map(int, slots))
     return seen
@@ -43,22 +54,33 @@ def test_every_row_looks_at_each_of_its_tokens_once_from_left_to_right(seed: int
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_level(name: str) -> None:
+def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_level(
+    name: str,
+) -> None:
     case = StepCase(SHARING[name], block_size=4)
     work = cut(case)
     assert len(work.level_ends) > 1 and work.level_ends[-1] == len(work.parts)
     assert not (work.parts["begin"] % NUM_TOKENS_AT_ONCE).any()
     for level in np.split(work.parts, work.level_ends[:-1]):
-        entries = [(part["first_entry"] * case.group + part["first_pair"], part["num_pairs"]) for part in level]
+        entries = [
+            (part["first_entry"] * case.group + part["first_pair"], part["num_pairs"])
+            for part in level
+        ]
         pairs = [
-            int(work.rows[p // case.group]) * case.group + p % case.group for a, n in entries for p in range(a, a + n)
+            int(work.rows[p // case.group]) * case.group + p % case.group
+            for a, n in entries
+            for p in range(a, a + n)
         ]
         assert len(set(pairs)) == len(pairs)
 
 
 def test_the_longest_parts_of_a_level_come_first_and_none_has_more_lanes_than_there_are() -> None:
     work = cut(StepCase([Seq(0, 50), Seq(3), Seq(100), Seq(30, 20)]))
-    num_tokens = work.parts["limit"] + work.parts["grows"] * (work.parts["first_pair"] // 3) - work.parts["begin"]
+    num_tokens = (
+        work.parts["limit"]
+        + work.parts["grows"] * (work.parts["first_pair"] // 3)
+        - work.parts["begin"]
+    )
     assert (np.diff(num_tokens) <= 0).all()
     assert work.parts["num_pairs"].max() == NUM_LANES
     assert work.parts["is_last"].all() and work.parts["is_decode"].sum() == 2
@@ -71,7 +93,9 @@ def source(name: str) -> str:
 def test_python_and_the_kernels_mean_the_same_by_the_same_names() -> None:
     attention, vector = source("attention.c"), source("vector.h")
     fields = re.search(r"struct part \{(.*?)\n\};", attention, re.DOTALL).group(1)
-    declared = re.sub(r"/\*.*?\*/", "", fields, flags=re.DOTALL).replace("int64_t", "").replace(";", ",")
+    declared = (
+        re.sub(r"/\*.*?\*/", "", fields, flags=re.DOTALL).replace("int64_t", "").replace(";", ",")
+    )
     assert tuple(name.strip() for name in declared.split(",") if name.strip()) == PART.names
     defined = dict(re.findall(r"#define (\w+) (\d+)", attention + vector))
     assert int(defined["LANES"]) == ops.LANES == NUM_LANES

@@ -1,4 +1,6 @@
-"""The CPU backend against the slow reference and against torch's; every slot that a query may not read holds NaN."""
+"""The CPU backend against the slow reference and against torch's; every slot that a query may not
+read holds NaN.
+"""
 
 from pathlib import Path
 
@@ -41,8 +43,12 @@ def check(case: StepCase) -> None:
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 @pytest.mark.parametrize("block_size", [1, 16, 96])
-def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
-    lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 3 * block_size + 3} - {0})
+def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
+    block_size: int, group: int
+) -> None:
+    lengths = sorted(
+        {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 3 * block_size + 3} - {0}
+    )
     check(CpuCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
     for length in lengths:
         check(CpuCase([Seq(length - 1)], block_size=block_size, group=group))
@@ -50,7 +56,9 @@ def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(blo
 
 @pytest.mark.parametrize("head_size", [16, 32, 48, 64, 128, 256])
 def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
-    check(CpuCase([Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8)], block_size=8, head_size=head_size))
+    check(
+        CpuCase([Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8)], block_size=8, head_size=head_size)
+    )
 
 
 @pytest.mark.parametrize("name", SHARING)
@@ -64,7 +72,9 @@ def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> No
     check(CpuCase(seqs, **options))
 
 
-@pytest.mark.parametrize("seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"])
+@pytest.mark.parametrize(
+    "seqs", [[Seq(5)], [Seq(0, 7)], [Seq(9), Seq(3, 6), Seq(40)]], ids=["decode", "chunk", "both"]
+)
 def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
     case = CpuCase(seqs)
     query, key, value = case.query.float(), case.key.float(), case.value.float()
@@ -77,7 +87,9 @@ def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
     metadata = then.build(case.metadata())
     output = then.forward(0, query, key, value, metadata, (cos, sin))
     torch.testing.assert_close(output, expected, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(then.kv_caches[0], first.kv_caches[0], rtol=1e-6, atol=1e-6, equal_nan=True)
+    torch.testing.assert_close(
+        then.kv_caches[0], first.kv_caches[0], rtol=1e-6, atol=1e-6, equal_nan=True
+    )
 
 
 def test_a_sequence_that_is_not_a_number_leaves_the_others_bit_for_bit_as_they_were() -> None:
@@ -101,8 +113,13 @@ COMPANY = {
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("name", COMPANY)
-def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(name: str, group: int, block_size: int) -> None:
-    alone, among = (CpuCase(seqs, block_size=block_size, group=group) for seqs in (COMPANY[name][:1], COMPANY[name]))
+def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(
+    name: str, group: int, block_size: int
+) -> None:
+    alone, among = (
+        CpuCase(seqs, block_size=block_size, group=group)
+        for seqs in (COMPANY[name][:1], COMPANY[name])
+    )
     copy_first_sequence(alone, among)
     expected = alone.run(alone.backend())
     assert torch.equal(among.run(among.backend())[: len(expected)], expected)
@@ -110,7 +127,9 @@ def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(name: str, group
 
 @pytest.mark.parametrize("num_new", [1, 5])
 @pytest.mark.parametrize("group", [5, 8])
-def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group: int, num_new: int) -> None:
+def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(
+    group: int, num_new: int
+) -> None:
     alone = CpuCase([Seq(100, num_new)], group=group)
     shared = CpuCase([Seq(100, num_new), Seq(90, 1, 0, 19), Seq(99, 4, 0, 21)], group=group)
     copy_first_sequence(alone, shared)
@@ -120,7 +139,9 @@ def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(group: int,
 
 
 def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
-    """The first sequence of `target` becomes that of `source`: its new rows, and what the cache has of it."""
+    """The first sequence of `target` becomes that of `source`: its new rows, and what the cache has
+    of it.
+    """
     seq = source.seqs[0]
     for name in ("query", "key", "value"):
         getattr(target, name)[: seq.num_new] = getattr(source, name)[: seq.num_new]
@@ -131,7 +152,9 @@ def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("cut", [1, 16, 37, 63])
-def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, group: int, block_size: int) -> None:
+def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(
+    cut: int, group: int, block_size: int
+) -> None:
     whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
     expected = whole.run(whole.backend())
     backend, table = whole.backend(), whole.block_tables
@@ -139,10 +162,14 @@ def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, gro
         rows = slice(start, end)
         batch = (x[rows].float() for x in (whole.query, whole.key, whole.value))
         step = CommonAttentionMetadata(
-            np.array([0, end - start]), np.array([start]), np.array(table), np.array(whole.slots(0, start, end))
+            np.array([0, end - start]),
+            np.array([start]),
+            np.array(table),
+            np.array(whole.slots(0, start, end)),
         )
         output = backend.forward(0, *batch, backend.build(step))
-        if end - start == 1 and group <= 4:  # a decode to the kernel, which sums up in another order
+        # a decode to the kernel, which sums up in another order
+        if end - start == 1 and group <= 4:
             torch.testing.assert_close(output, expected[rows], rtol=1e-6, atol=1e-6)
         else:
             assert torch.equal(output, expected[rows])
@@ -150,8 +177,16 @@ def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(cut: int, gro
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
-    # Prefixes in three levels, each of which goes on where the one before it stopped, on more threads than parts here and there.
-    seqs = [Seq(400), Seq(300, 30, 0, 18), Seq(390, 1, 1, 15), Seq(400, 1, 0, 20), Seq(260, 9, 0, 10), *[Seq(200)] * 20]
+    # Prefixes in three levels, each of which goes on where the one before it stopped, on more
+    # threads than parts here and there.
+    seqs = [
+        Seq(400),
+        Seq(300, 30, 0, 18),
+        Seq(390, 1, 1, 15),
+        Seq(400, 1, 0, 20),
+        Seq(260, 9, 0, 10),
+        *[Seq(200)] * 20,
+    ]
     case = CpuCase(seqs, block_size=16, group=group)
     assert len(cut_into_parts(case.metadata(), case.block_size, group).level_ends) >= 3
     before = torch.get_num_threads()
@@ -178,14 +213,20 @@ def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.Monk
         case = CpuCase(seqs, **options)
         backend = case.backend()
         backend._ops = ops
-        torch.testing.assert_close(case.run(backend).double(), case.reference(), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(
+            case.run(backend).double(), case.reference(), rtol=1e-6, atol=1e-6
+        )
     x, panels = torch.randn(21, 40), torch.randn(3, 40, LANES)
-    torch.testing.assert_close(ops.linear(x, panels), load_cpu_ops().linear(x, panels), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        ops.linear(x, panels), load_cpu_ops().linear(x, panels), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_chunk_whose_tokens_are_all_cached_reads_them_from_the_cache() -> None:
     chunk = Seq(20, 6, is_all_cached=True)
-    check(CpuCase([chunk, Seq(7, is_all_cached=True), Seq(5), Seq(24, 1, 0, 6, is_all_cached=True)]))
+    check(
+        CpuCase([chunk, Seq(7, is_all_cached=True), Seq(5), Seq(24, 1, 0, 6, is_all_cached=True)])
+    )
 
 
 def test_half_precision_is_left_to_torch_and_refused_by_name() -> None:
@@ -196,7 +237,9 @@ def test_half_precision_is_left_to_torch_and_refused_by_name() -> None:
 
 
 @pytest.mark.parametrize("head_size", [24, 272])
-def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(head_size: int) -> None:
+def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(
+    head_size: int,
+) -> None:
     spec = KVCacheSpec(1, 1, head_size, 16, torch.float32)
     assert choose_attention_backend("auto", spec, CPU) == "torch"
     with pytest.raises(ConfigError, match="multiples of 16"):
@@ -204,9 +247,12 @@ def test_heads_that_are_no_whole_vectors_are_left_to_torch_and_refused_by_name(h
 
 
 @pytest.mark.parametrize(
-    ("compiler", "why"), [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")]
+    ("compiler", "why"),
+    [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
 )
-def test_without_a_compiler_that_works_torch_serves(compiler: str, why: str, monkeypatch, tmp_path) -> None:
+def test_without_a_compiler_that_works_torch_serves(
+    compiler: str, why: str, monkeypatch, tmp_path
+) -> None:
     monkeypatch.setenv("CC", compiler)
     monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
     load_cpu_library.cache_clear()

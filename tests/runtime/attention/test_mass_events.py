@@ -1,4 +1,6 @@
-"""`attention.mass`: told on request alone, right in both backends, and without a trace in the tokens."""
+"""`attention.mass`: told on request alone, right in both backends, and without a trace in the
+tokens.
+"""
 
 import pytest
 import torch
@@ -27,7 +29,9 @@ def model():
 
 
 class Run:
-    """A run of `PROMPTS`, in chunks small enough that prefill and decode mix, and all that it told."""
+    """A run of `PROMPTS`, in chunks small enough that prefill and decode mix, and all that it
+    told.
+    """
 
     def __init__(self, model, backend, asks):
         config = EngineConfig(
@@ -62,7 +66,9 @@ class Run:
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
-def test_every_scheduled_sequence_gets_one_event_whose_shares_sum_to_one_and_tokens_do_not_change(model, backend):
+def test_every_scheduled_sequence_gets_one_event_whose_shares_sum_to_one_and_tokens_do_not_change(
+    model, backend
+):
     asked, silent = (Run(model, backend, asks).finish() for asks in (True, False))
     masses, plans = asked.of(ev.AttentionMass), asked.of(ev.StepScheduled)
     assert [(m.step, m.seq_id) for m in masses] == [(p.step, p.seq_id) for p in plans]
@@ -79,12 +85,16 @@ def test_the_shares_equal_those_of_whole_sequences_worked_out_without_a_cache(mo
     outputs = {name: [t for seq_id, t in run.tokens if seq_id.startswith(name)] for name in PROMPTS}
     for told, planned in zip(run.of(ev.AttentionMass), run.of(ev.StepScheduled), strict=True):
         name = next(name for name in PROMPTS if told.seq_id.startswith(name))
-        token_ids = (PROMPTS[name] + outputs[name])[: planned.num_computed_tokens + planned.num_tokens]
+        token_ids = (PROMPTS[name] + outputs[name])[
+            : planned.num_computed_tokens + planned.num_tokens
+        ]
         assert told.mass == pytest.approx(naive_mass(model, token_ids, block_size=8), abs=1e-5)
 
 
 def naive_mass(model, token_ids, block_size):
-    """Position by position, from the queries and keys of one forward pass over the whole sequence."""
+    """Position by position, from the queries and keys of one forward pass over the whole
+    sequence.
+    """
     shares = torch.zeros(-(-len(token_ids) // block_size), dtype=torch.float64)
     rows = []
 
@@ -119,4 +129,6 @@ def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
     tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
     keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
     expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
-    torch.testing.assert_close(gathered_attention_mass(query, keys, tables, lengths, 0.25), expected)
+    torch.testing.assert_close(
+        gathered_attention_mass(query, keys, tables, lengths, 0.25), expected
+    )

@@ -8,13 +8,19 @@ from minivllm.runtime.attention.prefix_groups import MIN_TOKENS_SAVED, find_pref
 BLOCK_SIZE = 64  # two blocks are worth sharing, one is not unless three sequences have it
 
 
-def groups_of(tables: list[list[int]], num_whole: list[int] | None = None) -> tuple[list[tuple], list[int]]:
-    """Groups as (members, first block, end block), and how many blocks of each sequence are covered."""
+def groups_of(
+    tables: list[list[int]], num_whole: list[int] | None = None
+) -> tuple[list[tuple], list[int]]:
+    """Groups as (members, first block, end block), and how many blocks of each sequence are
+    covered.
+    """
     width = max(map(len, tables))
     array = np.array([table + [0] * (width - len(table)) for table in tables])
     whole = np.array(num_whole or [len(table) for table in tables])
     groups, covered = find_prefix_groups(array, whole, BLOCK_SIZE)
-    return [(group.members.tolist(), group.first_block, group.end_block) for group in groups], covered.tolist()
+    return [
+        (group.members.tolist(), group.first_block, group.end_block) for group in groups
+    ], covered.tolist()
 
 
 def test_a_shared_prefix_is_one_group_up_to_where_the_tables_part() -> None:

@@ -1,4 +1,6 @@
-"""A shared block is never written: real tensors, watched block by block while samples, beams and prefixes share them."""
+"""A shared block is never written: real tensors, watched block by block while samples, beams and
+prefixes share them.
+"""
 
 from types import SimpleNamespace
 
@@ -30,7 +32,9 @@ class Watch:
 
     def __init__(self, **options: object) -> None:
         decoder = load_into_ours(make_peer("llama"))
-        config = EngineConfig(max_model_len=64, block_size=4, max_num_seqs=16, check_invariants=True, **options)
+        config = EngineConfig(
+            max_model_len=64, block_size=4, max_num_seqs=16, check_invariants=True, **options
+        )
         tokenizer = SimpleNamespace(
             eos_token_ids=frozenset({2}),
             vocab_size=decoder.config.vocab_size,
@@ -39,7 +43,9 @@ class Watch:
             is_silent=lambda token_id, skip_special_tokens: False,
             is_byte_fallback=lambda token_id: False,
         )
-        model = LoadedModel("tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype)
+        model = LoadedModel(
+            "tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype
+        )
         self.runner = ModelRunner(config, model)
         self.engine = LLMEngine(config, self.runner, tokenizer)
         self.num_watched = 0
@@ -63,13 +69,17 @@ class Watch:
             if len(names & after.get(block_id, frozenset())) > 1:
                 self.num_watched += 1
                 for cache, content in zip(caches, contents[block_id], strict=True):
-                    assert torch.equal(cache[block_id], content), f"block {block_id} of {sorted(names)} was written"
+                    assert torch.equal(cache[block_id], content), (
+                        f"block {block_id} of {sorted(names)} was written"
+                    )
 
 
 def test_no_byte_of_a_block_with_several_owners_ever_changes() -> None:
     watch = Watch(num_gpu_blocks_override=36, max_num_batched_tokens=24)
     for request_id, (prompt, params) in REQUESTS.items():
-        watch.engine.add_request(request_id, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=14, **params))
+        watch.engine.add_request(
+            request_id, {"prompt_token_ids": prompt}, SamplingParams(max_tokens=14, **params)
+        )
     while watch.engine.has_unfinished_requests():
         watch.step()
     assert watch.num_watched > 50

@@ -21,8 +21,12 @@ def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 @pytest.mark.parametrize("block_size", [1, 4, 16])
-def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(block_size: int, group: int) -> None:
-    lengths = sorted({1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0})
+def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
+    block_size: int, group: int
+) -> None:
+    lengths = sorted(
+        {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0}
+    )
     check(BackendCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
     for length in lengths:
         check(BackendCase([Seq(length - 1)], block_size=block_size, group=group))
@@ -36,8 +40,15 @@ def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-def test_chunks_and_decodes_in_one_batch_match_the_reference(group: int, dtype: torch.dtype) -> None:
-    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group), dtype)
+def test_chunks_and_decodes_in_one_batch_match_the_reference(
+    group: int, dtype: torch.dtype
+) -> None:
+    check(
+        BackendCase(
+            [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group
+        ),
+        dtype,
+    )
 
 
 def test_contexts_of_very_different_length_match_the_reference() -> None:
@@ -48,7 +59,9 @@ def test_contexts_of_very_different_length_match_the_reference() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", SHARING)
-def test_attending_to_a_shared_prefix_once_matches_the_reference(name: str, dtype: torch.dtype) -> None:
+def test_attending_to_a_shared_prefix_once_matches_the_reference(
+    name: str, dtype: torch.dtype
+) -> None:
     case = BackendCase(SHARING[name])
     assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
     check(case, dtype)
@@ -80,7 +93,11 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
     torch.manual_seed(0)
     query = torch.randn(2, 6, 9, HEAD_SIZE, dtype=dtype)
     key, value = torch.randn(2, 2, 2, 9, HEAD_SIZE, dtype=dtype)
-    mask = None if is_causal else torch.zeros(2, 1, 1, 9, dtype=dtype).index_fill(-1, torch.tensor([3, 8]), -torch.inf)
+    mask = (
+        None
+        if is_causal
+        else torch.zeros(2, 1, 1, 9, dtype=dtype).index_fill(-1, torch.tensor([3, 8]), -torch.inf)
+    )
     fused = attend(query, key, value, 0.3, is_causal, mask)
     in_steps = attend_in_steps(query, key, value, 0.3, is_causal, mask)
     tolerance = 1e-6 if dtype == torch.float32 else 2e-2
@@ -89,7 +106,9 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_the_path_that_other_devices_take_matches_the_reference(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_path_that_other_devices_take_matches_the_reference(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)
     check(BackendCase(SHARING[name]))
     check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))

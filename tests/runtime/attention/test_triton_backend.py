@@ -1,11 +1,19 @@
-"""The triton backend against the slow reference and against the torch backend, its kernels interpreted."""
+"""The triton backend against the slow reference and against the torch backend, its kernels
+interpreted.
+"""
 
 import numpy as np
 import pytest
 import torch
 from support.model.attention_cases import HEAD_SIZE, SHARING, Seq, StepCase, random_case
 from support.model.one_thread import one_thread
-from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+from support.model.tiny_models import (
+    PEERS,
+    PlannedRunner,
+    load_into_ours,
+    make_peer,
+    steps_of_all_kinds,
+)
 
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import BlockCopy
@@ -30,7 +38,9 @@ def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float3
     """One step gives what the reference gives, and leaves the cache as the reference does."""
     spec = KVCacheSpec(1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
     num_heads = case.num_kv_heads * case.group
-    backend = TritonAttentionBackend(rung, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024)
+    backend = TritonAttentionBackend(
+        rung, spec, case.num_blocks, DEVICE, num_heads, len(case.seqs) + 3, 1024
+    )
 
     def as_backend_layout() -> torch.Tensor:
         """[2, num_blocks, num_kv_heads, block_size, head_size]"""
@@ -40,9 +50,13 @@ def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float3
     new = [x.to(dtype).to(DEVICE) for x in (case.query, case.key, case.value)]
     output = backend.forward(0, *new, backend.build(case.metadata()))
     tolerance = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}[dtype]
-    torch.testing.assert_close(output.cpu().double(), case.reference(), rtol=tolerance, atol=tolerance)
+    torch.testing.assert_close(
+        output.cpu().double(), case.reference(), rtol=tolerance, atol=tolerance
+    )
     # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
-    torch.testing.assert_close(backend.kv_cache[0].cpu(), as_backend_layout(), rtol=0, atol=0, equal_nan=True)
+    torch.testing.assert_close(
+        backend.kv_cache[0].cpu(), as_backend_layout(), rtol=0, atol=0, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("rung", RUNGS)
@@ -71,7 +85,9 @@ def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> N
         ([], [64], False),
     ],
 )
-def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(decodes, chunks, in_one) -> None:
+def test_a_step_takes_one_launch_where_many_decodes_run_beside_few_chunks(
+    decodes, chunks, in_one
+) -> None:
     backend = TritonAttentionBackend("unified", spec_of(), 4, DEVICE, 4, 256, 4096)
     lengths = np.array([1] * len(decodes) + chunks)
     common = CommonAttentionMetadata(
@@ -107,10 +123,16 @@ def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> No
 
 @pytest.mark.parametrize(
     "copies",
-    [[BlockCopy(1, 2), BlockCopy(1, 3)], [BlockCopy(1, 2), BlockCopy(4, 1)], [BlockCopy(4, 1), BlockCopy(1, 2)]],
+    [
+        [BlockCopy(1, 2), BlockCopy(1, 3)],
+        [BlockCopy(1, 2), BlockCopy(4, 1)],
+        [BlockCopy(4, 1), BlockCopy(1, 2)],
+    ],
     ids=["disjoint", "source given away", "source overwritten first"],
 )
-def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies: list[BlockCopy]) -> None:
+def test_all_sources_of_block_copies_are_read_before_any_block_is_written(
+    copies: list[BlockCopy],
+) -> None:
     spec = KVCacheSpec(2, 2, HEAD_SIZE, 4, torch.float32)
     backend = TritonAttentionBackend("split", spec, 5, DEVICE, 2, 4, 64)
     before = torch.randn(backend.kv_cache.shape)
@@ -123,12 +145,16 @@ def test_all_sources_of_block_copies_are_read_before_any_block_is_written(copies
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
-@pytest.mark.parametrize(("name", "backend"), [*((name, "triton:unified") for name in PEERS), ("llama", "triton")])
+@pytest.mark.parametrize(
+    ("name", "backend"), [*((name, "triton:unified") for name in PEERS), ("llama", "triton")]
+)
 def test_tiny_models_compute_the_same_logits_as_with_torch(name: str, backend: str) -> None:
     decoder = load_into_ours(make_peer(name))
 
     def logits(attention_backend: str) -> list[torch.Tensor]:
-        return steps_of_all_kinds(PlannedRunner(decoder, attention_backend=attention_backend, max_num_seqs=4))
+        return steps_of_all_kinds(
+            PlannedRunner(decoder, attention_backend=attention_backend, max_num_seqs=4)
+        )
 
     for ours, theirs in zip(logits(backend), logits("torch"), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
@@ -143,9 +169,13 @@ def spec_of(head_size: int = 16, dtype: torch.dtype = torch.float32) -> KVCacheS
     return KVCacheSpec(1, 1, head_size, 4, dtype)
 
 
-def make(name: str, head_size: int = 16, dtype: torch.dtype = torch.float32, device: str = str(DEVICE)) -> object:
+def make(
+    name: str, head_size: int = 16, dtype: torch.dtype = torch.float32, device: str = str(DEVICE)
+) -> object:
     spec = spec_of(head_size, dtype)
-    return get_attention_backend(name, spec, 2, torch.device(device), num_heads=1, max_num_seqs=1, max_model_len=8)
+    return get_attention_backend(
+        name, spec, 2, torch.device(device), num_heads=1, max_num_seqs=1, max_model_len=8
+    )
 
 
 @pytest.fixture
@@ -175,7 +205,10 @@ def test_on_a_cpu_auto_is_never_triton_and_triton_is_the_rung_for_any_step() -> 
 def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.MonkeyPatch) -> None:
     for name in ("auto", "triton", "triton:unified"):
         assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:unified"
-    assert choose_attention_backend("triton:naive", spec_of(), CUDA, tell=pytest.fail) == "triton:naive"
+    assert (
+        choose_attention_backend("triton:naive", spec_of(), CUDA, tell=pytest.fail)
+        == "triton:naive"
+    )
     assert choose_attention_backend("torch", spec_of(), CUDA, tell=pytest.fail) == "torch"
 
 

@@ -1,4 +1,6 @@
-"""`kernel.traced`: a real decode of a running engine through the watched kernel, against torch over the same q and k."""
+"""`kernel.traced`: a real decode of a running engine through the watched kernel, against torch over
+the same q and k.
+"""
 
 import sys
 
@@ -30,7 +32,9 @@ def model():
 
 
 class Run:
-    """Two requests, decoding side by side; all events, and a fold that is compared after every phase."""
+    """Two requests, decoding side by side; all events, and a fold that is compared after every
+    phase.
+    """
 
     def __init__(self, model, backend="torch"):
         config = EngineConfig(
@@ -65,37 +69,56 @@ class Run:
 
     @property
     def tokens(self):
-        return [(event.seq_id, event.token_id) for event in self.events if isinstance(event, ev.TokenSampled)]
+        return [
+            (event.seq_id, event.token_id)
+            for event in self.events
+            if isinstance(event, ev.TokenSampled)
+        ]
 
 
 @pytest.fixture
 def keep_samples(monkeypatch):
     """What the engine gave to be traced, as it comes."""
     samples, original = [], xray.trace_decode
-    monkeypatch.setattr(xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1])
+    monkeypatch.setattr(
+        xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1]
+    )
     return samples
 
 
 def check(traced, sample, block_table):
-    """Each program reads exactly the block table, in order, and ends with the softmax that torch computes."""
+    """Each program reads exactly the block table, in order, and ends with the softmax that torch
+    computes.
+    """
     num_kv_heads, group = sample.keys.shape[2], len(sample.query) // sample.keys.shape[2]
     assert [program.kv_head for program in traced.programs] == list(range(num_kv_heads))
     keys = sample.keys.flatten(0, 1)[: traced.num_tokens]
     for program in traced.programs:
         reads = [read for tile in program.tiles for read in tile.reads]
-        slots = [(r.block_id, slot) for r in reads for slot in range(r.first_slot, r.first_slot + r.num_slots)]
-        assert slots == [(block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(traced.num_tokens)]
+        slots = [
+            (r.block_id, slot)
+            for r in reads
+            for slot in range(r.first_slot, r.first_slot + r.num_slots)
+        ]
+        assert slots == [
+            (block_table[i // BLOCK_SIZE], i % BLOCK_SIZE) for i in range(traced.num_tokens)
+        ]
         head = program.kv_head
         queries = sample.query[head * group : (head + 1) * group]
-        scores = queries.double() @ keys[:, head].double().T * sample.query.shape[1] ** -0.5  # [group, num_tokens]
+        # [group, num_tokens]
+        scores = queries.double() @ keys[:, head].double().T * sample.query.shape[1] ** -0.5
         last, maxima = program.tiles[-1], scores.max(dim=1).values
         assert last.running_max == pytest.approx(maxima.tolist(), rel=1e-4, abs=1e-5)
-        assert last.running_sum == pytest.approx((scores - maxima[:, None]).exp().sum(dim=1).tolist(), rel=1e-4)
+        assert last.running_sum == pytest.approx(
+            (scores - maxima[:, None]).exp().sum(dim=1).tolist(), rel=1e-4
+        )
 
 
 @interpreted
 @pytest.mark.parametrize("backend", ["torch", "triton:static"])
-def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(model, backend, keep_samples):
+def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torch(
+    model, backend, keep_samples
+):
     run = Run(model, backend)
     run.engine.trace_kernel("short.0")
     run.step()  # prefills both prompts, in part: no decode yet of anybody
@@ -141,7 +164,9 @@ def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_sam
 
 
 @interpreted
-def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, keep_samples, monkeypatch):
+def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(
+    model, keep_samples, monkeypatch
+):
     run = Run(model)
     run.step(), run.step()
     here = xray.trace_here
@@ -151,7 +176,9 @@ def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(model, kee
     run.step()
     (traced,), (sample,) = run.traces(), keep_samples
     assert traced.problem is None
-    assert traced.programs == msgspec.convert(here(sample), list[ev.TracedProgram], from_attributes=True)
+    assert traced.programs == msgspec.convert(
+        here(sample), list[ev.TracedProgram], from_attributes=True
+    )
     check(traced, sample, run.fold.sequences["long.0"].block_table)
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
 
@@ -164,12 +191,17 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
     run.engine.trace_kernel("long.0")
     run.step()
     (traced,) = run.traces()
-    assert traced.problem.startswith("The process that traces kernels failed") and traced.programs == []
+    assert (
+        traced.problem.startswith("The process that traces kernels failed")
+        and traced.programs == []
+    )
     run.finish()
     assert len(run.tokens) == 12
 
 
-def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(model, monkeypatch):
+def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(
+    model, monkeypatch
+):
     monkeypatch.setattr("minivllm.engine.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)
     run.engine.trace_kernel("long.0")
@@ -187,14 +219,17 @@ def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
     """The length and the blocks alone would also fit another prompt."""
     recording = recordings()[1]
     config = model.config
-    block_ids = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
+    block_ids = [
+        read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]
+    ]
     shape = len(block_ids), 16, config.num_key_value_heads, config.head_size
     sample = xray.DecodeSample(
         recording.layer, recording.num_tokens, block_ids,
         torch.randn(config.num_attention_heads, config.head_size), torch.randn(shape), torch.randn(shape),
     )  # fmt: skip
     assert recorded_trace(sample).of == "another"
-    # Keys under which the largest scores are the recorded ones: the query picks a column, one key has the score in it.
+    # Keys under which the largest scores are the recorded ones: the query picks a column, one key
+    # has the score in it.
     sample.query.zero_()
     sample.keys.zero_()
     for program in recording.programs:

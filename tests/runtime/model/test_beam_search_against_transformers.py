@@ -1,7 +1,9 @@
-"""The arithmetic of beam search against that of transformers, in double precision, where there are no ties.
+"""The arithmetic of beam search against that of transformers, in double precision, where there are
+no ties.
 
-A model of twelve tokens of which up to three end a text: so texts end early, at different lengths and several in one
-step, which is where the rules of early stopping and of the length penalty matter.
+A model of twelve tokens of which up to three end a text: so texts end early, at different lengths
+and several in one step, which is where the rules of early stopping and of the length penalty
+matter.
 """
 
 import random
@@ -48,7 +50,10 @@ def best_next_tokens(peer, token_ids: list[int], count: int) -> list[tuple[int, 
 
 def ours(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
-        return [Candidate(beam, *entry) for entry in best_next_tokens(peer, token_ids, search.num_candidates)]
+        return [
+            Candidate(beam, *entry)
+            for entry in best_next_tokens(peer, token_ids, search.num_candidates)
+        ]
 
     return search_over_lists(prompt, search, candidates)
 
@@ -68,7 +73,9 @@ def theirs(peer, prompt: list[int], search: BeamSearch) -> list[list[int]]:
         pad_token_id=0,
     )
     texts = [row[len(prompt) :] for row in output.tolist()]
-    ends = [[i for i, token in enumerate(text, 1) if token in search.eos_token_ids] for text in texts]
+    ends = [
+        [i for i, token in enumerate(text, 1) if token in search.eos_token_ids] for text in texts
+    ]
     return [text[: min(end, default=len(text))] for text, end in zip(texts, ends, strict=True)]
 
 
@@ -86,7 +93,12 @@ def test_random_searches_find_what_transformers_finds(peer, early_stopping):
             "early_stopping": early_stopping,
         }
         search = BeamSearch(**options)
-        assert ours(peer, prompt, search) == theirs(peer, prompt, BeamSearch(**options)), (prompt, options)
+        assert ours(peer, prompt, search) == theirs(peer, prompt, BeamSearch(**options)), (
+            prompt,
+            options,
+        )
         num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
         lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
-    assert num_ended > 40 and len(lengths) > 5, "or neither stopping nor the penalty decided anything"
+    assert num_ended > 40 and len(lengths) > 5, (
+        "or neither stopping nor the penalty decided anything"
+    )

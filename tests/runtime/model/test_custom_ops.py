@@ -1,4 +1,6 @@
-"""The decoder with fused operations equals the plain one; which are fused is the configuration's choice."""
+"""The decoder with fused operations equals the plain one; which are fused is the configuration's
+choice.
+"""
 
 from collections.abc import Callable
 from functools import partial
@@ -6,7 +8,13 @@ from functools import partial
 import pytest
 import torch
 from support.model.one_thread import one_thread
-from support.model.tiny_models import PEERS, PlannedRunner, load_into_ours, make_peer, steps_of_all_kinds
+from support.model.tiny_models import (
+    PEERS,
+    PlannedRunner,
+    load_into_ours,
+    make_peer,
+    steps_of_all_kinds,
+)
 
 from minivllm.config import EngineConfig
 from minivllm.core.scheduler_output import SchedulerOutput
@@ -20,16 +28,23 @@ from minivllm.runtime.step_result import StepResult, Watch
 __all__ = ["one_thread"]
 
 CPU, CUDA = torch.device("cpu"), torch.device("cuda")
-ALL = DecoderOps(norm_act.rms_norm, norm_act.add_rms_norm, norm_act.silu_and_mul, attention_rotates=True)
+ALL = DecoderOps(
+    norm_act.rms_norm, norm_act.add_rms_norm, norm_act.silu_and_mul, attention_rotates=True
+)
 
 
 @pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
 @pytest.mark.parametrize("backend", ["triton", "cpu"])
 @pytest.mark.parametrize(
     ("name", "asked"),
-    [*((name, "all") for name in PEERS), *(("qwen3", one) for one in ("rms_norm", "rotary_and_cache", "silu_and_mul"))],
+    [
+        *((name, "all") for name in PEERS),
+        *(("qwen3", one) for one in ("rms_norm", "rotary_and_cache", "silu_and_mul")),
+    ],
 )
-def test_fused_operations_give_the_logits_of_the_plain_decoder(name: str, asked: str, backend: str) -> None:
+def test_fused_operations_give_the_logits_of_the_plain_decoder(
+    name: str, asked: str, backend: str
+) -> None:
     decoder = load_into_ours(make_peer(name))
     if backend == "cpu" and decoder.config.head_size % LANES:
         pytest.skip("heads of such a size are torch's")
@@ -53,7 +68,9 @@ def test_attention_mass_is_the_same_where_the_backend_would_rotate_the_queries()
         execute, results = run.runner.execute_model, []
         run.runner.execute_model = partial(_keep, execute, results)
         steps_of_all_kinds(run)
-        masses.append(torch.cat([torch.tensor(row) for result in results for row in result.attention_mass]))
+        masses.append(
+            torch.cat([torch.tensor(row) for result in results for row in result.attention_mass])
+        )
     torch.testing.assert_close(*masses, rtol=1e-4, atol=1e-6)
 
 
@@ -64,10 +81,14 @@ def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> N
     def counted(name: str) -> object:
         return lambda *arguments: (calls.append(name), getattr(reference_ops, name)(*arguments))[1]
 
-    ops = DecoderOps(*map(counted, ("rms_norm", "add_rms_norm", "silu_and_mul")), attention_rotates=True)
+    ops = DecoderOps(
+        *map(counted, ("rms_norm", "add_rms_norm", "silu_and_mul")), attention_rotates=True
+    )
     angles_seen = []
 
-    def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: tuple) -> torch.Tensor:
+    def attend(
+        layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, cos_sin: tuple
+    ) -> torch.Tensor:
         angles_seen.append(cos_sin[0].shape)
         return q
 
@@ -75,7 +96,8 @@ def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> N
     decoder.compute_logits(hidden, ops)
     num_layers = decoder.config.num_hidden_layers
     assert angles_seen == [(2, 1, decoder.config.head_size)] * num_layers
-    assert calls.count("rms_norm") == 2  # the first layer's first and the last; heads are normed by torch
+    # the first layer's first and the last; heads are normed by torch
+    assert calls.count("rms_norm") == 2
     assert calls.count("add_rms_norm") == 2 * num_layers - 1
     assert calls.count("silu_and_mul") == num_layers
 
@@ -88,7 +110,9 @@ def test_kernels_are_the_default_on_cuda_alone_and_there_beside_triton_alone() -
     assert choose_ops(["all"], "triton:split", CPU) == ALL
 
 
-@pytest.mark.parametrize("ops", [["gelu"], [], "all", ["all", "rms_norm"], ["none", "silu_and_mul"], [["all"]]])
+@pytest.mark.parametrize(
+    "ops", [["gelu"], [], "all", ["all", "rms_norm"], ["none", "silu_and_mul"], [["all"]]]
+)
 def test_operations_that_do_not_exist_or_contradict_each_other_are_refused(ops: object) -> None:
     with pytest.raises(ConfigError, match="custom_ops"):
         EngineConfig(custom_ops=ops)

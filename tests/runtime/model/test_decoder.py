@@ -1,4 +1,6 @@
-"""The decoder against transformers: same weights, same logits, whatever way the tokens are cut up."""
+"""The decoder against transformers: same weights, same logits, whatever way the tokens are cut
+up.
+"""
 
 import pytest
 import torch
@@ -19,7 +21,9 @@ from minivllm.runtime.model.weight_map import weight_shards
 
 
 def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)).tolist()
+    return torch.randint(
+        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
 
 
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
@@ -44,7 +48,9 @@ def test_a_prompt_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
         sequence = run.new(prompt(50))
         while sequence.num_computed_tokens < 50:
             logits = run.run((sequence, min(chunk, 50 - sequence.num_computed_tokens)))
-            assert len(logits) == (sequence.num_computed_tokens == 50), "only the last chunk samples"
+            assert len(logits) == (sequence.num_computed_tokens == 50), (
+                "only the last chunk samples"
+            )
         assert_same(logits[0], peer_logits(peer, sequence.token_ids))
 
 
@@ -78,7 +84,9 @@ def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
     unrelated = run.new(prompt(9, seed=5))
     everyone = [first, *others, all_cached, unrelated]
     # All in one step: the first computes the blocks that the others read.
-    logits = run.run((first, 75), *((other, 5) for other in others), (all_cached, 1), (unrelated, 9))
+    logits = run.run(
+        (first, 75), *((other, 5) for other in others), (all_cached, 1), (unrelated, 9)
+    )
     for _ in range(6):
         for sequence, row in zip(everyone, logits, strict=True):
             assert_same(row, peer_logits(peer, sequence.token_ids))
@@ -119,7 +127,9 @@ def test_tensors_may_come_in_any_order_and_in_any_dtype() -> None:
 def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> None:
     peer = make_peer("llama")
     tensors = dict(peer.state_dict())
-    assert "lm_head.weight" in tensors, "transformers lists the tied head; a file may or may not hold it"
+    assert "lm_head.weight" in tensors, (
+        "transformers lists the tied head; a file may or may not hold it"
+    )
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(4)
     Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
     del tensors["lm_head.weight"]
@@ -139,7 +149,9 @@ def test_a_checkpoint_that_does_not_fit_is_refused_by_the_name_of_the_tensor() -
     assert name in refusal([item for item in tensors.items() if item[0] != name])
     assert name in refusal([*tensors.items(), (name, tensors[name])])
     assert "model.extra" in refusal([*tensors.items(), ("model.extra", torch.zeros(1))])
-    message = refusal([(key, tensor[1:] if key == name else tensor) for key, tensor in tensors.items()])
+    message = refusal(
+        [(key, tensor[1:] if key == name else tensor) for key, tensor in tensors.items()]
+    )
     assert name in message
     assert "[31, 48]" in message
     assert "[32, 48]" in message
@@ -156,7 +168,9 @@ def test_the_map_of_weights_names_exactly_the_tensors_of_transformers(name: str)
 
 def test_loading_keeps_one_copy_of_the_weights() -> None:
     decoder = load_into_ours(make_peer("qwen3"))
-    matrices = [module for module in decoder.modules() if hasattr(module, "process_weights_after_loading")]
+    matrices = [
+        module for module in decoder.modules() if hasattr(module, "process_weights_after_loading")
+    ]
     assert len(matrices) > 4
     assert [m for m in matrices if m.weight is not None or m.matrix is None] == []
     assert not any(parameter.is_meta for parameter in decoder.parameters())

@@ -1,4 +1,6 @@
-"""config.json of both generations of transformers; what changes the arithmetic is understood or refused."""
+"""config.json of both generations of transformers; what changes the arithmetic is understood or
+refused.
+"""
 
 import pytest
 import transformers
@@ -43,7 +45,11 @@ def without(*names: str) -> dict:
 def test_a_config_of_transformers_4_is_read() -> None:
     config = ModelConfig.from_hf_dict(SMOLLM2)
     assert (config.head_size, config.num_key_value_heads, config.rope_theta) == (64, 3, 100000.0)
-    assert (config.tie_word_embeddings, config.attention_bias, config.qk_norm) == (True, False, False)
+    assert (config.tie_word_embeddings, config.attention_bias, config.qk_norm) == (
+        True,
+        False,
+        False,
+    )
     assert (config.dtype, config.rms_norm_eps, config.rope_scaling) == ("bfloat16", 1e-5, None)
 
 
@@ -60,7 +66,10 @@ def test_a_scaled_rope_is_read_from_either_generation() -> None:
     new = without("rope_theta") | {"rope_parameters": LLAMA3_ROPE | {"rope_theta": 100000.0}}
     assert ModelConfig.from_hf_dict(old) == ModelConfig.from_hf_dict(new)
     assert ModelConfig.from_hf_dict(old).rope_scaling == Llama3RopeScaling(
-        factor=32.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=8192
+        factor=32.0,
+        low_freq_factor=1.0,
+        high_freq_factor=4.0,
+        original_max_position_embeddings=8192,
     )
 
 
@@ -77,14 +86,21 @@ def test_a_scaled_rope_is_read_from_either_generation() -> None:
 def test_each_architecture_brings_its_biases_and_norms(
     config: transformers.PreTrainedConfig, biases: tuple[bool, ...]
 ) -> None:
-    ours = ModelConfig.from_hf_dict(config.to_dict())  # names no architecture, so model_type decides
+    # names no architecture, so model_type decides
+    ours = ModelConfig.from_hf_dict(config.to_dict())
     assert (ours.attention_bias, ours.attention_output_bias, ours.qk_norm) == biases
 
 
 def test_a_config_that_leaves_out_its_defaults_is_read() -> None:
-    sparse = without("num_key_value_heads", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype")
+    sparse = without(
+        "num_key_value_heads", "rope_theta", "rope_scaling", "tie_word_embeddings", "torch_dtype"
+    )
     config = ModelConfig.from_hf_dict(sparse | {"head_dim": None})
-    assert (config.num_key_value_heads, config.rope_theta, config.tie_word_embeddings) == (9, 10000.0, False)
+    assert (config.num_key_value_heads, config.rope_theta, config.tie_word_embeddings) == (
+        9,
+        10000.0,
+        False,
+    )
 
 
 def test_an_unsupported_architecture_is_refused_with_the_names_of_those_that_are() -> None:
@@ -130,7 +146,10 @@ def test_what_would_be_computed_wrongly_is_refused(difference: dict) -> None:
         ({"num_key_value_heads": 2}, "num_key_value_heads"),
         ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, "low_freq_factor"),
         ({"rope_scaling": LLAMA3_ROPE | {"high_freq_factor": 1.0}}, "low_freq_factor"),
-        ({"rope_scaling": LLAMA3_ROPE | {"original_max_position_embeddings": 2**60}}, "original_max_position"),
+        (
+            {"rope_scaling": LLAMA3_ROPE | {"original_max_position_embeddings": 2**60}},
+            "original_max_position",
+        ),
         ({"rope_theta": "100000"}, "rope_theta"),
         ({"rope_theta": float("nan")}, "rope_theta"),
         ({"rms_norm_eps": -1e-5}, "rms_norm_eps"),
@@ -145,7 +164,9 @@ def test_what_would_be_computed_wrongly_is_refused(difference: dict) -> None:
     ],
     ids=str,
 )
-def test_a_missing_or_impossible_value_is_named_in_one_sentence(difference: dict, named: str) -> None:
+def test_a_missing_or_impossible_value_is_named_in_one_sentence(
+    difference: dict, named: str
+) -> None:
     with pytest.raises(ModelIntegrityError, match=named) as error:
         ModelConfig.from_hf_dict(SMOLLM2 | difference)
     assert len(str(error.value)) < 200
@@ -170,5 +191,9 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence(difference: dict
     ids=str,
 )
 def test_what_is_off_or_not_ours_to_read_changes_nothing(difference: dict) -> None:
-    kind = {key: value for key, value in difference.items() if key in ("model_type", "architectures")}
-    assert ModelConfig.from_hf_dict(SMOLLM2 | difference) == ModelConfig.from_hf_dict(SMOLLM2 | kind)
+    kind = {
+        key: value for key, value in difference.items() if key in ("model_type", "architectures")
+    }
+    assert ModelConfig.from_hf_dict(SMOLLM2 | difference) == ModelConfig.from_hf_dict(
+        SMOLLM2 | kind
+    )

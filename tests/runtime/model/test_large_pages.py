@@ -1,4 +1,6 @@
-"""Weights share large pages: next to each other, at lines of the cache, for as long as anybody holds one."""
+"""Weights share large pages: next to each other, at lines of the cache, for as long as anybody
+holds one.
+"""
 
 import torch
 

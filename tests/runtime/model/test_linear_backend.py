@@ -1,4 +1,6 @@
-"""Weights laid out for each way of multiplying give the products of the plain weight, and rows to look up."""
+"""Weights laid out for each way of multiplying give the products of the plain weight, and rows to
+look up.
+"""
 
 import pytest
 import torch
@@ -7,7 +9,12 @@ from minivllm.errors import ConfigError
 from minivllm.kernels.cpu.library import load_cpu_library
 from minivllm.llm import LLM
 from minivllm.outputs import CompletionOutput
-from minivllm.runtime.model.linear_backend import CpuMatrix, OneDnnMatrix, TorchMatrix, choose_linear_backend
+from minivllm.runtime.model.linear_backend import (
+    CpuMatrix,
+    OneDnnMatrix,
+    TorchMatrix,
+    choose_linear_backend,
+)
 from minivllm.sampling_params import SamplingParams
 
 CPU = torch.device("cpu")
@@ -22,7 +29,9 @@ def test_all_ways_give_the_product_of_the_plain_weight(make_matrix, shape: tuple
     for num_rows in (0, 1, 5, 40):
         x = torch.randn(num_rows, shape[1])
         torch.testing.assert_close(matrix.multiply(x), x @ weight.T, rtol=1e-4, atol=1e-4)
-        torch.testing.assert_close(matrix.multiply(x, bias), x @ weight.T + bias, rtol=1e-4, atol=1e-4)
+        torch.testing.assert_close(
+            matrix.multiply(x, bias), x @ weight.T + bias, rtol=1e-4, atol=1e-4
+        )
 
 
 @pytest.mark.parametrize("make_matrix", [CpuMatrix, OneDnnMatrix, TorchMatrix])
@@ -30,7 +39,9 @@ def test_a_table_is_multiplied_by_and_looked_up_in(make_matrix) -> None:
     weight = torch.randn(50, 32)  # not a multiple of sixteen
     table, ids = make_matrix(weight, True), torch.tensor([0, 49, 17, 17])
     assert torch.equal(table.rows(ids), weight[ids])
-    torch.testing.assert_close(table.multiply(weight[:3]), weight[:3] @ weight.T, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(
+        table.multiply(weight[:3]), weight[:3] @ weight.T, rtol=1e-4, atol=1e-4
+    )
 
 
 def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +51,10 @@ def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("CC", "/no/such/compiler")
     load_cpu_library.cache_clear()
     assert choose_linear_backend("auto", torch.float32, CPU) is OneDnnMatrix
-    why = r"linear_backend cpu cannot run here: there is no C compiler \(.*\). Use linear_backend='auto'.$"
+    why = (
+        r"linear_backend cpu cannot run here: there is no C compiler \(.*\). Use"
+        r" linear_backend='auto'.$"
+    )
     with pytest.raises(ConfigError, match=why):
         choose_linear_backend("cpu", torch.float32, CPU)
     load_cpu_library.cache_clear()
@@ -51,39 +65,61 @@ def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize(
     ("name", "dtype", "device", "why"),
     [
-        ("cpu", torch.bfloat16, "cpu", "the kernels for a CPU are float32, and the model is bfloat16"),
+        (
+            "cpu",
+            torch.bfloat16,
+            "cpu",
+            "the kernels for a CPU are float32, and the model is bfloat16",
+        ),
         ("cpu", torch.float32, "cuda", "the device is cuda"),
         ("onednn", torch.float32, "cuda", "the device is cuda"),
         ("onednn", torch.float64, "cpu", "oneDNN does not multiply float64"),
-        ("blas", torch.float32, "cpu", "linear_backend must be one of auto, cpu, onednn, torch; got 'blas'"),
+        (
+            "blas",
+            torch.float32,
+            "cpu",
+            "linear_backend must be one of auto, cpu, onednn, torch; got 'blas'",
+        ),
     ],
 )
-def test_what_cannot_run_here_is_refused_by_name(name: str, dtype: torch.dtype, device: str, why: str) -> None:
+def test_what_cannot_run_here_is_refused_by_name(
+    name: str, dtype: torch.dtype, device: str, why: str
+) -> None:
     with pytest.raises(ConfigError, match=why):
         choose_linear_backend(name, dtype, torch.device(device))
 
 
 def has_cpu_kernel() -> bool:
     try:
-        return isinstance(choose_linear_backend("cpu", torch.float32, CPU)(torch.zeros(16, 1), False), CpuMatrix)
+        return isinstance(
+            choose_linear_backend("cpu", torch.float32, CPU)(torch.zeros(16, 1), False), CpuMatrix
+        )
     except ConfigError:
         return False
 
 
-needs_avx512 = pytest.mark.skipif(not has_cpu_kernel(), reason="linear_backend cpu needs AVX-512 and a C compiler")
+needs_avx512 = pytest.mark.skipif(
+    not has_cpu_kernel(), reason="linear_backend cpu needs AVX-512 and a C compiler"
+)
 
 
 def generate(prompts: list[list[int]], **options) -> list[CompletionOutput]:
     llm = LLM(model="tiny-random", dtype="float32", device="cpu", **options)
     params = SamplingParams(max_tokens=12, temperature=0.0, ignore_eos=True, logprobs=3)
-    outputs = llm.generate([{"prompt_token_ids": prompt} for prompt in prompts], params, use_tqdm=False)
+    outputs = llm.generate(
+        [{"prompt_token_ids": prompt} for prompt in prompts], params, use_tqdm=False
+    )
     return [output.outputs[0] for output in outputs]
 
 
 @needs_avx512
 def test_without_shared_prefixes_a_schedule_changes_no_bit_of_a_logit() -> None:
-    prompts = [[(7 * i + j) % 90 + 3 for j in range(length)] for i, length in enumerate((1, 9, 40, 70, 33))]
+    prompts = [
+        [(7 * i + j) % 90 + 3 for j in range(length)] for i, length in enumerate((1, 9, 40, 70, 33))
+    ]
     alone = [generate([prompt], enable_prefix_caching=False)[0] for prompt in prompts]
     for options in ({}, {"max_num_batched_tokens": 18}, {"max_num_seqs": 2, "block_size": 4}):
         together = generate(prompts, enable_prefix_caching=False, **options)
-        assert [output.logprobs for output in together] == [output.logprobs for output in alone], options
+        assert [output.logprobs for output in together] == [output.logprobs for output in alone], (
+            options
+        )

@@ -1,4 +1,6 @@
-"""What the sampler promises: greedy, independence of the batch, log-probabilities, masks, and errors."""
+"""What the sampler promises: greedy, independence of the batch, log-probabilities, masks, and
+errors.
+"""
 
 import math
 
@@ -35,12 +37,20 @@ def varied_sequences() -> list[Sequence]:
         {"temperature": 0.7, "top_k": 20, "seed": 4},
         {"temperature": 0.0, "repetition_penalty": 1.3},
         {"temperature": 1.2, "min_p": 0.05, "seed": 4},
-        {"temperature": 1.0, "top_p": 0.5, "frequency_penalty": 1.0, "presence_penalty": -1.0, "logprobs": 3},
+        {
+            "temperature": 1.0,
+            "top_p": 0.5,
+            "frequency_penalty": 1.0,
+            "presence_penalty": -1.0,
+            "logprobs": 3,
+        },
         {"temperature": 0.9, "top_k": 300, "top_p": 0.9, "min_tokens": 9, "logit_bias": {7: 4.0}},
         {"temperature": 0.0, "logprobs": 2},
     ]
     return [
-        make_sequence(SamplingParams(**kind), prompt=[i, 5], output=[9, 9, i], request_id=f"r{i}", index=i % 2)
+        make_sequence(
+            SamplingParams(**kind), prompt=[i, 5], output=[9, 9, i], request_id=f"r{i}", index=i % 2
+        )
         for i, kind in enumerate(kinds)
     ]
 
@@ -49,7 +59,9 @@ def varied_sequences() -> list[Sequence]:
 
 
 def test_greedy_takes_the_best_token_and_on_a_tie_the_lowest_id():
-    logits = torch.tensor([[0.0, 3.0, 1.0, 3.0], [5.0, 5.0, 5.0, 5.0], [-1.0, -math.inf, -0.5, -0.5]])
+    logits = torch.tensor(
+        [[0.0, 3.0, 1.0, 3.0], [5.0, 5.0, 5.0, 5.0], [-1.0, -math.inf, -0.5, -0.5]]
+    )
     assert token_ids(logits, [make_sequence(GREEDY) for _ in range(3)]) == [1, 0, 2]
 
 
@@ -73,7 +85,10 @@ def test_every_row_gets_the_token_that_it_gets_alone():
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 2000)
     together = Sampler({EOS})(logits, sequences)
-    alone = [Sampler({EOS})(logits[row : row + 1], [sequence])[0] for row, sequence in enumerate(sequences)]
+    alone = [
+        Sampler({EOS})(logits[row : row + 1], [sequence])[0]
+        for row, sequence in enumerate(sequences)
+    ]
     assert together == alone  # log-probabilities too, to the last bit
 
 
@@ -105,7 +120,9 @@ def test_a_sequence_that_was_rebuilt_after_a_preemption_goes_on_with_the_same_to
 
     def generate(sequence: Sequence, until: int) -> Sequence:
         while sequence.num_output_tokens < until:
-            sequence.append_token(token_ids(logits[sequence.num_output_tokens, None], [sequence])[0])
+            sequence.append_token(
+                token_ids(logits[sequence.num_output_tokens, None], [sequence])[0]
+            )
         return sequence
 
     uninterrupted = generate(make_sequence(params), 30)
@@ -121,7 +138,15 @@ def test_a_sequence_that_was_rebuilt_after_a_preemption_goes_on_with_the_same_to
 def test_the_same_seed_gives_the_same_tokens_whatever_the_request_and_engine():
     logits = random_logits(1, 5000).expand(8, -1)
     with_seed = [make_sequence(SamplingParams(seed=5), request_id=str(i)) for i in range(8)]
-    assert len(set(token_ids(logits, with_seed, engine_seed=0) + token_ids(logits, with_seed, engine_seed=1))) == 1
+    assert (
+        len(
+            set(
+                token_ids(logits, with_seed, engine_seed=0)
+                + token_ids(logits, with_seed, engine_seed=1)
+            )
+        )
+        == 1
+    )
 
 
 def test_another_seed_index_or_position_gives_other_tokens():
@@ -146,17 +171,23 @@ def test_requests_without_a_seed_differ_and_repeat_under_the_same_engine_seed():
 # ---- the edges of truncation ----
 
 
-@pytest.mark.parametrize("params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str
+)
 def test_only_tokens_that_are_possible_are_drawn_whatever_the_key(params):
     logits = torch.full((1, 600), -math.inf)
     logits[0, 3], logits[0, 44], logits[0, 500] = 0.0, -1e9, 0.1
-    drawn = {token_ids(logits, [make_sequence(SamplingParams(seed=seed, **params))])[0] for seed in range(100)}
+    drawn = {
+        token_ids(logits, [make_sequence(SamplingParams(seed=seed, **params))])[0]
+        for seed in range(100)
+    }
     assert drawn == {3, 500}
 
 
 def test_another_rounding_of_the_logits_hardly_ever_draws_another_token():
-    # As much as another batch changes the logits of SmolLM2, and in one direction for neighbouring tokens: looked up
-    # in cumulative probabilities, 61 of these 1,000 draws would hit another token.
+    # As much as another batch changes the logits of SmolLM2, and in one direction for neighbouring
+    # tokens: looked up in cumulative probabilities, 61 of these 1,000 draws would hit another
+    # token.
     logits = random_logits(1, 49_152).expand(1_000, -1)
     sequences = [make_sequence(SamplingParams(seed=seed)) for seed in range(1_000)]
     rounding = torch.linspace(-1e-5, 1e-5, 49_152)
@@ -192,7 +223,9 @@ def test_log_probabilities_are_of_the_raw_logits_and_only_for_rows_that_ask():
 
 def test_the_sampled_token_comes_first_with_its_rank_and_is_not_told_twice():
     logits = random_logits(64, 1000)
-    sequences = [make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)]
+    sequences = [
+        make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)
+    ]
     found = 0
     for token in Sampler({EOS})(logits, sequences):
         (sampled_id, sampled), *others = token.logprobs.items()
@@ -217,11 +250,15 @@ def test_equally_likely_tokens_are_ranked_by_their_ids():
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf], ids=str)
-@pytest.mark.parametrize("params", [{"temperature": 0.0}, {"temperature": 1.0}, {"repetition_penalty": 2.0}], ids=str)
+@pytest.mark.parametrize(
+    "params", [{"temperature": 0.0}, {"temperature": 1.0}, {"repetition_penalty": 2.0}], ids=str
+)
 def test_a_row_without_a_finite_best_logit_is_an_error_that_names_its_sequence(bad, params):
     logits = random_logits(3, 10)
     logits[1] = bad if bad == -math.inf else logits[1].index_fill(0, torch.tensor([4]), bad)
-    sequences = [make_sequence(SamplingParams(**params), request_id=f"r{i}", index=i) for i in range(3)]
+    sequences = [
+        make_sequence(SamplingParams(**params), request_id=f"r{i}", index=i) for i in range(3)
+    ]
     with pytest.raises(SamplingError, match=r"sequence r1\.1: the model gave NaN") as error:
         Sampler({EOS})(logits, sequences)
     assert error.value.seq_id == "r1.1"
@@ -233,6 +270,8 @@ def test_parameters_that_leave_no_token_are_an_error_and_the_other_rows_can_go_o
     bad = make_sequence(SamplingParams(temperature=0.0, **params), request_id="bad")
     good = make_sequence(GREEDY, request_id="good")
     sampler = Sampler({EOS})
-    with pytest.raises(SamplingError, match=r"sequence bad\.0: its parameters leave no finite logit; relax"):
+    with pytest.raises(
+        SamplingError, match=r"sequence bad\.0: its parameters leave no finite logit; relax"
+    ):
         sampler(logits, [good, bad])
     assert sampler(logits[:1], [good]) == [SampledToken(0, None)]

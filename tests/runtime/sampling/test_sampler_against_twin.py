@@ -1,4 +1,6 @@
-"""The sampler against its slow twin, against transformers, and against the probabilities themselves."""
+"""The sampler against its slow twin, against transformers, and against the probabilities
+themselves.
+"""
 
 import numpy as np
 import pytest
@@ -19,7 +21,9 @@ EOS = {3, 7}
 
 token_ids = st.integers(0, VOCAB - 1)
 # Few distinct values, so that ties are common and lie on every boundary.
-tied_logits = st.lists(st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=VOCAB, max_size=VOCAB)
+tied_logits = st.lists(
+    st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=VOCAB, max_size=VOCAB
+)
 free_logits = st.lists(st.floats(-30, 30, width=32), min_size=VOCAB, max_size=VOCAB)
 all_params = st.builds(
     SamplingParams,
@@ -32,7 +36,8 @@ all_params = st.builds(
     repetition_penalty=st.sampled_from([1.0, 1.0, 0.7, 1.3, 100.0]),
     presence_penalty=st.sampled_from([0.0, 0.0, -2.0, 0.7]),
     frequency_penalty=st.sampled_from([0.0, 0.0, 1.1, -0.4]),
-    logit_bias=st.none() | st.dictionaries(token_ids, st.sampled_from([-100.0, -1.5, 0.25, 5.0]), max_size=4),
+    logit_bias=st.none()
+    | st.dictionaries(token_ids, st.sampled_from([-100.0, -1.5, 0.25, 5.0]), max_size=4),
     stop_token_ids=st.lists(token_ids, max_size=2),
     ignore_eos=st.booleans(),
     seed=st.none() | st.integers(-(2**63), 2**63 - 1),
@@ -53,7 +58,9 @@ rows = st.tuples(
 @pytest.mark.parametrize("first_head", [1, 256])
 @given(batch=st.lists(rows, min_size=1, max_size=6), engine_seed=st.integers(0, 5))
 @settings(max_examples=60)
-def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_head, batch, engine_seed):
+def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(
+    first_head, batch, engine_seed
+):
     sequences = [sequence for _, sequence in batch]
     expected = []
     for values, sequence in batch:
@@ -66,7 +73,9 @@ def test_any_batch_gives_the_tokens_that_the_definitions_give_row_by_row(first_h
         # A short first head makes even this vocabulary need longer ones.
         patch.setattr(logits_processors, "_FIRST_HEAD", first_head)
         patch.setattr(logits_processors, "_HEAD_GROWTH", 2)
-        sampled = Sampler(EOS, engine_seed)(torch.tensor([values for values, _ in batch]), sequences)
+        sampled = Sampler(EOS, engine_seed)(
+            torch.tensor([values for values, _ in batch]), sequences
+        )
     assert [token.token_id for token in sampled] == expected
 
 
@@ -80,7 +89,8 @@ def test_the_processed_probabilities_are_those_of_the_definitions(row):
     except TooCloseError:
         assume(False)
     weights = to_weights(
-        apply_logits_processors(torch.tensor(values), sequence, EOS).unsqueeze(0), [sequence.request.params]
+        apply_logits_processors(torch.tensor(values), sequence, EOS).unsqueeze(0),
+        [sequence.request.params],
     )
     np.testing.assert_allclose((weights / weights.sum()).numpy()[0], expected, atol=1e-10)
 
@@ -101,12 +111,16 @@ def test_the_processed_probabilities_are_those_of_the_definitions(row):
 def test_the_definitions_hold_on_a_large_vocabulary_of_flat_and_of_peaked_logits(spread, params):
     generator = np.random.default_rng(0)
     logits = (generator.standard_normal((3, 9000)) * spread).astype(np.float32)
-    sequences = [make_sequence(SamplingParams(temperature=0.8, seed=seed, **params)) for seed in range(3)]
+    sequences = [
+        make_sequence(SamplingParams(temperature=0.8, seed=seed, **params)) for seed in range(3)
+    ]
     expected = [
         twin_sample(row, sequence, set(), key_for_next_token(sequence, 0)).token_id
         for row, sequence in zip(logits, sequences, strict=True)
     ]
-    assert [token.token_id for token in Sampler(set(), 0)(torch.from_numpy(logits), sequences)] == expected
+    assert [
+        token.token_id for token in Sampler(set(), 0)(torch.from_numpy(logits), sequences)
+    ] == expected
 
 
 # ---- transformers ----
@@ -130,27 +144,43 @@ def distinct_logits() -> torch.Tensor:
 
 
 @pytest.mark.parametrize("top_k", [1, 50, 1000])
-def test_top_k_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_k):
+def test_top_k_keeps_the_tokens_that_transformers_keeps(
+    transformers_processors, distinct_logits, top_k
+):
     theirs = transformers_processors.TopKLogitsWarper(top_k)(None, distinct_logits)
-    assert torch.equal(kept_tokens(SamplingParams(top_k=top_k), distinct_logits), torch.isfinite(theirs))
+    assert torch.equal(
+        kept_tokens(SamplingParams(top_k=top_k), distinct_logits), torch.isfinite(theirs)
+    )
 
 
 @pytest.mark.parametrize("top_p", [0.001, 0.5, 0.99])
-def test_top_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, top_p):
+def test_top_p_keeps_the_tokens_that_transformers_keeps(
+    transformers_processors, distinct_logits, top_p
+):
     # In float64, because their sum over the sorted vocabulary is rounded where ours is exact.
     theirs = transformers_processors.TopPLogitsWarper(top_p)(None, distinct_logits.double())
-    assert torch.equal(kept_tokens(SamplingParams(top_p=top_p), distinct_logits), torch.isfinite(theirs))
+    assert torch.equal(
+        kept_tokens(SamplingParams(top_p=top_p), distinct_logits), torch.isfinite(theirs)
+    )
 
 
 @pytest.mark.parametrize("min_p", [0.001, 0.5])
-def test_min_p_keeps_the_tokens_that_transformers_keeps(transformers_processors, distinct_logits, min_p):
+def test_min_p_keeps_the_tokens_that_transformers_keeps(
+    transformers_processors, distinct_logits, min_p
+):
     theirs = transformers_processors.MinPLogitsWarper(min_p)(None, distinct_logits.double())
-    assert torch.equal(kept_tokens(SamplingParams(min_p=min_p), distinct_logits), torch.isfinite(theirs))
+    assert torch.equal(
+        kept_tokens(SamplingParams(min_p=min_p), distinct_logits), torch.isfinite(theirs)
+    )
 
 
 @pytest.mark.parametrize("penalty", [0.5, 3.0])
-def test_the_repetition_penalty_is_that_of_transformers(transformers_processors, distinct_logits, penalty):
-    sequence = make_sequence(SamplingParams(repetition_penalty=penalty), prompt=[5, 5, 17, 900], output=[3, 17])
+def test_the_repetition_penalty_is_that_of_transformers(
+    transformers_processors, distinct_logits, penalty
+):
+    sequence = make_sequence(
+        SamplingParams(repetition_penalty=penalty), prompt=[5, 5, 17, 900], output=[3, 17]
+    )
     theirs = transformers_processors.RepetitionPenaltyLogitsProcessor(penalty)(
         torch.tensor([sequence.token_ids]), distinct_logits[:1].clone()
     )
@@ -161,7 +191,9 @@ def test_the_repetition_penalty_is_that_of_transformers(transformers_processors,
 
 
 def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
-    """How likely a misfit as large as this is, if tokens are drawn from the probabilities of the definitions."""
+    """How likely a misfit as large as this is, if tokens are drawn from the probabilities of the
+    definitions.
+    """
     expected = twin_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
     sampled = Sampler(set(), 0)(torch.from_numpy(logits).expand(len(sequences), -1), sequences)
     observed = np.bincount([token.token_id for token in sampled], minlength=len(logits))
@@ -170,7 +202,9 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
     assert expected[possible].min() >= 5  # where the test's approximation holds
     statistic = ((observed - expected)[possible] ** 2 / expected[possible]).sum()
     degrees = torch.tensor((possible.sum() - 1) / 2.0)
-    return float(torch.special.gammaincc(degrees, torch.tensor(statistic / 2.0, dtype=torch.float32)))
+    return float(
+        torch.special.gammaincc(degrees, torch.tensor(statistic / 2.0, dtype=torch.float32))
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +213,12 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
         *(({"temperature": 1.0}, what) for what in ("seed", "position", "index", "request_id")),
         *(
             (params, "seed")
-            for params in ({"temperature": 0.6}, {"top_k": 7}, {"min_p": 0.1}, {"top_k": 9, "top_p": 0.9})
+            for params in (
+                {"temperature": 0.6},
+                {"top_k": 7},
+                {"min_p": 0.1},
+                {"top_k": 9, "top_p": 0.9},
+            )
         ),
     ],
     ids=str,
@@ -187,11 +226,16 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
 def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
     logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
     if what_differs == "request_id":
-        sequences = [make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(3000)]
+        sequences = [
+            make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(3000)
+        ]
     elif what_differs == "seed":
         sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(3000)]
     elif what_differs == "index":
         sequences = [make_sequence(SamplingParams(seed=7, **params), index=i) for i in range(3000)]
     else:
-        sequences = [make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1)) for i in range(3000)]
+        sequences = [
+            make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1))
+            for i in range(3000)
+        ]
     assert chi_square_p_value(sequences, logits) > 0.001

@@ -21,28 +21,36 @@ def test_the_numbers_are_those_of_splitmix64():
     # The first three outputs from the state 1234567, as its authors' reference code prints them.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     expected = [-math.log(((bits >> 12) + 0.5) / 2**52) for bits in published]
-    assert exponentials(torch.tensor([1234567]), torch.arange(3))[0].tolist() == pytest.approx(expected, rel=1e-15)
+    assert exponentials(torch.tensor([1234567]), torch.arange(3))[0].tolist() == pytest.approx(
+        expected, rel=1e-15
+    )
 
 
 def test_numbers_stay_the_same_from_version_to_version():
     # A seed is a promise to whoever wrote it down: changing these breaks every reproduced text.
     assert draw_key(0, 0, 0) == 2891389769238885931
     assert draw_key(-1, 3, 4096) == 5732487592306032896
-    assert request_seed(make_sequence(SamplingParams(), request_id="0").request, 0) == 5857645148978988075
+    assert (
+        request_seed(make_sequence(SamplingParams(), request_id="0").request, 0)
+        == 5857645148978988075
+    )
 
 
 @pytest.mark.parametrize("key", [-(2**63), -1, 0, 1, 2**63 - 1])
 def test_the_numbers_of_any_key_are_those_that_whole_number_arithmetic_gives(key):
     token_ids = torch.tensor([0, 1, 49_151, 10**9])
     expected = [arrival_time(key, token_id) for token_id in token_ids.tolist()]
-    assert exponentials(torch.tensor([key]), token_ids)[0].tolist() == pytest.approx(expected, rel=1e-14)
+    assert exponentials(torch.tensor([key]), token_ids)[0].tolist() == pytest.approx(
+        expected, rel=1e-14
+    )
 
 
 def test_neighbouring_keys_and_tokens_give_numbers_that_have_nothing_to_do_with_each_other():
     keys = torch.tensor([draw_key(s, i, p) for s in range(5) for i in range(4) for p in range(25)])
     numbers = exponentials(keys, torch.arange(400))  # [500, 400]
     assert numbers.min() > 0 and torch.isfinite(numbers).all()
-    # Exponential: each tenth of the probability has a tenth of the 200,000 (standard deviation 134).
+    # Exponential: each tenth of the probability has a tenth of the 200,000 (standard deviation
+    # 134).
     counts = torch.histc((-numbers).exp(), bins=10, min=0.0, max=1.0)
     assert ((counts - 20_000).abs() < 600).all()
     for one, next_one in ((numbers[:-1], numbers[1:]), (numbers[:, :-1], numbers[:, 1:])):
@@ -53,7 +61,9 @@ def test_neighbouring_keys_and_tokens_give_numbers_that_have_nothing_to_do_with_
 def test_the_position_counts_prompt_and_output_alike():
     params = SamplingParams(seed=9)
     before = make_sequence(params, prompt=[1, 2], output=[3, 4])
-    assert key_for_next_token(before, 0) == key_for_next_token(make_sequence(params, prompt=[8, 8, 8, 8]), 0)
+    assert key_for_next_token(before, 0) == key_for_next_token(
+        make_sequence(params, prompt=[8, 8, 8, 8]), 0
+    )
     assert key_for_next_token(before, 0) == draw_key(9, 0, 4)
 
 

@@ -1,4 +1,6 @@
-"""GGUF files become checkpoints that hold the same model; whatever cannot, is refused before the work."""
+"""GGUF files become checkpoints that hold the same model; whatever cannot, is refused before the
+work.
+"""
 
 import contextlib
 import json
@@ -33,7 +35,9 @@ def convert(path: Path, directory: Path) -> dict[str, np.ndarray]:
     return safetensors.numpy.load_file(directory / "model.safetensors")
 
 
-@pytest.mark.parametrize(("arch", "tied"), [("llama", True), *((arch, False) for arch in ARCHITECTURES)])
+@pytest.mark.parametrize(
+    ("arch", "tied"), [("llama", True), *((arch, False) for arch in ARCHITECTURES)]
+)
 def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_path, arch, tied):
     weights = write_gguf(tmp_path / "m.gguf", arch, tied=tied)
     converted = convert(tmp_path / "m.gguf", tmp_path / "out")
@@ -43,7 +47,12 @@ def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_pa
 
 @pytest.mark.parametrize(
     ("arch", "type_"),
-    [("llama", "Q8_0"), ("llama", "F16"), ("llama", "BF16"), *((arch, "Q4_1") for arch in ARCHITECTURES)],
+    [
+        ("llama", "Q8_0"),
+        ("llama", "F16"),
+        ("llama", "BF16"),
+        *((arch, "Q4_1") for arch in ARCHITECTURES),
+    ],
 )
 def test_quantized_weights_are_those_that_transformers_reads_bit_for_bit(tmp_path, arch, type_):
     path = tmp_path / "m.gguf"
@@ -62,10 +71,19 @@ def test_the_config_says_what_transformers_reads_from_the_same_file(tmp_path, ar
     convert(tmp_path / "m.gguf", tmp_path / "out")
     ours = AutoConfig.from_pretrained(tmp_path / "out").to_dict()
     theirs = AutoConfig.from_pretrained(tmp_path, gguf_file="m.gguf").to_dict()
-    same = ["model_type", "vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads"]
+    same = [
+        "model_type",
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+    ]
     same += ["num_key_value_heads", "rms_norm_eps", "rope_parameters", "max_position_embeddings"]
     same += ["tie_word_embeddings", "hidden_act", "bos_token_id", "eos_token_id"]
-    if arch == "llama":  # for Qwen3 transformers assumes 128 whatever the file says, for Qwen2 there is no such setting
+    # for Qwen3 transformers assumes 128 whatever the file says, for Qwen2 there is no such
+    # setting
+    if arch == "llama":
         same.append("head_dim")
     assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
 
@@ -73,12 +91,19 @@ def test_the_config_says_what_transformers_reads_from_the_same_file(tmp_path, ar
 def test_transformers_loads_the_whole_checkpoint_tokenizer_and_chat_template_included(tmp_path):
     write_gguf(tmp_path / "m.gguf")
     convert(tmp_path / "m.gguf", tmp_path / "out")
-    model, loading = AutoModelForCausalLM.from_pretrained(tmp_path / "out", output_loading_info=True)
+    model, loading = AutoModelForCausalLM.from_pretrained(
+        tmp_path / "out", output_loading_info=True
+    )
     assert not any(loading.values())
     assert len(model.model.layers) == LAYERS
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.chat_template == CHAT_TEMPLATE
-    assert tokenizer.tokenize("<|im_start|>b a<|im_end|>") == ["<|im_start|>", "b", "Ġa", "<|im_end|>"]
+    assert tokenizer.tokenize("<|im_start|>b a<|im_end|>") == [
+        "<|im_start|>",
+        "b",
+        "Ġa",
+        "<|im_end|>",
+    ]
     assert json.loads((tmp_path / "out/generation_config.json").read_text())["eos_token_id"] == 2
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
         "chat_template.jinja",
@@ -105,12 +130,18 @@ def test_digits_are_cut_apart_for_the_models_that_were_trained_so(tmp_path, pre,
     [
         ("gpt2", {}, "'gpt2'.*llama, qwen2, qwen3"),
         ("llama", {"metadata": {"llama.rope.scaling.type": "linear"}}, "scaled rotary"),
-        ("llama", {"extra_tensors": {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}}, "ffn_gate_exps"),
+        (
+            "llama",
+            {"extra_tensors": {"blk.0.ffn_gate_exps.weight": np.ones((2, 32), np.float32)}},
+            "ffn_gate_exps",
+        ),
         ("qwen2", {"metadata": {"qwen2.attention.sliding_window": 64}}, "sliding-window"),
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),
     ],
 )
-def test_a_model_that_would_compute_something_else_is_refused_before_converting(tmp_path, arch, changes, words):
+def test_a_model_that_would_compute_something_else_is_refused_before_converting(
+    tmp_path, arch, changes, words
+):
     write_gguf(tmp_path / "m.gguf", arch, **changes)
     with pytest.raises(UnsupportedModelError, match=words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
@@ -128,7 +159,9 @@ def test_a_model_that_would_compute_something_else_is_refused_before_converting(
         ({"metadata": {"tokenizer.ggml.model": 7}}, "7 as its tokenizer.ggml.model"),
     ],
 )
-def test_a_file_whose_parts_do_not_fit_together_is_refused_before_converting(tmp_path, changes, words):
+def test_a_file_whose_parts_do_not_fit_together_is_refused_before_converting(
+    tmp_path, changes, words
+):
     write_gguf(tmp_path / "m.gguf", **changes)
     with pytest.raises(ModelIntegrityError, match=words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
@@ -147,7 +180,9 @@ def test_a_file_cut_short_anywhere_is_refused_when_its_header_is_read(tmp_path):
 
 def gguf_header(*pairs: bytes, num_pairs: int | None = None, num_tensors: int = 0) -> bytes:
     return (
-        b"GGUF" + struct.pack("<IQQ", 3, num_tensors, len(pairs) if num_pairs is None else num_pairs) + b"".join(pairs)
+        b"GGUF"
+        + struct.pack("<IQQ", 3, num_tensors, len(pairs) if num_pairs is None else num_pairs)
+        + b"".join(pairs)
     )
 
 
@@ -169,7 +204,9 @@ def pair(key: bytes, type_: int, value: bytes) -> bytes:
     ],
     ids=range(7),
 )
-def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes_memory(tmp_path, contents):
+def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes_memory(
+    tmp_path, contents
+):
     path = tmp_path / "m.gguf"
     path.write_bytes(contents)
     tracemalloc.start()
@@ -204,7 +241,9 @@ def test_tensors_that_overlap_are_refused(tmp_path):
 @given(data=st.data())
 @settings(max_examples=100)
 def test_no_damage_to_a_header_leads_to_anything_but_a_model_error(tmp_path_factory, data):
-    """Flip bytes: the answer is a typed error or a header, in time and without eating the memory."""
+    """Flip bytes: the answer is a typed error or a header, in time and without eating the
+    memory.
+    """
     path = tmp_path_factory.getbasetemp() / "fuzz.gguf"
     if not path.exists():
         write_gguf(path)

@@ -27,7 +27,13 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 class FakeHub:
     """Serves `files` (name -> bytes) of one repository, and counts what is asked for."""
 
-    def __init__(self, repo_id: str, files: dict[str, bytes], status: int = 200, headers: dict[str, str] | None = None):
+    def __init__(
+        self,
+        repo_id: str,
+        files: dict[str, bytes],
+        status: int = 200,
+        headers: dict[str, str] | None = None,
+    ):
         self.repo_id, self.files, self.status, self.headers = repo_id, files, status, headers or {}
         self.downloaded: list[str] = []
 
@@ -39,9 +45,15 @@ class FakeHub:
             return 404, {"X-Error-Code": "RepoNotFound"}, b"{}"
         if path in (f"/api/models/{self.repo_id}", f"/api/models/{self.repo_id}/revision/main"):
             siblings = [{"rfilename": name, "size": len(data)} for name, data in self.files.items()]
-            return 200, {}, json.dumps({"id": self.repo_id, "sha": COMMIT, "siblings": siblings}).encode()
+            return (
+                200,
+                {},
+                json.dumps({"id": self.repo_id, "sha": COMMIT, "siblings": siblings}).encode(),
+            )
         if path.startswith(f"/api/models/{self.repo_id}/tree/"):
-            tree = [{"type": "file", "path": n, "size": len(d), "oid": n} for n, d in self.files.items()]
+            tree = [
+                {"type": "file", "path": n, "size": len(d), "oid": n} for n, d in self.files.items()
+            ]
             return 200, {}, json.dumps(tree).encode()
         name = path.rpartition(f"/resolve/{COMMIT}/")[2]
         if name in self.files:
@@ -84,11 +96,21 @@ class FakeHub:
 def files(tiny_random_path) -> dict[str, bytes]:
     """The tiny model as a repository, with things in it that nobody needs."""
     files = {path.name: path.read_bytes() for path in tiny_random_path.iterdir()}
-    files |= {"README.md": b"hello", "pytorch_model.bin": b"pickle", "consolidated.safetensors": b"a second copy"}
+    files |= {
+        "README.md": b"hello",
+        "pytorch_model.bin": b"pickle",
+        "consolidated.safetensors": b"a second copy",
+    }
     return files
 
 
-NEEDED = ["config.json", "generation_config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"]
+NEEDED = [
+    "config.json",
+    "generation_config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+]
 
 
 def test_a_model_is_downloaded_with_what_it_needs_and_nothing_else(tmp_path, files):
@@ -112,7 +134,8 @@ def test_dummy_weights_download_the_small_files_alone(tmp_path, files):
         path = hub.download("me/tiny", weights=False, progress=silent)
     assert "model.safetensors" not in fake.downloaded and (path / "config.json").is_file()
     assert hub.cached("me/tiny", weights=False) == path
-    assert hub.cached("me/tiny") is None  # not complete: asking for the weights goes to the Hub again
+    # not complete: asking for the weights goes to the Hub again
+    assert hub.cached("me/tiny") is None
 
 
 @pytest.mark.parametrize(
@@ -123,7 +146,9 @@ def test_dummy_weights_download_the_small_files_alone(tmp_path, files):
         ([], ModelIntegrityError, r"no model\.safetensors"),
     ],
 )
-def test_a_repository_without_safetensors_is_refused_before_any_download(tmp_path, files, names, error, words):
+def test_a_repository_without_safetensors_is_refused_before_any_download(
+    tmp_path, files, names, error, words
+):
     fake = FakeHub("me/x", {"config.json": files["config.json"], **dict.fromkeys(names, b"")})
     with fake.serve() as endpoint, pytest.raises(error, match=words):
         Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/x", weights=True, progress=silent)
@@ -133,8 +158,13 @@ def test_a_repository_without_safetensors_is_refused_before_any_download(tmp_pat
 def test_too_little_disk_is_found_out_before_the_weights_are_fetched(tmp_path, files, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100_000})())
     fake = FakeHub("me/tiny", files)
-    with fake.serve() as endpoint, pytest.raises(NotEnoughDiskSpaceError, match=r"needs 431 kB .*HF_HOME"):
-        Hub(endpoint=endpoint, cache_dir=tmp_path).download("me/tiny", weights=True, progress=silent)
+    with (
+        fake.serve() as endpoint,
+        pytest.raises(NotEnoughDiskSpaceError, match=r"needs 431 kB .*HF_HOME"),
+    ):
+        Hub(endpoint=endpoint, cache_dir=tmp_path).download(
+            "me/tiny", weights=True, progress=silent
+        )
     assert "model.safetensors" not in fake.downloaded
 
 

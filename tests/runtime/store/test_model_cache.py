@@ -23,7 +23,9 @@ def fill(directory: Path) -> None:
 
 
 def create(cache: ModelCache, fill=fill, needed_bytes: int = 1000, progress=silent) -> Path:
-    return cache.get_or_create("m-v1", fill, origin="a test", needed_bytes=needed_bytes, progress=progress)
+    return cache.get_or_create(
+        "m-v1", fill, origin="a test", needed_bytes=needed_bytes, progress=progress
+    )
 
 
 def everything_in(root: Path) -> list[str]:
@@ -79,8 +81,12 @@ WAITING = "Waiting for another process that is preparing m-v1.\n"
 
 
 def start_child(root: Path) -> subprocess.Popen:
-    """A process that fills an entry until there is the file `go`, and says when it has begun or has to wait."""
-    return subprocess.Popen([sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True)
+    """A process that fills an entry until there is the file `go`, and says when it has begun or has
+    to wait.
+    """
+    return subprocess.Popen(
+        [sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True
+    )
 
 
 def test_a_process_that_dies_half_way_leaves_nothing_that_looks_finished(tmp_path):

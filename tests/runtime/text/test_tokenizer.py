@@ -1,4 +1,6 @@
-"""The tokenizer gives what `transformers` gives from the same files: ids, text, chat prompts, end tokens."""
+"""The tokenizer gives what `transformers` gives from the same files: ids, text, chat prompts, end
+tokens.
+"""
 
 import json
 import shutil
@@ -29,7 +31,9 @@ TEXTS = [
 
 
 def write_llama3_like(directory: Path) -> Path:
-    """A tokenizer that adds a BOS, is cut to a length and padded by its file, and keeps its template in the config."""
+    """A tokenizer that adds a BOS, is cut to a length and padded by its file, and keeps its
+    template in the config.
+    """
     directory.mkdir()
     special = ["<|begin|>", "<|end|>", "<|eot|>"]
     vocab = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġt", "he", "Ġthe"]
@@ -38,21 +42,29 @@ def write_llama3_like(directory: Path) -> Path:
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     # <|eot|> is not marked as special in the file, but tokenizer_config.json names it.
-    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special[:2]])
+    backend.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in special[:2]]
+    )
     backend.add_tokens([AddedToken("<|eot|>", special=False, normalized=False)])
-    backend.post_processor = processors.TemplateProcessing(single="<|begin|> $A", special_tokens=[("<|begin|>", 0)])
+    backend.post_processor = processors.TemplateProcessing(
+        single="<|begin|> $A", special_tokens=[("<|begin|>", 0)]
+    )
     backend.enable_truncation(5)
     backend.enable_padding(length=8)
     backend.save(str(directory / "tokenizer.json"))
     template = (
-        "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | trim }}{{ eos_token }}{% endfor %}"
+        "{{ bos_token }}{% for m in messages %}<{{ m['role'] }}>{{ m['content'] | trim }}{{"
+        " eos_token }}{% endfor %}"
     )
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "bos_token": "<|begin|>",
         "eos_token": {"content": "<|eot|>", "__type": "AddedToken", "special": True},
         "pad_token": None,
-        "chat_template": [{"name": "tool_use", "template": "no"}, {"name": "default", "template": template}],
+        "chat_template": [
+            {"name": "tool_use", "template": "no"},
+            {"name": "default", "template": template},
+        ],
     }
     (directory / "tokenizer_config.json").write_text(json.dumps(config))
     (directory / "config.json").write_text(json.dumps({"model_type": "llama", "eos_token_id": 1}))
@@ -72,7 +84,9 @@ def ours(directories) -> dict[str, Tokenizer]:
 
 @pytest.fixture(scope="module")
 def theirs(directories):
-    return {name: AutoTokenizer.from_pretrained(directory) for name, directory in directories.items()}
+    return {
+        name: AutoTokenizer.from_pretrained(directory) for name, directory in directories.items()
+    }
 
 
 MODELS = ["smollm2", "tiny-random", "llama3-like"]
@@ -81,7 +95,10 @@ MODELS = ["smollm2", "tiny-random", "llama3-like"]
 @pytest.mark.parametrize("model", MODELS)
 def test_ids_are_those_of_transformers(ours, theirs, model):
     for text in TEXTS:
-        assert ours[model].encode(text) == theirs[model](text, truncation=False, padding=False).input_ids
+        assert (
+            ours[model].encode(text)
+            == theirs[model](text, truncation=False, padding=False).input_ids
+        )
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -116,14 +133,17 @@ CONVERSATIONS = [
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("messages", CONVERSATIONS, ids=["one", "system", "many"])
 def test_a_chat_prompt_is_that_of_transformers(ours, theirs, model, messages):
-    expected = theirs[model].apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
+    expected = theirs[model].apply_chat_template(
+        messages, add_generation_prompt=True, return_dict=False
+    )
     assert ours[model].apply_chat_template(messages) == expected
     text = theirs[model].apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
     assert ours[model].render_chat_template(messages) == text
 
 
 TEMPLATES = {
-    "blocks and white space": """
+    "blocks and white space": (
+        """
         {%- for message in messages %}
             {%- if loop.first and message.role == 'system' %}
         [{{ message.content }}]
@@ -132,15 +152,30 @@ TEMPLATES = {
             {% endif %}
         {%- endfor %}
     {% if add_generation_prompt %}>{% endif %}
-    """,
-    "loop controls": "{% for m in messages %}{% if m.role == 'assistant' %}{% continue %}{% endif %}{{ m.content }}{% endfor %}",
+    """
+    ),
+    "loop controls": (
+        "{% for m in messages %}{% if m.role == 'assistant' %}{% continue %}{% endif %}{{ m.content"
+        " }}{% endfor %}"
+    ),
     "tojson": "{{ messages | tojson }}{{ {'<b>': \"'é'\"} | tojson(indent=2) }}",
-    "namespace": "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor %}{{ ns.n }}",
-    "generation": "{% set x = 1 %}{% generation %}{% set x = 2 %}  {{ x }}{% endgeneration %}{{ x }}",
-    "tools": "{% if tools is not none %}T{% endif %}{% if tools %}t{% endif %}{% if documents is defined %}D{% endif %}",
+    "namespace": (
+        "{% set ns = namespace(n=0) %}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% endfor"
+        " %}{{ ns.n }}"
+    ),
+    "generation": (
+        "{% set x = 1 %}{% generation %}{% set x = 2 %}  {{ x }}{% endgeneration %}{{ x }}"
+    ),
+    "tools": (
+        "{% if tools is not none %}T{% endif %}{% if tools %}t{% endif %}{% if documents is defined"
+        " %}D{% endif %}"
+    ),
     "special tokens": "{{ eos_token }}{{ bos_token is defined }}{{ sep_token is defined }}",
     "dates": "{{ strftime_now('%Y') | length }}",
-    "macros": "{% macro f(x) %}<{{ x }}>{% endmacro %}{% for m in messages %}{{ f(m.content) }}{% endfor %}",
+    "macros": (
+        "{% macro f(x) %}<{{ x }}>{% endmacro %}{% for m in messages %}{{ f(m.content) }}{%"
+        " endfor %}"
+    ),
 }
 
 
@@ -150,7 +185,10 @@ def test_any_template_renders_as_in_transformers(theirs, template):
         expected = theirs["smollm2"].apply_chat_template(
             messages, chat_template=template, add_generation_prompt=True, tokenize=False
         )
-        assert ChatTemplate(template, theirs["smollm2"].special_tokens_map).render(messages) == expected
+        assert (
+            ChatTemplate(template, theirs["smollm2"].special_tokens_map).render(messages)
+            == expected
+        )
 
 
 @pytest.mark.parametrize("messages", [["Hi"], [{"role": 7, "content": "Hi"}]])
@@ -179,7 +217,9 @@ def test_a_model_without_a_template_says_to_use_generate(tmp_path, tiny_random_p
         ({"eos_token_id": None}, {}, {2}),
     ],
 )
-def test_end_tokens_are_gathered_from_all_three_files(tmp_path, tiny_random_path, generation_config, config, expected):
+def test_end_tokens_are_gathered_from_all_three_files(
+    tmp_path, tiny_random_path, generation_config, config, expected
+):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         shutil.copy(tiny_random_path / name, tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -188,9 +228,13 @@ def test_end_tokens_are_gathered_from_all_three_files(tmp_path, tiny_random_path
     assert Tokenizer.from_directory(tmp_path).eos_token_ids == expected
 
 
-def test_a_token_that_the_config_names_counts_as_special_even_if_the_vocabulary_does_not_say_so(ours):
+def test_a_token_that_the_config_names_counts_as_special_even_if_the_vocabulary_does_not_say_so(
+    ours,
+):
     assert ours["llama3-like"].eos_token_ids == {1, 2}
-    assert ours["llama3-like"].decode([2, 3 + 65], skip_special_tokens=True) == ours["llama3-like"].decode([3 + 65])
+    assert ours["llama3-like"].decode([2, 3 + 65], skip_special_tokens=True) == ours[
+        "llama3-like"
+    ].decode([3 + 65])
     assert ours["llama3-like"].is_silent(2, skip_special_tokens=True)
 
 
@@ -237,16 +281,25 @@ def with_pattern(path: Path, regex: str) -> dict:
 
 def test_a_pattern_that_takes_for_ever_is_given_up_and_refuses_the_text(tmp_path, tiny_random_path):
     # The library panics, and a panic of its Rust code is no Exception in Python.
-    directory = copied(tiny_random_path, tmp_path, tokenizer=with_pattern(tiny_random_path, "(a+)+$"))
+    directory = copied(
+        tiny_random_path, tmp_path, tokenizer=with_pattern(tiny_random_path, "(a+)+$")
+    )
     tokenizer = Tokenizer.from_directory(directory)
     with pytest.raises(InvalidRequestError, match="cannot cut this text"):
         tokenizer.encode("a" * 40 + "b")
     assert tokenizer.encode("b")
 
 
-def test_ids_that_the_model_has_no_row_for_are_not_in_the_vocabulary_and_end_nothing(tmp_path, tiny_random_path):
+def test_ids_that_the_model_has_no_row_for_are_not_in_the_vocabulary_and_end_nothing(
+    tmp_path, tiny_random_path
+):
     config = {"vocab_size": 200, "eos_token_id": 7}
-    directory = copied(tiny_random_path, tmp_path, config=config, generation_config={"eos_token_id": [9, 200, 1 << 62]})
+    directory = copied(
+        tiny_random_path,
+        tmp_path,
+        config=config,
+        generation_config={"eos_token_id": [9, 200, 1 << 62]},
+    )
     (directory / "tokenizer_config.json").unlink()
     tokenizer = Tokenizer.from_directory(directory)
     assert (tokenizer.eos_token_ids, tokenizer.vocab_size) == ({9}, 200)

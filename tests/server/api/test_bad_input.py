@@ -30,7 +30,11 @@ COMPLETIONS = [
     ({"prompt": "x", "stop_token_ids": [100]}, "stop_token_ids", "token id"),
     ({"prompt": "x", "priority": 1}, "priority", "priority"),
     ({"prompt": "x", "use_beam_search": True}, "use_beam_search", "two"),
-    ({"prompt": "x", "use_beam_search": True, "n": 2, "temperature": 0.5}, "use_beam_search", "temperature"),
+    (
+        {"prompt": "x", "use_beam_search": True, "n": 2, "temperature": 0.5},
+        "use_beam_search",
+        "temperature",
+    ),
     ({"prompt": "x", "stream_options": {"include_usage": True}}, None, "stream"),
     ({"prompt": "x", "stream": True, "stream_options": {"foo": 1}}, "stream_options.foo", "foo"),
     ({"prompt": "x", "model": "gpt-4"}, "model", "gpt-4"),
@@ -41,7 +45,9 @@ COMPLETIONS = [
 ]
 
 
-def check_refusal(live: LiveServer, path: str, content: bytes, kind: str = "application/json") -> dict:
+def check_refusal(
+    live: LiveServer, path: str, content: bytes, kind: str = "application/json"
+) -> dict:
     before = len(live.events)
     with live.http() as http:
         answer = http.post(path, content=content, headers={"Content-Type": kind})
@@ -57,7 +63,9 @@ def check_refusal(live: LiveServer, path: str, content: bytes, kind: str = "appl
     return error | {"status": answer.status_code}
 
 
-@pytest.mark.parametrize(("fields", "param", "word"), COMPLETIONS, ids=lambda value: str(value)[:40])
+@pytest.mark.parametrize(
+    ("fields", "param", "word"), COMPLETIONS, ids=lambda value: str(value)[:40]
+)
 def test_a_completion_that_cannot_be_is_refused_with_its_reason(
     live: LiveServer, fields: dict, param: str | None, word: str
 ) -> None:
@@ -92,5 +100,7 @@ def test_only_the_old_generate_takes_json_under_another_name(live: LiveServer, k
     body = json.dumps({"prompt": "x", "max_tokens": 2}).encode()
     assert check_refusal(live, "/v1/completions", body, kind)["status"] == 415
     with live.http() as http:
-        assert http.post("/generate", content=body, headers={"Content-Type": kind}).status_code == 200
+        assert (
+            http.post("/generate", content=body, headers={"Content-Type": kind}).status_code == 200
+        )
     live.wait_until_idle()

@@ -14,19 +14,36 @@ from minivllm import __version__
 
 def curl(live: LiveServer, body: str, *headers: str) -> bytes:
     """The issue's command, on this server's port."""
-    command = ["curl", "-sS", f"{live.url.replace('127.0.0.1', 'localhost')}/generate", "-X", "POST", "-d", body]
-    return subprocess.run([*command, *headers], capture_output=True, check=True, timeout=SOON).stdout
+    command = [
+        "curl",
+        "-sS",
+        f"{live.url.replace('127.0.0.1', 'localhost')}/generate",
+        "-X",
+        "POST",
+        "-d",
+        body,
+    ]
+    return subprocess.run(
+        [*command, *headers], capture_output=True, check=True, timeout=SOON
+    ).stdout
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-@pytest.mark.parametrize("headers", [("-H", "Content-Type: application/json"), ()], ids=["json", "as curl sends it"])
-def test_the_curl_commands_of_the_early_servers_work(tiny_server: LiveServer, headers: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "headers", [("-H", "Content-Type: application/json"), ()], ids=["json", "as curl sends it"]
+)
+def test_the_curl_commands_of_the_early_servers_work(
+    tiny_server: LiveServer, headers: tuple[str, ...]
+) -> None:
     for prompt in (
         "The capital of France is",
         "The largest planet in our solar system is",
         "To be or not to be, that is",
     ):
-        body = f'{{"prompt": "{prompt}", "n": 1, "use_beam_search": false, "temperature": 0.7, "max_tokens": 10}}'
+        body = (
+            f'{{"prompt": "{prompt}", "n": 1, "use_beam_search": false, "temperature": 0.7,'
+            ' "max_tokens": 10}'
+        )
         answer = json.loads(curl(tiny_server, body, *headers))
         assert answer.keys() == {"text"}
         assert len(answer["text"]) == 1
@@ -35,7 +52,9 @@ def test_the_curl_commands_of_the_early_servers_work(tiny_server: LiveServer, he
 
 
 @pytest.mark.parametrize(
-    ("accept", "delimiter"), [("*/*", b"\0"), ("application/x-ndjson", b"\n")], ids=["null-delimited", "lines"]
+    ("accept", "delimiter"),
+    [("*/*", b"\0"), ("application/x-ndjson", b"\n")],
+    ids=["null-delimited", "lines"],
 )
 @pytest.mark.parametrize("beams", [False, True])
 def test_a_streamed_generate_sends_all_texts_so_far_again_and_again(
@@ -49,11 +68,16 @@ def test_a_streamed_generate_sends_all_texts_so_far_again_and_again(
     assert streamed.content.endswith(delimiter)
     pieces = [json.loads(piece)["text"] for piece in streamed.content.split(delimiter)[:-1]]
     assert len(pieces) == 8
-    assert all(len(texts) == 4 and all(text.startswith(body["prompt"]) for text in texts) for texts in pieces)
+    assert all(
+        len(texts) == 4 and all(text.startswith(body["prompt"]) for text in texts)
+        for texts in pieces
+    )
     assert pieces[-1] == whole
     if not beams:
         for before, after in pairwise(pieces):
-            assert all(later.startswith(earlier) for earlier, later in zip(before, after, strict=True))
+            assert all(
+                later.startswith(earlier) for earlier, later in zip(before, after, strict=True)
+            )
 
 
 def test_tokens_and_text_go_there_and_back(tiny_server: LiveServer) -> None:
@@ -61,7 +85,9 @@ def test_tokens_and_text_go_there_and_back(tiny_server: LiveServer) -> None:
         told = http.post("/tokenize", json={"prompt": "Grüße", "return_token_strs": True}).json()
         assert told["count"] == len(told["tokens"]) == len(told["token_strs"]) == 7
         assert told["max_model_len"] == 2048
-        assert http.post("/detokenize", json={"tokens": told["tokens"]}).json() == {"prompt": "Grüße"}
+        assert http.post("/detokenize", json={"tokens": told["tokens"]}).json() == {
+            "prompt": "Grüße"
+        }
         plain = http.post("/tokenize", json={"prompt": "Grüße", "add_special_tokens": False}).json()
         assert plain == {"count": 7, "max_model_len": 2048, "tokens": told["tokens"]}
         messages = [{"role": "user", "content": "Hi"}]

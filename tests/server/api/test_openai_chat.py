@@ -1,4 +1,6 @@
-"""`/v1/chat/completions`, driven by OpenAI's own client, which checks every answer against its types."""
+"""`/v1/chat/completions`, driven by OpenAI's own client, which checks every answer against its
+types.
+"""
 
 import openai
 import pytest
@@ -15,7 +17,9 @@ def client(tiny_server: LiveServer) -> OpenAI:
 
 
 def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: LiveServer) -> None:
-    answer = client.chat.completions.create(model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0)
+    answer = client.chat.completions.create(
+        model=MODEL, messages=MESSAGES, max_tokens=9, temperature=0
+    )
     prompt = tiny_server.engine.tokenizer.apply_chat_template(MESSAGES)
     completion = client.completions.create(model=MODEL, prompt=prompt, max_tokens=9, temperature=0)
     assert answer.choices[0].message.content == completion.choices[0].text
@@ -26,10 +30,14 @@ def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: L
 def test_text_parts_read_as_one_text(client: OpenAI) -> None:
     def content(of: object) -> str:
         messages = [{"role": "user", "content": of}]
-        answer = client.chat.completions.create(model=MODEL, messages=messages, max_tokens=6, temperature=0)
+        answer = client.chat.completions.create(
+            model=MODEL, messages=messages, max_tokens=6, temperature=0
+        )
         return answer.choices[0].message.content
 
-    assert content([{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]) == content("Hello")
+    assert content([{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]) == content(
+        "Hello"
+    )
 
 
 def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI) -> None:
@@ -52,8 +60,16 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI)
 
 
 @pytest.mark.parametrize("top", [None, 0, 3])
-def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top: int | None) -> None:
-    fields = {"model": MODEL, "messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
+def test_chat_logprobs_name_each_token_and_its_alternatives(
+    client: OpenAI, top: int | None
+) -> None:
+    fields = {
+        "model": MODEL,
+        "messages": MESSAGES,
+        "max_tokens": 5,
+        "temperature": 0,
+        "logprobs": True,
+    }
     if top is not None:
         fields["top_logprobs"] = top
     content = client.chat.completions.create(**fields).choices[0].logprobs.content
@@ -66,17 +82,26 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(client: OpenAI, top:
             values = [one.logprob for one in entry.top_logprobs]
             assert values == sorted(values, reverse=True)
     chunks = client.chat.completions.create(stream=True, **fields)
-    streamed = [entry for chunk in chunks for one in chunk.choices if one.logprobs for entry in one.logprobs.content]
+    streamed = [
+        entry
+        for chunk in chunks
+        for one in chunk.choices
+        if one.logprobs
+        for entry in one.logprobs.content
+    ]
     assert streamed == content
 
 
 @pytest.mark.parametrize(
     ("num_blocks", "n", "ends"),
-    # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs no room.
+    # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs
+    # no room.
     [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
     ids=["context", "memory", "memory of two", "little memory"],
 )
-def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(num_blocks: int, n: int, ends: int) -> None:
+def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(
+    num_blocks: int, n: int, ends: int
+) -> None:
     with serving(fake_engine(num_blocks, max_model_len=200)) as live:
         answer = live.openai().chat.completions.create(model="fake", messages=MESSAGES, n=n)
         assert answer.usage.prompt_tokens == 28
@@ -92,7 +117,14 @@ def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(num_bloc
     "fields",
     [
         {"messages": []},
-        {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "http://x"}}]}]},
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [{"type": "image_url", "image_url": {"url": "http://x"}}],
+                }
+            ]
+        },
         {"messages": [{"role": "wizard", "content": "x"}]},
         {"messages": MESSAGES, "top_logprobs": 3},
         {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21},
@@ -126,10 +158,19 @@ def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
     fields = {"model": MODEL, "max_tokens": 5, "temperature": 0}
     first = client.chat.completions.create(messages=MESSAGES, **fields).choices[0].message
     # All the fields of an answer, as a client keeps it, most of them null.
-    told = first.model_dump() | {"annotations": [], "audio": None, "function_call": None, "tool_calls": None}
+    told = first.model_dump() | {
+        "annotations": [],
+        "audio": None,
+        "function_call": None,
+        "tool_calls": None,
+    }
     assert told["refusal"] is None
     messages = [*MESSAGES, told, {"role": "user", "content": "And?"}]
-    plain = [*MESSAGES, {"role": "assistant", "content": first.content}, {"role": "user", "content": "And?"}]
+    plain = [
+        *MESSAGES,
+        {"role": "assistant", "content": first.content},
+        {"role": "user", "content": "And?"},
+    ]
     answers = [
         client.chat.completions.create(messages=messages, extra_body=nothing, **fields),
         client.chat.completions.create(messages=plain, **fields),

@@ -23,22 +23,30 @@ def client(tiny_server: LiveServer) -> OpenAI:
 
 def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
     """What the engine says without a server."""
-    config = EngineConfig(model="tiny-random", dtype="float32", num_gpu_blocks_override=200, block_size=8)
+    config = EngineConfig(
+        model="tiny-random", dtype="float32", num_gpu_blocks_override=200, block_size=8
+    )
     engine = LLMEngine.from_model(config, tiny_model)
-    engine.add_request("r", prompt, SamplingParams(**params, output_kind=RequestOutputKind.FINAL_ONLY))
+    engine.add_request(
+        "r", prompt, SamplingParams(**params, output_kind=RequestOutputKind.FINAL_ONLY)
+    )
     while engine.has_unfinished_requests():
         outputs = engine.step()
     return outputs[0]
 
 
 def chunks_of(client: OpenAI, **fields: object) -> list:
-    """A stream's chunks. OpenAI's type of them knows no chunk without a finish reason, so no client can be strict here."""
+    """A stream's chunks. OpenAI's type of them knows no chunk without a finish reason, so no client
+    can be strict here.
+    """
     loose = OpenAI(base_url=client.base_url, api_key=client.api_key, max_retries=0)
     return list(loose.completions.create(stream=True, **fields))
 
 
 def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
-    """The texts by index, put together; fails unless each choice ends exactly once, and then for good."""
+    """The texts by index, put together; fails unless each choice ends exactly once, and then for
+    good.
+    """
     texts: dict[int, str] = {}
     ended: dict[int, str] = {}
     ids = set()
@@ -55,11 +63,17 @@ def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
 
 
 def test_a_greedy_completion_is_what_the_engine_says_offline(client: OpenAI, tiny_model) -> None:
-    answer = client.completions.create(model=MODEL, prompt="Hello there", max_tokens=12, temperature=0)
+    answer = client.completions.create(
+        model=MODEL, prompt="Hello there", max_tokens=12, temperature=0
+    )
     expected = offline(tiny_model, "Hello there", max_tokens=12, temperature=0)
     assert answer.choices[0].text == expected.outputs[0].text
     assert answer.choices[0].finish_reason == expected.outputs[0].finish_reason
-    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (11, 12, 23)
+    assert (
+        answer.usage.prompt_tokens,
+        answer.usage.completion_tokens,
+        answer.usage.total_tokens,
+    ) == (11, 12, 23)
 
 
 def test_prompts_come_as_texts_as_ids_and_as_lists_of_both(client: OpenAI) -> None:
@@ -77,9 +91,14 @@ def test_prompts_come_as_texts_as_ids_and_as_lists_of_both(client: OpenAI) -> No
 def test_choice_i_of_prompt_p_has_index_p_times_n_plus_i_streamed_or_not(client: OpenAI) -> None:
     fields = {"prompt": ["one", "two and more"], "n": 3, "seed": 5, "max_tokens": 7}
     answer = client.completions.create(model=MODEL, **fields)
-    alone = [client.completions.create(model=MODEL, **fields | {"prompt": prompt}) for prompt in fields["prompt"]]
+    alone = [
+        client.completions.create(model=MODEL, **fields | {"prompt": prompt})
+        for prompt in fields["prompt"]
+    ]
     assert [choice.index for choice in answer.choices] == list(range(6))
-    assert [choice.text for choice in answer.choices] == [choice.text for one in alone for choice in one.choices]
+    assert [choice.text for choice in answer.choices] == [
+        choice.text for one in alone for choice in one.choices
+    ]
     assert len({choice.text for choice in answer.choices[:3]}) == 3
     assert streamed(client, **fields) == {choice.index: choice.text for choice in answer.choices}
 
@@ -92,16 +111,28 @@ def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | 
         assert logprobs is None
         return
     assert len(logprobs.tokens) == len(logprobs.token_logprobs) == len(logprobs.text_offset) == 6
-    for token, value, top in zip(logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, strict=True):
+    for token, value, top in zip(
+        logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, strict=True
+    ):
         assert value <= 0
         # lm-eval asks whether the token was the best by comparing the floats.
         assert top[token] == value == max(top.values())
         assert 1 <= len(top) <= max(count, 1)
 
 
-def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(tiny_server: LiveServer) -> None:
-    client = tiny_server.openai(strict=False)  # an echo's first token has null, for which OpenAI has no type
-    fields = {"model": MODEL, "prompt": "offset", "max_tokens": 12, "seed": 4, "logprobs": 1, "n": 2}
+def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(
+    tiny_server: LiveServer,
+) -> None:
+    # an echo's first token has null, for which OpenAI has no type
+    client = tiny_server.openai(strict=False)
+    fields = {
+        "model": MODEL,
+        "prompt": "offset",
+        "max_tokens": 12,
+        "seed": 4,
+        "logprobs": 1,
+        "n": 2,
+    }
     text = client.completions.create(**fields).choices[0].text
     fields["stop"] = [text[4:6] + "never comes"]
     for echo in (False, True):
@@ -109,11 +140,14 @@ def test_text_offsets_are_the_same_streamed_and_whole_while_text_is_held_back(ti
         found: dict[int, dict[str, list]] = {}
         for chunk in chunks_of(client, **fields, echo=echo):
             for choice in chunk.choices:
-                lists = found.setdefault(choice.index, {"tokens": [], "text_offset": [], "token_logprobs": []})
+                lists = found.setdefault(
+                    choice.index, {"tokens": [], "text_offset": [], "token_logprobs": []}
+                )
                 for name, values in lists.items():
                     values += getattr(choice.logprobs, name)
         expected = {
-            choice.index: {name: getattr(choice.logprobs, name) for name in found[0]} for choice in whole.choices
+            choice.index: {name: getattr(choice.logprobs, name) for name in found[0]}
+            for choice in whole.choices
         }
         assert found == expected
 
@@ -125,9 +159,12 @@ def peer(tiny_random_path):
     return AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
 
 
-def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(tiny_server: LiveServer, peer) -> None:
+def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(
+    tiny_server: LiveServer, peer
+) -> None:
     client = tiny_server.openai(strict=False)
-    ids = [(7 * i) % 250 for i in range(300)]  # in three chunks, and with blocks that are cached by the second request
+    # in three chunks, and with blocks that are cached by the second request
+    ids = [(7 * i) % 250 for i in range(300)]
     for _ in range(2):
         answer = client.completions.create(
             model=MODEL, prompt=ids, echo=True, logprobs=1, max_tokens=1, temperature=0, seed=1234
@@ -140,8 +177,12 @@ def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(t
         assert len(logprobs.tokens) == 301
         for position in range(1, 300):
             row = expected[position - 1]
-            assert math.isclose(logprobs.token_logprobs[position], row[ids[position]].item(), abs_tol=1e-4)
-            assert math.isclose(max(logprobs.top_logprobs[position].values()), row.max().item(), abs_tol=1e-4)
+            assert math.isclose(
+                logprobs.token_logprobs[position], row[ids[position]].item(), abs_tol=1e-4
+            )
+            assert math.isclose(
+                max(logprobs.top_logprobs[position].values()), row.max().item(), abs_tol=1e-4
+            )
         assert answer.usage.prompt_tokens_details.cached_tokens == 0
 
 
@@ -154,9 +195,17 @@ def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> Non
     assert streamed(client, echo=True, **fields) == expected
 
 
-def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(tiny_server: LiveServer) -> None:
+def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(
+    tiny_server: LiveServer,
+) -> None:
     client = tiny_server.openai(strict=False)
-    fields = {"model": MODEL, "prompt": ["say this", "and that"], "echo": True, "logprobs": 2, "temperature": 0}
+    fields = {
+        "model": MODEL,
+        "prompt": ["say this", "and that"],
+        "echo": True,
+        "logprobs": 2,
+        "temperature": 0,
+    }
     score = client.completions.create(**fields, max_tokens=0)
     with_token = client.completions.create(**fields, max_tokens=1)
     for mine, longer in zip(score.choices, with_token.choices, strict=True):
@@ -165,9 +214,9 @@ def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(ti
         for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
             assert getattr(mine.logprobs, name) == getattr(longer.logprobs, name)[:-1]
     assert (score.usage.prompt_tokens, score.usage.completion_tokens) == (16, 0)
-    assert streamed(client, max_tokens=0, **{k: v for k, v in fields.items() if k != "model"}) == dict(
-        enumerate(fields["prompt"])
-    )
+    assert streamed(
+        client, max_tokens=0, **{k: v for k, v in fields.items() if k != "model"}
+    ) == dict(enumerate(fields["prompt"]))
 
 
 def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
@@ -183,7 +232,10 @@ def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
         assert len(told["token_ids"]) == 4
         assert told["prompt_logprobs"][0] is None
         (entry,) = told["prompt_logprobs"][1].values()
-        assert entry.keys() == {"logprob", "rank", "decoded_token"} and entry["decoded_token"] == prompt[1]
+        assert (
+            entry.keys() == {"logprob", "rank", "decoded_token"}
+            and entry["decoded_token"] == prompt[1]
+        )
     streamed_ids: dict[int, list[int]] = {0: [], 1: []}
     prompts: dict[int, list] = {0: [], 1: []}
     for chunk in chunks_of(client, **fields, extra_body=extra):
@@ -198,9 +250,13 @@ def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
 
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("include", [False, True])
-def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(client: OpenAI, include: bool, continuous: bool) -> None:
+def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(
+    client: OpenAI, include: bool, continuous: bool
+) -> None:
     options = {"include_usage": include, "continuous_usage_stats": continuous}
-    chunks = chunks_of(client, model=MODEL, prompt="abc", max_tokens=4, temperature=0, stream_options=options)
+    chunks = chunks_of(
+        client, model=MODEL, prompt="abc", max_tokens=4, temperature=0, stream_options=options
+    )
     if not include:
         assert all(chunk.usage is None and chunk.choices for chunk in chunks)
         return
@@ -210,19 +266,30 @@ def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(client: OpenAI, in
     assert all((chunk.usage is not None) is continuous for chunk in chunks[:-1])
 
 
-@pytest.mark.parametrize("extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}])
-def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(client: OpenAI, extra: dict) -> None:
+@pytest.mark.parametrize(
+    "extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}]
+)
+def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(
+    client: OpenAI, extra: dict
+) -> None:
     fields = {"prompt": ["best", "of all"], "max_tokens": 6, "n": 2, "seed": 9} | extra
     if "extra_body" in extra:
         del fields["seed"]
     whole = client.completions.create(model=MODEL, **fields)
     chunks = chunks_of(client, model=MODEL, stream_options={"include_usage": True}, **fields)
-    choices = sorted((choice for chunk in chunks[:-1] for choice in chunk.choices), key=lambda choice: choice.index)
+    choices = sorted(
+        (choice for chunk in chunks[:-1] for choice in chunk.choices),
+        key=lambda choice: choice.index,
+    )
     told = [(choice.index, choice.text, choice.finish_reason) for choice in choices]
     assert told == [(choice.index, choice.text, choice.finish_reason) for choice in whole.choices]
     assert len(chunks) == len(told) + 1 == 5
     usage = chunks[-1].usage
-    assert (chunks[-1].choices, usage.prompt_tokens, usage.completion_tokens) == ([], 10, whole.usage.completion_tokens)
+    assert (chunks[-1].choices, usage.prompt_tokens, usage.completion_tokens) == (
+        [],
+        10,
+        whole.usage.completion_tokens,
+    )
 
 
 def test_the_served_model_is_listed_and_can_be_asked_for(client: OpenAI) -> None:

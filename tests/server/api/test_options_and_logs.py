@@ -43,7 +43,9 @@ def test_the_model_is_served_under_the_name_that_was_given() -> None:
     with serving(served_model_name="my/model") as live, live.http() as http:
         assert http.get("/v1/models").json()["data"][0]["id"] == "my/model"
         assert http.get("/v1/models/my/model").status_code == 200
-        assert http.post("/v1/completions", json={"model": "fake", "prompt": "x"}).status_code == 404
+        assert (
+            http.post("/v1/completions", json={"model": "fake", "prompt": "x"}).status_code == 404
+        )
 
 
 def test_a_line_of_the_log_is_json_and_cannot_be_forged_from_outside() -> None:
@@ -53,7 +55,11 @@ def test_a_line_of_the_log_is_json_and_cannot_be_forged_from_outside() -> None:
     token = REQUEST_ID.set("the-id")
     try:
         fields = {"path": '/\x1b[2J\n{"level": "critical"}'}
-        handler.handle(logging.makeLogRecord({"msg": "request", "levelname": "INFO", "fields": fields, "created": 0.0}))
+        handler.handle(
+            logging.makeLogRecord(
+                {"msg": "request", "levelname": "INFO", "fields": fields, "created": 0.0}
+            )
+        )
     finally:
         REQUEST_ID.reset(token)
     assert stream.getvalue().count("\n") == 1
@@ -61,18 +67,33 @@ def test_a_line_of_the_log_is_json_and_cannot_be_forged_from_outside() -> None:
     line = json.loads(stream.getvalue())
     assert (
         line
-        == {"t": "1970-01-01T00:00:00.000Z", "level": "info", "message": "request", "request_id": "the-id"} | fields
+        == {
+            "t": "1970-01-01T00:00:00.000Z",
+            "level": "info",
+            "message": "request",
+            "request_id": "the-id",
+        }
+        | fields
     )
 
 
-def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with caplog.at_level(logging.INFO, "minivllm.server"), serving() as live, live.http() as http:
         body = {"prompt": "hello", "max_tokens": 4}
-        for path, more in (("/v1/completions", {}), ("/v1/completions", {"stream": True}), ("/generate", {"n": 2})):
+        for path, more in (
+            ("/v1/completions", {}),
+            ("/v1/completions", {"stream": True}),
+            ("/generate", {"n": 2}),
+        ):
             http.post(path, json=body | more, headers={"X-Request-Id": "r1"})
         http.post("/v1/completions", json={})
     told = [record.fields for record in caplog.records if record.getMessage() == "request"]
-    assert [(one["path"], one["status"], one.get("prompt_tokens"), one.get("completion_tokens")) for one in told] == [
+    assert [
+        (one["path"], one["status"], one.get("prompt_tokens"), one.get("completion_tokens"))
+        for one in told
+    ] == [
         ("/v1/completions", 200, 5, 4),
         ("/v1/completions", 200, 5, 4),
         ("/generate", 200, 5, 8),
@@ -84,7 +105,9 @@ def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_come
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frozen: list[int] = []
-    monkeypatch.setattr("minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count()))
+    monkeypatch.setattr(
+        "minivllm.server.run.run_server", lambda *_: frozen.append(gc.get_freeze_count())
+    )
     monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
     before = gc.get_freeze_count()
     assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0

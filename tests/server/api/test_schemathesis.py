@@ -1,11 +1,14 @@
-"""Schemathesis over our own `/openapi.json`: whatever a client sends, no 5xx, and every error is in OpenAI's shape.
+"""Schemathesis over our own `/openapi.json`: whatever a client sends, no 5xx, and every error is in
+OpenAI's shape.
 
-Its phases: coverage (each keyword of each schema met and broken, methods that there are not) and fuzzing, with data that
-fits the schema and data that does not. The seed is fixed, so what fails does so again.
+Its phases: coverage (each keyword of each schema met and broken, methods that there are not) and
+fuzzing, with data that fits the schema and data that does not. The seed is fixed, so what fails
+does so again.
 
-The easy thing to get wrong is a run that tests nothing, since all requests are refused for one and the same reason: a
-random model name is one. So each request for a model asks for ours, and the test counts what it got: each operation has
-succeeded, and a broken value of each parameter was refused under the parameter's name.
+The easy thing to get wrong is a run that tests nothing, since all requests are refused for one and
+the same reason: a random model name is one. So each request for a model asks for ours, and the test
+counts what it got: each operation has succeeded, and a broken value of each parameter was refused
+under the parameter's name.
 """
 
 import json
@@ -44,7 +47,9 @@ expected-statuses = ["2xx", "400", "404"]
 
 @pytest.fixture(scope="module")
 def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
-    """A model with a short context: a chat goes on to its end if nobody says how long it may become."""
+    """A model with a short context: a chat goes on to its end if nobody says how long it may
+    become.
+    """
     config = EngineConfig(
         model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64, block_size=8,
         check_invariants=True,
@@ -55,7 +60,11 @@ def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
 
 @schemathesis.hook
 def before_call(context, case, kwargs) -> None:
-    if isinstance(case.body, dict) and isinstance(name := case.body.get("model"), str) and len(name) <= 256:
+    if (
+        isinstance(case.body, dict)
+        and isinstance(name := case.body.get("model"), str)
+        and len(name) <= 256
+    ):
         case.body["model"] = "tiny-random"
 
 
@@ -100,11 +109,13 @@ class Run:
                 self.failures.append(f"{label}: no answer to {request.body!r}")
                 continue
             self.statuses[label][response.status_code] += 1
-            if response.status_code == 400 and (param := json.loads(response.content)["error"]["param"]):
+            if response.status_code == 400 and (
+                param := json.loads(response.content)["error"]["param"]
+            ):
                 self.params[label].add(param.partition(".")[0])
             self.failures += [
-                f"{label}: {check.name}: {check.failure_info.failure}\n{request.method} {request.uri} {request.body!r}"
-                f"\n{response.status_code} {response.content!r}"
+                f"{label}: {check.name}: {check.failure_info.failure}\n{request.method}"
+                f" {request.uri} {request.body!r}\n{response.status_code} {response.content!r}"
                 for check in recorder.checks.get(case_id, [])
                 if check.failure_info is not None
             ]
@@ -112,7 +123,9 @@ class Run:
 
 def parameters(schema: dict, path: str) -> set[str]:
     """The names of the parameters in the body of an operation."""
-    reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+    reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"][
+        "schema"
+    ]["$ref"]
     return set(schema["components"]["schemas"][reference.rpartition("/")[2]]["properties"])
 
 
@@ -120,7 +133,11 @@ def check(run: Run) -> None:
     assert not run.failures, "\n\n".join(run.failures[:10])
     assert {"COVERAGE", "FUZZING"} <= run.phases
     schema = run.schema.raw_schema
-    labels = {f"{method.upper()} {path}" for path, methods in schema["paths"].items() for method in methods}
+    labels = {
+        f"{method.upper()} {path}"
+        for path, methods in schema["paths"].items()
+        for method in methods
+    }
     assert run.statuses.keys() == labels
     for label, statuses in run.statuses.items():
         assert statuses[200] > 0, label
@@ -130,7 +147,9 @@ def check(run: Run) -> None:
             assert parameters(schema, path) <= run.params[label], label
 
 
-def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(short_server: LiveServer) -> None:
+def test_no_request_gets_a_5xx_and_every_error_is_in_openais_shape(
+    short_server: LiveServer,
+) -> None:
     check(Run(short_server, max_examples=1, seed=1))
     short_server.wait_until_idle()
     assert short_server.num_free_blocks == 200

@@ -1,8 +1,10 @@
-"""Streamed text equals whole text for every prompt, stop string and chunking, all the way from the sampler to a client.
+"""Streamed text equals whole text for every prompt, stop string and chunking, all the way from the
+sampler to a client.
 
-The detokenizer and the stop strings have properties of their own (`tests/engine/test_detokenizer.py`, `tests/engine/test_stop_strings.py`).
-Here they are taken together, as a request takes them, and then over HTTP: with a model whose tokens are bytes, most of which
-are no characters, and stop strings cut out of what it said.
+The detokenizer and the stop strings have properties of their own
+(`tests/engine/test_detokenizer.py`, `tests/engine/test_stop_strings.py`). Here they are taken
+together, as a request takes them, and then over HTTP: with a model whose tokens are bytes, most of
+which are no characters, and stop strings cut out of what it said.
 """
 
 import codecs
@@ -27,9 +29,15 @@ def tokenizer(tiny_random_path) -> Tokenizer:
     return Tokenizer.from_directory(tiny_random_path)
 
 
-@given(text=st.text("ab🤗é", max_size=40), stops=st.lists(LETTERS, min_size=1, max_size=3), include=st.booleans())
+@given(
+    text=st.text("ab🤗é", max_size=40),
+    stops=st.lists(LETTERS, min_size=1, max_size=3),
+    include=st.booleans(),
+)
 @settings(max_examples=100, deadline=None)
-def test_a_stream_shows_whole_characters_and_holds_back_less_than_a_stop_string(tokenizer, text, stops, include):
+def test_a_stream_shows_whole_characters_and_holds_back_less_than_a_stop_string(
+    tokenizer, text, stops, include
+):
     detokenizer, checker = IncrementalDetokenizer(tokenizer), StopStringChecker(stops, include)
     longest = max(map(len, stops))
     shown, stop, seen = "", None, b""
@@ -40,7 +48,8 @@ def test_a_stream_shows_whole_characters_and_holds_back_less_than_a_stop_string(
         assert text.startswith(shown)  # half a character would show as U+FFFD
         if (stop := check.stop) is not None:
             break
-        complete = seen.decode(errors="ignore")  # all but the bytes of a character that has only begun
+        # all but the bytes of a character that has only begun
+        complete = seen.decode(errors="ignore")
         assert len(complete) - len(shown) <= longest - 1
     else:
         shown += checker.finish(detokenizer.finish()).text
@@ -73,7 +82,12 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
     tiny_server: LiveServer, prompt: str, seed: int, data: st.DataObject, include: bool
 ) -> None:
     chunk = data.draw(st.sampled_from([1, 7, 65536]))
-    fields = {"prompt": prompt, "seed": seed, "max_tokens": 20, "include_stop_str_in_output": include}
+    fields = {
+        "prompt": prompt,
+        "seed": seed,
+        "max_tokens": 20,
+        "include_stop_str_in_output": include,
+    }
     with tiny_server.http() as http:
         text = choice_of(http, fields)["text"]
         begin = data.draw(st.integers(0, len(text)))
@@ -92,9 +106,12 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
         assert not any(stop in whole["text"] for stop in fields["stop"])
 
 
-def test_over_http_a_character_that_is_never_finished_can_be_a_stop_string(tiny_server: LiveServer, tokenizer) -> None:
+def test_over_http_a_character_that_is_never_finished_can_be_a_stop_string(
+    tiny_server: LiveServer, tokenizer
+) -> None:
     """Its U+FFFD shows at the end only, when no token can finish it any more."""
-    name = next(name for name, byte in BYTES.items() if byte == 0xF0)  # begins a character of four bytes
+    # begins a character of four bytes
+    name = next(name for name, byte in BYTES.items() if byte == 0xF0)
     half = tokenizer._backend.token_to_id(name)
     fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}
     with tiny_server.http() as http:
@@ -102,7 +119,11 @@ def test_over_http_a_character_that_is_never_finished_can_be_a_stop_string(tiny_
         for include, text in ((False, ""), (True, "\ufffd\ufffd")):
             stopping = fields | {"stop": ["\ufffd\ufffd"], "include_stop_str_in_output": include}
             whole = choice_of(http, stopping)
-            assert (whole["text"], whole["finish_reason"], whole["stop_reason"]) == (text, "stop", "\ufffd\ufffd")
+            assert (whole["text"], whole["finish_reason"], whole["stop_reason"]) == (
+                text,
+                "stop",
+                "\ufffd\ufffd",
+            )
             choices = streamed_choices(http, stopping, 65536)
             assert "".join(choice["text"] for choice in choices) == text
             assert choices[-1]["finish_reason"] == "stop"
@@ -113,7 +134,9 @@ def choice_of(http: httpx2.Client, fields: dict) -> dict:
 
 
 def streamed_choices(http: httpx2.Client, fields: dict, chunk: int) -> list[dict]:
-    """The choices of a stream that is read `chunk` bytes at a time; each event must be whole UTF-8 and whole JSON."""
+    """The choices of a stream that is read `chunk` bytes at a time; each event must be whole UTF-8
+    and whole JSON.
+    """
     decoder, text = codecs.getincrementaldecoder("utf-8")(), ""
     with http.stream("POST", "/v1/completions", json=fields | {"stream": True}) as answer:
         for piece in answer.iter_bytes(chunk):

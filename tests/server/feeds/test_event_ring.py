@@ -14,7 +14,9 @@ def test_the_ring_forgets_the_oldest_prompts_when_they_are_too_long_together() -
         is_arrival = seq % 5 == 0
         envelope = (seq, 0, 0.0)
         ring.put(
-            ev.RequestArrived(*envelope, "a", "a.0", 0, [7] * 300, 1) if is_arrival else ev.StepBegin(*envelope, 5)
+            ev.RequestArrived(*envelope, "a", "a.0", 0, [7] * 300, 1)
+            if is_arrival
+            else ev.StepBegin(*envelope, 5)
         )
     kept = [event for event in ring._slots if isinstance(event, ev.RequestArrived)]
     assert [event.seq for event in kept] == [35, 40, 45] and ring.first_seq == 31

@@ -1,4 +1,6 @@
-"""vLLM's KV events: what they say equals what the pool holds, to the token, and real subscribers can read them."""
+"""vLLM's KV events: what they say equals what the pool holds, to the token, and real subscribers
+can read them.
+"""
 
 import time
 from contextlib import contextmanager
@@ -11,7 +13,14 @@ from support.patience import SOON
 from minivllm.core.block_math import hash_block_tokens, short_hash
 from minivllm.errors import ConfigError
 from minivllm.events import types as ev
-from minivllm.events.vllm_kv_wire import END_SEQ, AllBlocksCleared, BlockRemoved, BlockStored, KVEvent, decode_batch
+from minivllm.events.vllm_kv_wire import (
+    END_SEQ,
+    AllBlocksCleared,
+    BlockRemoved,
+    BlockStored,
+    KVEvent,
+    decode_batch,
+)
 from minivllm.server.feeds.kv_feed import KVEventFeed
 from minivllm.server.feeds.kv_publisher import KVEventPublisher
 
@@ -70,7 +79,9 @@ def engine_of(num_blocks: int = 16) -> WatchedEngine:
 
 
 @pytest.mark.parametrize("num_blocks", [15, 20, 40])
-def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds(num_blocks: int) -> None:
+def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds(
+    num_blocks: int,
+) -> None:
     engine, sink, follower = engine_of(num_blocks), Collected(), Follower()
     feed_of(engine, sink)
     busy(engine)
@@ -80,7 +91,9 @@ def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds
         for event in sink.events[seen:]:
             follower.apply(event)
         seen = len(sink.events)
-        assert follower.names == {int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None}
+        assert follower.names == {
+            int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None
+        }
     kinds = {type(event) for event in engine.events}
     assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}
     assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
@@ -161,7 +174,9 @@ def subscribed(publisher: KVEventPublisher, context: zmq.Context, topic: str = "
     return socket
 
 
-def replayed(publisher: KVEventPublisher, context: zmq.Context, first: int) -> list[tuple[int, bytes]]:
+def replayed(
+    publisher: KVEventPublisher, context: zmq.Context, first: int
+) -> list[tuple[int, bytes]]:
     """As vLLM's own clients ask: an empty frame, then the number."""
     socket = context.socket(zmq.DEALER)
     socket.setsockopt(zmq.RCVTIMEO, int(1000 * SOON))

@@ -1,4 +1,6 @@
-"""Prometheus metrics: the names that others look for, and numbers that equal an independent count of real runs."""
+"""Prometheus metrics: the names that others look for, and numbers that equal an independent count
+of real runs.
+"""
 
 import re
 import threading
@@ -13,7 +15,8 @@ from minivllm.lab.compare.latency import measure_latencies
 from minivllm.server.metrics.histograms import Histogram
 from minivllm.server.metrics.router import EngineMetrics
 
-# What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for, expression by expression.
+# What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for,
+# expression by expression.
 GRAFANA_NAMES = [
     "e2e_request_latency_seconds_bucket",
     "e2e_request_latency_seconds_sum",
@@ -46,7 +49,10 @@ class Scrape:
     """A parsed text."""
 
     def __init__(self, metrics: EngineMetrics) -> None:
-        self.families = {family.name: family for family in text_string_to_metric_families(metrics.text().decode())}
+        self.families = {
+            family.name: family
+            for family in text_string_to_metric_families(metrics.text().decode())
+        }
         self.samples = [sample for family in self.families.values() for sample in family.samples]
 
     def value(self, name: str, **labels: str) -> float:
@@ -94,7 +100,9 @@ def test_every_sample_has_the_labels_that_boards_filter_by() -> None:
     _, metrics = busy(3)
     for sample in Scrape(metrics).samples:
         if sample.name != "vllm:cache_config_info":
-            assert sample.labels["model_name"] == "served-name" and sample.labels["engine"] == "0", sample
+            assert (
+                sample.labels["model_name"] == "served-name" and sample.labels["engine"] == "0"
+            ), sample
 
 
 def test_gauges_and_counters_equal_the_folded_state_at_any_step() -> None:
@@ -103,7 +111,14 @@ def test_gauges_and_counters_equal_the_folded_state_at_any_step() -> None:
         check_against_the_fold(Scrape(metrics), engine)
         engine.step()
     check_against_the_fold(Scrape(metrics), engine)
-    wanted = {ev.RequestPreempted, ev.RequestForked, ev.BeamPruned, ev.BlockEvicted, ev.BlockCopied, ev.BlockHit}
+    wanted = {
+        ev.RequestPreempted,
+        ev.RequestForked,
+        ev.BeamPruned,
+        ev.BlockEvicted,
+        ev.BlockCopied,
+        ev.BlockHit,
+    }
     assert wanted <= {type(event) for event in engine.events}
 
 
@@ -113,10 +128,17 @@ def check_against_the_fold(scrape: Scrape, engine: WatchedEngine) -> None:
     assert scrape.value("num_requests_waiting") == len(fold.waiting)
     num_used = len(fold.blocks) - len(fold.free_queue)
     assert scrape.value("kv_cache_usage_perc") == num_used / len(fold.blocks)
-    for name in ("prefix_cache_queries", "prefix_cache_hits", "num_preemptions", "generation_tokens"):
+    for name in (
+        "prefix_cache_queries",
+        "prefix_cache_hits",
+        "num_preemptions",
+        "generation_tokens",
+    ):
         assert scrape.value(f"{name}_total") == getattr(fold.counters, name), name
     steps = [event.used for event in engine.events_of(ev.StepEnd)]
-    assert scrape.value("iteration_tokens_total_sum") == sum(steps) == fold.counters.scheduled_tokens
+    assert (
+        scrape.value("iteration_tokens_total_sum") == sum(steps) == fold.counters.scheduled_tokens
+    )
     assert scrape.value("iteration_tokens_total_count") == len(steps)
 
 
@@ -134,7 +156,8 @@ def test_latencies_equal_those_that_compare_measures_from_the_same_events() -> N
         assert scrape.value(f"{name}_count") == len(values)
         assert scrape.value(f"{name}_sum") == pytest.approx(sum(values))
         assert scrape.histogram(name) == {
-            bound: sum(value <= float(bound) for value in values) for bound in scrape.histogram(name)
+            bound: sum(value <= float(bound) for value in values)
+            for bound in scrape.histogram(name)
         }
 
 
@@ -145,7 +168,9 @@ def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
         engine.add(name, list(range(prompt)), max_tokens=output)
     engine.run()
     scrape = Scrape(metrics)
-    parts = [scrape.value(f"request_{part}_time_seconds_sum") for part in ("queue", "prefill", "decode")]
+    parts = [
+        scrape.value(f"request_{part}_time_seconds_sum") for part in ("queue", "prefill", "decode")
+    ]
     assert sum(parts) == pytest.approx(scrape.value("e2e_request_latency_seconds_sum"))
     assert scrape.value("request_inference_time_seconds_sum") == pytest.approx(parts[1] + parts[2])
     first = {event.seq_id: event.t for event in reversed(engine.events_of(ev.TokenSampled))}
@@ -154,10 +179,15 @@ def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
     admitted = {event.seq_id: event.t for event in engine.events_of(ev.RequestAdmitted)}
     assert parts[0] == pytest.approx(sum(admitted[name] - arrived[name] for name in arrived))
     assert parts[1] == pytest.approx(sum(first[name] - admitted[name] for name in arrived))
-    means = sum((last[f"{n}.0"] - first[f"{n}.0"]) / max(output - 1, 1) for n, (_, output) in lengths.items())
+    means = sum(
+        (last[f"{n}.0"] - first[f"{n}.0"]) / max(output - 1, 1)
+        for n, (_, output) in lengths.items()
+    )
     assert scrape.value("request_time_per_output_token_seconds_sum") == pytest.approx(means)
     assert scrape.value("request_prompt_tokens_sum") == scrape.value("prompt_tokens_total") == 69
-    assert scrape.value("request_params_max_tokens_sum") == sum(output for _, output in lengths.values())
+    assert scrape.value("request_params_max_tokens_sum") == sum(
+        output for _, output in lengths.values()
+    )
     assert scrape.value("request_success_total", finished_reason="length") == 6
 
 
@@ -182,7 +212,10 @@ def test_a_pruned_beam_is_no_success_and_leaves_nothing_behind() -> None:
     engine.run()
     ended = len(engine.events_of(ev.RequestFinished))
     scrape = Scrape(metrics)
-    assert engine.events_of(ev.BeamPruned) and scrape.value("e2e_request_latency_seconds_count") == ended
+    assert (
+        engine.events_of(ev.BeamPruned)
+        and scrape.value("e2e_request_latency_seconds_count") == ended
+    )
     assert scrape.value("num_requests_running") == scrape.value("num_requests_waiting") == 0
     assert metrics._totals.ledger.sequences == {}
 
@@ -198,7 +231,10 @@ def test_a_request_that_failed_is_counted_as_an_error_and_not_as_an_abort() -> N
     engine.add("bad", [1, 2, 3])
     engine.add("good", [4, 5, 6])
     engine.run()
-    found = {reason: Scrape(metrics).value("request_success_total", finished_reason=reason) for reason in REASONS}
+    found = {
+        reason: Scrape(metrics).value("request_success_total", finished_reason=reason)
+        for reason in REASONS
+    }
     assert found == {"stop": 0, "length": 1, "abort": 0, "error": 1}
 
 
@@ -212,7 +248,11 @@ def test_an_abort_while_waiting_has_no_times_that_never_came_to_be() -> None:
     scrape = Scrape(metrics)
     assert scrape.value("request_success_total", finished_reason="abort") == 1
     assert scrape.value("e2e_request_latency_seconds_count") == 2
-    assert scrape.value("request_queue_time_seconds_count") == scrape.value("request_decode_time_seconds_count") == 1
+    assert (
+        scrape.value("request_queue_time_seconds_count")
+        == scrape.value("request_decode_time_seconds_count")
+        == 1
+    )
 
 
 def test_a_histogram_puts_a_value_on_a_boundary_into_the_bucket_below() -> None:
@@ -242,7 +282,9 @@ def test_a_scrape_during_a_run_never_sees_half_an_event() -> None:
     thread.join()
     assert len(texts) > 3
     for text in texts:
-        total = float(re.search(r"^vllm:generation_tokens_total\{.*\} (\S+)$", text, re.MULTILINE)[1])
+        total = float(
+            re.search(r"^vllm:generation_tokens_total\{.*\} (\S+)$", text, re.MULTILINE)[1]
+        )
         seen = [
             float(re.search(rf"^vllm:{name}_count\{{.*\}} (\S+)$", text, re.MULTILINE)[1])
             for name in ("time_to_first_token_seconds", "inter_token_latency_seconds")

@@ -1,4 +1,6 @@
-"""A model that raises when nobody else is served: that request fails, the server goes on; but a broken model looks broken."""
+"""A model that raises when nobody else is served: that request fails, the server goes on; but a
+broken model looks broken.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -23,7 +25,10 @@ def live():
 
         def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
             result = whole(plan, watch)  # everything is written by then
-            if any(poison in item.sequence.token_ids[: item.sequence.num_prompt_tokens] for item in plan.scheduled):
+            if any(
+                poison in item.sequence.token_ids[: item.sequence.num_prompt_tokens]
+                for item in plan.scheduled
+            ):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
             return result
 
@@ -33,7 +38,9 @@ def live():
 
 def ask(live: LiveServer, prompt: str, **fields: object) -> httpx2.Response:
     with live.http() as http:
-        return http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields)
+        return http.post(
+            "/v1/completions", json={"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields
+        )
 
 
 def health(live: LiveServer) -> int:
@@ -49,7 +56,9 @@ def fold_of(live: LiveServer) -> Fold:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(live: LiveServer, stream: bool) -> None:
+def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(
+    live: LiveServer, stream: bool
+) -> None:
     expected = ask(live, "once upon").json()["choices"][0]["text"]
     for _ in range(2 * MAX_FAILED_IN_A_ROW):
         failed = ask(live, f"once upon {POISON}", stream=stream)
@@ -62,17 +71,27 @@ def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(live
     assert fold_of(live).state == live.engine.inspect()
 
 
-def test_a_model_that_always_fails_ends_the_engine_and_everybody_hears_of_it(live: LiveServer) -> None:
+def test_a_model_that_always_fails_ends_the_engine_and_everybody_hears_of_it(
+    live: LiveServer,
+) -> None:
     live.runner.gate.clear()
     with ThreadPoolExecutor(MAX_FAILED_IN_A_ROW + 3) as pool:
-        answers = [pool.submit(ask, live, POISON, stream=i % 2 == 1) for i in range(MAX_FAILED_IN_A_ROW + 3)]
+        answers = [
+            pool.submit(ask, live, POISON, stream=i % 2 == 1)
+            for i in range(MAX_FAILED_IN_A_ROW + 3)
+        ]
         wait_for(lambda: live.service.num_unfinished == len(answers))
         wait_for(lambda: live.service.num_waiting == len(answers) - 1)
         assert health(live) == 200
         live.runner.gate.set()
-        codes = [(one.result().status_code, one.result().json()["error"]["code"]) for one in answers]
+        codes = [
+            (one.result().status_code, one.result().json()["error"]["code"]) for one in answers
+        ]
     # Those who failed while it was not clear; the one of whom it died and those who waited behind.
-    assert sorted(codes) == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
+    assert (
+        sorted(codes)
+        == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
+    )
     assert health(live) == 503
     assert ask(live, "once upon").json()["error"]["code"] == "engine_dead"
     assert fold_of(live).state == live.engine.inspect()

@@ -19,7 +19,9 @@ def connect(live: LiveServer) -> socket.socket:
     return socket.create_connection((parts.hostname, parts.port), timeout=SOON)
 
 
-@pytest.mark.parametrize("sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half a head"])
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half a head"]
+)
 def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with serving() as live, connect(live) as client:

@@ -1,4 +1,6 @@
-"""The end of a server, and clients that do not read: nobody holds it up, and whoever still waits hears why."""
+"""The end of a server, and clients that do not read: nobody holds it up, and whoever still waits
+hears why.
+"""
 
 import json
 import logging
@@ -30,7 +32,12 @@ def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None
     with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
-        wait_for(lambda: [one.flow.write_paused for one in live.server.server_state.connections] == [True] * 3)
+        wait_for(
+            lambda: (
+                [one.flow.write_paused for one in live.server.server_state.connections]
+                == [True] * 3
+            )
+        )
         wait_for(lambda: not live.server.server_state.connections)
         assert not live.server.server_state.connections
 
@@ -45,7 +52,9 @@ def test_who_does_not_read_does_not_hold_up_the_end() -> None:
         assert not live.server.server_state.connections
 
 
-def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     caplog.set_level(logging.ERROR)
     with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
         live.runner.seconds_per_step = 0.05
@@ -57,7 +66,10 @@ def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(caplog: 
             live.begin_exit()
             live.begin_exit()
             text += "".join(pieces)
-        assert (running.result().status_code, running.result().json()["error"]["code"]) == (503, "shutting_down")
+        assert (running.result().status_code, running.result().json()["error"]["code"]) == (
+            503,
+            "shutting_down",
+        )
         *_, last, done, end = text.split("\n\n")
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
@@ -74,7 +86,9 @@ def test_a_second_signal_cuts_off_who_is_still_sending_and_leaves_no_traceback(
     with serving(drain_timeout=FOREVER) as live, socket.socket() as client:
         parts = urlsplit(live.url)
         client.connect((parts.hostname, parts.port))
-        client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
+        client.sendall(
+            b"POST /generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+        )
         wait_for(lambda: bool(live.server.server_state.tasks))
         live.begin_exit()
         live.begin_exit()

@@ -1,4 +1,6 @@
-"""Many large requests, and answers that nobody reads: memory stays within bounds, and small requests do not wait."""
+"""Many large requests, and answers that nobody reads: memory stays within bounds, and small
+requests do not wait.
+"""
 
 import socket
 import threading
@@ -32,7 +34,9 @@ def long_texts_held(live: LiveServer, number: int) -> Iterator[list[Future[httpx
 
     tokenizer.encode = held
     with live.http() as http, ThreadPoolExecutor(number) as pool:
-        asked = [pool.submit(http.post, "/tokenize", json={"prompt": "x" * LARGE}) for _ in range(number)]
+        asked = [
+            pool.submit(http.post, "/tokenize", json={"prompt": "x" * LARGE}) for _ in range(number)
+        ]
         try:
             assert entered.acquire(timeout=10)
             wait_for(lambda: len(live.server.server_state.tasks) == number)
@@ -43,15 +47,22 @@ def long_texts_held(live: LiveServer, number: int) -> Iterator[list[Future[httpx
 
 def test_a_short_prompt_does_not_wait_for_long_texts() -> None:
     with serving() as live, long_texts_held(live, 4) as long, live.http() as http:
-        assert http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}).status_code == 200
         assert (
-            http.post("/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}]}).status_code == 200
+            http.post("/v1/completions", json={"prompt": "x", "max_tokens": 2}).status_code == 200
+        )
+        assert (
+            http.post(
+                "/v1/chat/completions", json={"messages": [{"role": "user", "content": "x"}]}
+            ).status_code
+            == 200
         )
         assert not any(one.done() for one in long)
     assert [one.result().status_code for one in long] == [200] * 4
 
 
-def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(body_limit, "BODIES_TOGETHER", 2)
     with serving(max_body_bytes=100_000) as live, live.http() as http:
         with long_texts_held(live, 2):
@@ -71,7 +82,9 @@ def test_every_way_in_which_a_body_ends_gives_its_bytes_back() -> None:
         while layer is not None:
             counted += [layer._held] if isinstance(layer, body_limit.BodyLimit) else []
             layer = (
-                getattr(layer, "_app", None) or getattr(layer, "app", None) or getattr(layer, "middleware_stack", None)
+                getattr(layer, "_app", None)
+                or getattr(layer, "app", None)
+                or getattr(layer, "middleware_stack", None)
             )
         (held,) = counted
         for content in (b"{}", b"x" * 99_000, b"x" * 100_001, b'{"prompt": "\xff"}'):
@@ -79,7 +92,10 @@ def test_every_way_in_which_a_body_ends_gives_its_bytes_back() -> None:
         with http.stream("POST", "/v1/completions", json={"prompt": "x", "stream": True}):
             pass
         host = live.url.removeprefix("http://").rpartition(":")
-        for head in (b"Content-Length: 5000\r\n\r\nabc", b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n"):
+        for head in (
+            b"Content-Length: 5000\r\n\r\nabc",
+            b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\nzz\r\n",
+        ):
             with socket.create_connection((host[0], int(host[2]))) as client:
                 client.sendall(b"POST /generate HTTP/1.1\r\nHost: localhost\r\n" + head)
                 client.settimeout(10)
@@ -87,7 +103,9 @@ def test_every_way_in_which_a_body_ends_gives_its_bytes_back() -> None:
         wait_for(lambda: held.num_bytes == 0 and not live.server.server_state.tasks)
 
 
-def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connections, "MAX_UNREAD_BYTES", 500_000)
     with serving(send_buffer=4096) as live, ExitStack() as stack:
         for _ in range(8):
@@ -115,7 +133,9 @@ def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given
         body = {"prompt": [60] * 300, "max_tokens": 40, "n": 4, "ignore_eos": True}
         assert http.post("/v1/completions", json=body).status_code == 200
         assert not trimmed.acquire(blocking=False)
-        large = http.post("/v1/completions", json=body | {"echo": True, "logprobs": 20, "prompt_logprobs": 20})
+        large = http.post(
+            "/v1/completions", json=body | {"echo": True, "logprobs": 20, "prompt_logprobs": 20}
+        )
         assert large.status_code == 200 and len(large.content) > 256 * 1024
         assert trimmed.acquire(timeout=10)
     loop, worker = (thread.name for thread in writers)
@@ -126,7 +146,12 @@ def test_a_list_of_prompts_is_refused_at_the_first_that_is_too_long() -> None:
     with serving() as live, live.http() as http:
         encoded: list[str] = []
         encode = live.service.tokenizer.encode
-        live.service.tokenizer.encode = lambda text, *args: encoded.append(text) or encode(text, *args)
+        live.service.tokenizer.encode = lambda text, *args: (
+            encoded.append(text) or encode(text, *args)
+        )
         refused = http.post("/v1/completions", json={"prompt": ["x" * 200] * 60})
-        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "context_length_exceeded")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (
+            400,
+            "context_length_exceeded",
+        )
         assert len(encoded) == 1

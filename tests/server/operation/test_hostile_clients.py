@@ -1,4 +1,6 @@
-"""What a hostile client, a web page or another tenant may try beside bad bodies: it gets no further, and leaves no mark."""
+"""What a hostile client, a web page or another tenant may try beside bad bodies: it gets no
+further, and leaves no mark.
+"""
 
 import json
 import logging
@@ -19,12 +21,32 @@ from minivllm.server.options import ServerOptions
 def test_a_key_with_commas_and_spaces_is_one_key() -> None:
     key = "sk,with,commas and  spaces"
     with serving(api_key=(key,), events=True) as live:
-        parts = {*key.split(","), *key.split(" "), key[:-1], key + "x", key.replace("  ", " "), "-"} - {key, ""}
-        for path in ("/events", "/metrics", "/tokenizer_info", "/openapi.json", "/docs", "/redoc", "/v1/models"):
+        parts = {
+            *key.split(","),
+            *key.split(" "),
+            key[:-1],
+            key + "x",
+            key.replace("  ", " "),
+            "-",
+        } - {key, ""}
+        for path in (
+            "/events",
+            "/metrics",
+            "/tokenizer_info",
+            "/openapi.json",
+            "/docs",
+            "/redoc",
+            "/v1/models",
+        ):
             for wrong in parts:
                 with httpx2.Client(headers={"Authorization": f"Bearer {wrong}"}) as http:
                     assert http.get(live.url + path).status_code == 401, (path, wrong)
-        assert httpx2.get(f"{live.url}/v1/models", headers={"Authorization": f"Bearer {key}"}).status_code == 200
+        assert (
+            httpx2.get(
+                f"{live.url}/v1/models", headers={"Authorization": f"Bearer {key}"}
+            ).status_code
+            == 200
+        )
         assert httpx2.get(f"{live.url}/health").content == b""
 
 
@@ -51,9 +73,15 @@ def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
                     name = f"{forged}{number}-{i}"
                     body = {"prompt": "x", "max_tokens": 1, "model": name[:200]}
                     http.post("/v1/completions", json=body)
-                    http.post("/v1/completions", json=body | {"model": None, "user": name, "cache_salt": name[:100]})
+                    http.post(
+                        "/v1/completions",
+                        json=body | {"model": None, "user": name, "cache_salt": name[:100]},
+                    )
                     http.get(f"/v1/models/{quote(name)}")
-                    http.get(f"/{quote(name)}?q={quote(name)}", headers={"X-Request-Id": f"id-{number}-{i}"})
+                    http.get(
+                        f"/{quote(name)}?q={quote(name)}",
+                        headers={"X-Request-Id": f"id-{number}-{i}"},
+                    )
                     http.request(f"BREW{number}{i}", "/v1/models")
                 text = http.get("/metrics").text
                 assert "forged" not in text and "BREW" not in text
@@ -64,16 +92,25 @@ def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
         logger.setLevel(level)
     lines = stream.getvalue().split("\n")[:-1]
     assert len(lines) >= 50
-    assert all(line.isascii() and line.isprintable() and json.loads(line)["message"] != "forged" for line in lines)
+    assert all(
+        line.isascii() and line.isprintable() and json.loads(line)["message"] != "forged"
+        for line in lines
+    )
 
 
-def test_one_tenants_prompts_cannot_be_found_by_another_with_a_salt_of_its_own(tiny_server: LiveServer) -> None:
+def test_one_tenants_prompts_cannot_be_found_by_another_with_a_salt_of_its_own(
+    tiny_server: LiveServer,
+) -> None:
     prompt = "The password is 1234, and nobody may know it. " * 4
     with tiny_server.http() as http:
 
         def cached(salt: str | None) -> int:
-            body = {"prompt": prompt, "max_tokens": 1} | ({} if salt is None else {"cache_salt": salt})
-            return http.post("/v1/completions", json=body).json()["usage"]["prompt_tokens_details"]["cached_tokens"]
+            body = {"prompt": prompt, "max_tokens": 1} | (
+                {} if salt is None else {"cache_salt": salt}
+            )
+            return http.post("/v1/completions", json=body).json()["usage"]["prompt_tokens_details"][
+                "cached_tokens"
+            ]
 
         assert cached("tenant a, secret") == 0 < cached("tenant a, secret")
         assert cached("tenant b, secret") == cached(None) == 0
@@ -86,7 +123,9 @@ def test_the_inputs_of_the_attack_tool_are_all_answered_and_none_with_a_5xx() ->
     finally:
         sys.path.pop(0)
     with serving() as live, live.http() as http:
-        bodies = [body for body in BODIES if len(body) < 20_000] + [mutated(number) for number in range(20)]
+        bodies = [body for body in BODIES if len(body) < 20_000] + [
+            mutated(number) for number in range(20)
+        ]
         for body in bodies:
             for path in POSTS:
                 answer = http.post(path, content=body, headers={"Content-Type": "application/json"})

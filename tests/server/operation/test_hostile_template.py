@@ -1,4 +1,6 @@
-"""A chat template that never ends costs those who chat; everybody else is served as if nothing were."""
+"""A chat template that never ends costs those who chat; everybody else is served as if nothing
+were.
+"""
 
 from concurrent.futures import ThreadPoolExecutor
 from copy import copy
@@ -19,7 +21,9 @@ BODY = {"prompt": "once upon a time", "max_tokens": 5, "temperature": 0, "ignore
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}
 
 
-def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(tiny_model: LoadedModel) -> None:
+def test_a_hostile_template_fails_the_chats_and_leaves_the_others_their_answers(
+    tiny_model: LoadedModel,
+) -> None:
     tokenizer = copy(tiny_model.tokenizer)
     tokenizer.__dict__["_chat_template"] = ChatTemplate(ENDLESS, {}, max_seconds=0.5)
     engine = LLMEngine.from_model(CONFIG, replace(tiny_model, tokenizer=tokenizer))

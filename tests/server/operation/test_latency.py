@@ -1,4 +1,6 @@
-"""Whatever one client sends, another is answered soon, and what is done for a request ends with its time or its client."""
+"""Whatever one client sends, another is answered soon, and what is done for a request ends with its
+time or its client.
+"""
 
 import json
 import threading
@@ -26,14 +28,17 @@ def test_what_one_client_sends_keeps_no_other_waiting(
     content = json.dumps(body, separators=(",", ":")).encode()
     with tiny_server.http() as http, tiny_server.http() as other, ThreadPoolExecutor(1) as pool:
         other.get("/version")
-        asked = pool.submit(http.post, path, content=content, headers={"Content-Type": "application/json"})
+        asked = pool.submit(
+            http.post, path, content=content, headers={"Content-Type": "application/json"}
+        )
         waits, asked_at = [], time.monotonic()
         while not asked.done():
             began = time.monotonic()
             other.get("/version")
             waits.append(time.monotonic() - began)
         assert asked.result().status_code == status, asked.result().text[:300]
-        # The others' answers come in between, and not when all is done; on a busy machine both take longer.
+        # The others' answers come in between, and not when all is done; on a busy machine both take
+        # longer.
         assert max(waits) < max(1.0, (time.monotonic() - asked_at) / 2)
 
 

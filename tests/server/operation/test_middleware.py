@@ -19,7 +19,9 @@ KEY = "sk-first"
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    with serving(api_key=(KEY, "sk-second"), max_body_bytes=4096, body_timeout=0.5, events=True) as server:
+    with serving(
+        api_key=(KEY, "sk-second"), max_body_bytes=4096, body_timeout=0.5, events=True
+    ) as server:
         yield server
 
 
@@ -55,7 +57,11 @@ def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
     ]
     with httpx2.Client(base_url=live.url) as http:
         for method, path in [*found, *others]:
-            for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {KEY}"}):
+            for headers in (
+                {},
+                {"Authorization": "Bearer wrong"},
+                {"Authorization": f"Basic {KEY}"},
+            ):
                 answer = http.request(method, path, headers=headers)
                 if path == "/health":
                     assert answer.status_code == 200
@@ -65,7 +71,9 @@ def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
                 assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_compare_digest_decides_about_a_key_and_sees_every_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compare_digest_decides_about_a_key_and_sees_every_known_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     compared: list[tuple[bytes, bytes]] = []
     answers = [False, False]
 
@@ -82,9 +90,13 @@ def test_compare_digest_decides_about_a_key_and_sees_every_known_one(monkeypatch
     assert len(compared) == 4 and {len(one) for pair in compared for one in pair} == {32}
 
 
-@pytest.mark.parametrize("host", ["evil.example", "a/health?", "localhost.evil.example", "", "127.0.0.1:80:90", "[::1"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "a/health?", "localhost.evil.example", "", "127.0.0.1:80:90", "[::1"]
+)
 def test_a_host_header_that_is_not_ours_is_refused(live: LiveServer, host: str) -> None:
-    answer = raw(live, f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode())
+    answer = raw(
+        live, f"GET /v1/models HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n".encode()
+    )
     assert answer.split(b" ")[1] == b"400"
 
 
@@ -99,10 +111,15 @@ def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> 
 
     with live.http() as http:
         for content in (b"x" * 5000, pieces()):
-            answer = http.post("/v1/completions", content=content, headers={"Content-Type": "application/json"})
+            answer = http.post(
+                "/v1/completions", content=content, headers={"Content-Type": "application/json"}
+            )
             assert answer.status_code == 413
             assert answer.json()["error"]["code"] == "request_too_large"
-    lie = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-first\r\nContent-Length: 99999999999\r\n\r\n"
+    lie = (
+        b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+        b" sk-first\r\nContent-Length: 99999999999\r\n\r\n"
+    )
     assert b" 413 " in raw(live, lie)
 
 
@@ -110,11 +127,17 @@ def test_the_default_limit_of_a_body_is_one_mebibyte() -> None:
     with serving() as live, live.http() as http:
         headers = {"Content-Type": "application/json"}
         assert http.post("/tokenize", content=b" " * (1 << 20), headers=headers).status_code == 400
-        assert http.post("/tokenize", content=b" " * ((1 << 20) + 1), headers=headers).status_code == 413
+        assert (
+            http.post("/tokenize", content=b" " * ((1 << 20) + 1), headers=headers).status_code
+            == 413
+        )
 
 
 def test_a_body_that_does_not_come_is_not_waited_for_long(live: LiveServer) -> None:
-    head = b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer sk-first\r\nContent-Length: 50\r\n\r\n"
+    head = (
+        b"POST /generate HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer"
+        b" sk-first\r\nContent-Length: 50\r\n\r\n"
+    )
     assert b" 408 " in raw(live, head, b'{"prompt":')
 
 
@@ -124,7 +147,8 @@ def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:
         large = http.get("/health", headers={"x-large": "y" * 40_000})
         assert [many.status_code, large.status_code] == [431, 431]
         assert many.json()["error"]["code"] == "headers_too_large"
-    # More than the limit, and no end of it: it is answered while the client waits, so nothing is reset.
+    # More than the limit, and no end of it: it is answered while the client waits, so nothing is
+    # reset.
     endless = raw(live, b"GET /health HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * 70_000)
     assert endless.split(b" ")[1] in (b"400", b"431")
 
@@ -142,7 +166,10 @@ def test_what_is_not_there_is_told_in_the_same_shape(live: LiveServer) -> None:
 
 def test_a_request_id_comes_back_if_it_is_a_decent_one(live: LiveServer) -> None:
     with live.http() as http:
-        assert http.get("/health", headers={"X-Request-Id": "abc-1.2_3"}).headers["x-request-id"] == "abc-1.2_3"
+        assert (
+            http.get("/health", headers={"X-Request-Id": "abc-1.2_3"}).headers["x-request-id"]
+            == "abc-1.2_3"
+        )
         for odd in ("a" * 65, "a b", "<script>"):
             given = http.get("/health", headers={"X-Request-Id": odd}).headers["x-request-id"]
             assert len(given) == 32 and given.isalnum()
@@ -165,7 +192,10 @@ def test_a_page_of_another_site_may_not_use_any_route() -> None:
             for origin in ORIGINS:
                 headers = {"Origin": origin, "Content-Type": "text/plain"}
                 refused = http.request(method, path, headers=headers, content=b'{"prompt": "x"}')
-                assert (refused.status_code, refused.json()["error"]["code"]) == (403, "invalid_origin"), path
+                assert (refused.status_code, refused.json()["error"]["code"]) == (
+                    403,
+                    "invalid_origin",
+                ), path
                 assert not [name for name in refused.headers if name.startswith("access-control")]
         assert live.events == []
 
@@ -174,5 +204,7 @@ def test_generate_takes_what_curl_sends_and_pages_of_its_own_address() -> None:
     with serving() as live, live.http() as http:
         form = {"Content-Type": "application/x-www-form-urlencoded"}
         for headers in (form, form | {"Origin": live.url}):
-            answer = http.post("/generate", content=b'{"prompt": "x", "max_tokens": 2}', headers=headers)
+            answer = http.post(
+                "/generate", content=b'{"prompt": "x", "max_tokens": 2}', headers=headers
+            )
             assert answer.status_code == 200

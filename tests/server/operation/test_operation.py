@@ -1,4 +1,6 @@
-"""What a server must survive: clients that leave, too many of them, slow ones, its own end, and the engine's."""
+"""What a server must survive: clients that leave, too many of them, slow ones, its own end, and the
+engine's.
+"""
 
 import json
 import random
@@ -15,7 +17,9 @@ from minivllm.events import types as ev
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True, "stream": False}
 
 
-def post(live: LiveServer, body: dict, path: str = "/v1/completions", timeout: float = SOON) -> httpx2.Response:
+def post(
+    live: LiveServer, body: dict, path: str = "/v1/completions", timeout: float = SOON
+) -> httpx2.Response:
     with live.http() as http:
         return http.post(path, json=body, timeout=timeout)
 
@@ -54,7 +58,8 @@ def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stre
                 live.runner.gate.clear()
                 with deaf_client(live, path, LONG | {"n": 2}):
                     assert live.runner.entered.wait(SOON)
-            # The step at the gate is the one under way when the server notices; after it there must be no other.
+            # The step at the gate is the one under way when the server notices; after it there must
+            # be no other.
             wait_for(lambda: live.service.num_unfinished == 0)
             steps = live.runner.num_steps
             live.runner.gate.set()
@@ -83,7 +88,11 @@ def test_a_hundred_clients_that_leave_at_any_moment_leave_nothing_behind() -> No
                     return
 
         with ThreadPoolExecutor(20) as pool:
-            list(pool.map(lambda _: come_and_go(rng.uniform(0.001, 0.1), rng.random() < 0.5), range(100)))
+            list(
+                pool.map(
+                    lambda _: come_and_go(rng.uniform(0.001, 0.1), rng.random() < 0.5), range(100)
+                )
+            )
         live.wait_until_idle()
         assert live.num_free_blocks == free
         assert live.service.num_waiting == 0
@@ -93,7 +102,10 @@ def test_a_hundred_clients_that_leave_at_any_moment_leave_nothing_behind() -> No
 
 
 def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all() -> None:
-    with serving(fake_engine(max_num_seqs=1), max_waiting_requests=3) as live, ThreadPoolExecutor(4) as pool:
+    with (
+        serving(fake_engine(max_num_seqs=1), max_waiting_requests=3) as live,
+        ThreadPoolExecutor(4) as pool,
+    ):
         live.runner.gate.clear()
         running = pool.submit(post, live, {"prompt": "first", "max_tokens": 4})
         wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 1)
@@ -165,9 +177,13 @@ def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None
             assert [answer.headers["x-request-id"] for answer in answers] == ["my-req-1"] * 2
             arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
             assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
-            assert len(set(arrived)) == len(arrived), "two requests of one id would draw the same samples"
+            assert len(set(arrived)) == len(arrived), (
+                "two requests of one id would draw the same samples"
+            )
             for answer in answers:
-                assert prefix == "gen" or any(one.startswith(answer.json()["id"]) for one in arrived)
+                assert prefix == "gen" or any(
+                    one.startswith(answer.json()["id"]) for one in arrived
+                )
 
 
 def test_a_list_with_one_impossible_prompt_queues_none_of_them() -> None:
@@ -184,7 +200,11 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
         answers = [pool.submit(post, live, {"prompt": "running", "max_tokens": 3, "priority": -9})]
         wait_for(lambda: len(live.events_of(ev.RequestAdmitted)) == 1)
         for number, priority in enumerate((5, 1), 2):
-            answers.append(pool.submit(post, live, {"prompt": f"p{priority}", "max_tokens": 3, "priority": priority}))
+            answers.append(
+                pool.submit(
+                    post, live, {"prompt": f"p{priority}", "max_tokens": 3, "priority": priority}
+                )
+            )
             wait_for(lambda number=number: live.service.num_unfinished == number)
         live.runner.gate.set()
         assert [answer.result().status_code for answer in answers] == [200] * 3
@@ -193,7 +213,9 @@ def test_priority_decides_who_goes_first_where_the_policy_says_so() -> None:
 
 
 def test_connections_do_not_wait_for_acknowledgements() -> None:
-    """With Nagle's algorithm, a second piece waits for the client's system to acknowledge the first: 40 ms."""
+    """With Nagle's algorithm, a second piece waits for the client's system to acknowledge the
+    first: 40 ms.
+    """
     with serving() as live, live.http() as http:
         http.get("/version")
         (connection,) = live.server.server_state.connections

@@ -1,4 +1,6 @@
-"""The server as `minivllm serve` assembles it: requests, router, events and KV events of one engine, and faults."""
+"""The server as `minivllm serve` assembles it: requests, router, events and KV events of one
+engine, and faults.
+"""
 
 import errno
 import json
@@ -25,7 +27,11 @@ from minivllm.tui.sources import event_stream
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.vllm.source import VllmSource
 
-PROMPTS = ["The capital of France is", "The largest planet in our solar system is", "To be or not to be, that is"]
+PROMPTS = [
+    "The capital of France is",
+    "The largest planet in our solar system is",
+    "To be or not to be, that is",
+]
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +54,9 @@ def test_three_generate_requests_at_once_share_forward_passes_as_the_event_strea
         source = HttpSource(live.url)
         live.runner.gate.clear()
         body = {"n": 1, "use_beam_search": False, "temperature": 0.7, "max_tokens": 10}
-        answers = [pool.submit(post, live, {**body, "prompt": prompt}, "/generate") for prompt in PROMPTS]
+        answers = [
+            pool.submit(post, live, {**body, "prompt": prompt}, "/generate") for prompt in PROMPTS
+        ]
         wait_for(lambda: live.service.num_unfinished == 3)
         live.runner.gate.set()
         assert [answer.result().status_code for answer in answers] == [200] * 3
@@ -71,7 +79,9 @@ def test_events_are_told_only_where_they_are_asked_for() -> None:
             HttpSource(live.url)
 
 
-def test_events_and_metrics_need_the_key_and_those_who_watch_can_send_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_events_and_metrics_need_the_key_and_those_who_watch_can_send_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with serving(api_key=("sk-1",), events=True) as live:
         for path in ("/events", "/metrics"):
             assert httpx2.get(f"{live.url}{path}").status_code == 401
@@ -113,11 +123,22 @@ def sleeping_reader(live: LiveServer) -> socket.socket:
 
 
 def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> None:
-    with serving(events=True, send_buffer=4096, drain_timeout=FOREVER) as live, sleeping_reader(live):
+    with (
+        serving(events=True, send_buffer=4096, drain_timeout=FOREVER) as live,
+        sleeping_reader(live),
+    ):
         source = HttpSource(live.url)
         wait_for(lambda: live.hub.num_readers == 2)
         for i in range(12):
-            post(live, {"prompt": f"{i} filling the buffers", "max_tokens": 100, "ignore_eos": True, "n": 8})
+            post(
+                live,
+                {
+                    "prompt": f"{i} filling the buffers",
+                    "max_tokens": 100,
+                    "ignore_eos": True,
+                    "n": 8,
+                },
+            )
         live.begin_exit()
         wait_for(live.loop_has_ended)
         assert live.hub.num_readers == 0
@@ -147,9 +168,13 @@ class PartlySick(GatedRunner):
 
     def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
         return [
-            SamplingError(f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id)
-            if one.token_ids[0] == 1 and one.num_output_tokens >= 3
-            else self._sample(one)
+            (
+                SamplingError(
+                    f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id
+                )
+                if one.token_ids[0] == 1 and one.num_output_tokens >= 3
+                else self._sample(one)
+            )
             for one in sequences
         ]
 
@@ -162,31 +187,46 @@ def sick_engine() -> LLMEngine:
 
 def bodies() -> Iterator[dict]:
     for i, stream in enumerate((False, True) * 3):
-        yield {"prompt": f"{i} is fine", "stream": stream, "seed": 1, "max_tokens": 30, "ignore_eos": True}
+        yield {
+            "prompt": f"{i} is fine",
+            "stream": stream,
+            "seed": 1,
+            "max_tokens": 30,
+            "ignore_eos": True,
+        }
 
 
 def texts(answer: httpx2.Response) -> str:
     if "data: " not in answer.text:
         return answer.json()["choices"][0]["text"]
-    chunks = [json.loads(line[6:]) for line in answer.text.split("\n\n") if line.startswith("data: {")]
+    chunks = [
+        json.loads(line[6:]) for line in answer.text.split("\n\n") if line.startswith("data: {")
+    ]
     return "".join(chunk["choices"][0]["text"] for chunk in chunks)
 
 
-def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their_very_texts() -> None:
+def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their_very_texts() -> (
+    None
+):
     with serving() as live:
         wanted = [texts(post(live, body)) for body in bodies()]
     with serving(sick_engine()) as live, ThreadPoolExecutor(8) as pool:
         free = live.num_free_blocks
         live.runner.gate.clear()
         good = [pool.submit(post, live, body) for body in bodies()]
-        sick = [pool.submit(post, live, {"prompt": "!!", "stream": stream}) for stream in (False, True)]
+        sick = [
+            pool.submit(post, live, {"prompt": "!!", "stream": stream}) for stream in (False, True)
+        ]
         wait_for(lambda: live.service.num_unfinished == 8)
         live.runner.gate.set()
         assert [texts(answer.result()) for answer in good] == wanted
         failed, streamed = (answer.result() for answer in sick)
         assert (failed.status_code, failed.json()["error"]["code"]) == (500, "request_failed")
         *_, error, end = [line for line in streamed.text.split("\n\n") if line]
-        assert json.loads(error.removeprefix("data: "))["error"]["code"] == "request_failed" and end == "data: [DONE]"
+        assert (
+            json.loads(error.removeprefix("data: "))["error"]["code"] == "request_failed"
+            and end == "data: [DONE]"
+        )
         live.wait_until_idle()
         assert live.num_free_blocks == free
         with live.http() as http:
@@ -229,13 +269,19 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
 
 def test_http_requests_are_counted_by_route_status_and_method_and_strangers_add_no_labels() -> None:
     with serving() as live, live.http() as http:
-        for body in ({"prompt": "a", "max_tokens": 1}, {"prompt": "b", "max_tokens": 1}, {"prompt": ""}):
+        for body in (
+            {"prompt": "a", "max_tokens": 1},
+            {"prompt": "b", "max_tokens": 1},
+            {"prompt": ""},
+        ):
             http.post("/v1/completions", json=body)
         for i in range(5):
             http.request(f"ODD{i}", f"/nowhere-{i}")
         http.get("/v1/models/unknown-name")
         http.get("/health")
-        families = {one.name: one for one in text_string_to_metric_families(http.get("/metrics").text)}
+        families = {
+            one.name: one for one in text_string_to_metric_families(http.get("/metrics").text)
+        }
     counted = {
         (one.labels["handler"], one.labels["status"], one.labels["method"]): one.value
         for one in families["http_requests"].samples

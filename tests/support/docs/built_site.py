@@ -1,7 +1,8 @@
-"""Builds a site with mkdocs, strictly, in a process of its own: ours, or a small one with our settings and hook.
+"""Builds a site with mkdocs, strictly, in a process of its own: ours, or a small one with our
+settings and hook.
 
-It knows no browser. What is easy to get wrong is `strict`: it stands in mkdocs.yml and is given once more here, since
-that a broken page fails is what the tests look at.
+It knows no browser. What is easy to get wrong is `strict`: it stands in mkdocs.yml and is given
+once more here, since that a broken page fails is what the tests look at.
 """
 
 import os
@@ -28,7 +29,17 @@ class Build:
 
 def build(configuration: Path, site: Path) -> Build:
     run = subprocess.run(
-        [sys.executable, "-m", "mkdocs", "build", "--strict", "-f", str(configuration), "-d", str(site)],
+        [
+            sys.executable,
+            "-m",
+            "mkdocs",
+            "build",
+            "--strict",
+            "-f",
+            str(configuration),
+            "-d",
+            str(site),
+        ],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,
@@ -44,7 +55,9 @@ def settings() -> dict:
 
 
 def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | None = None) -> Path:
-    """The mkdocs.yml of a small site in `folder`: its own pages, and the rules and the hook of ours."""
+    """The mkdocs.yml of a small site in `folder`: its own pages, and the rules and the hook of
+    ours.
+    """
     docs = folder / "docs"
     for name, text in pages.items():
         page = docs / name
@@ -71,5 +84,9 @@ def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | No
 
 
 def pages_of_docs() -> list[str]:
-    """Addresses inside the site of all pages that are written by hand or committed, as `concepts/index.html`."""
-    return sorted(file.relative_to(DOCS).with_suffix(".html").as_posix() for file in DOCS.rglob("*.md"))
+    """Addresses inside the site of all pages that are written by hand or committed, as
+    `concepts/index.html`.
+    """
+    return sorted(
+        file.relative_to(DOCS).with_suffix(".html").as_posix() for file in DOCS.rglob("*.md")
+    )

@@ -1,12 +1,14 @@
-"""The fenced code blocks of a page, each with what the page says of running it. Nothing is run here: that is `doc_runs`.
+"""The fenced code blocks of a page, each with what the page says of running it. Nothing is run
+here: that is `doc_runs`.
 
-What the tests do with a block follows from its language and from a mark, an HTML comment on the line directly before its
-fence:
+What the tests do with a block follows from its language and from a mark, an HTML comment on the
+line directly before its fence:
 
     <!-- not run: needs a GPU -->       commands are only parsed, code is only compiled; the reason is for readers
     <!-- slow: 40 s -->                 run by `make test-slow` alone
 
-The easy thing to get wrong is a block that nobody sees: an indented one (in a list, in a tab of the site) is a block, too.
+The easy thing to get wrong is a block that nobody sees: an indented one (in a list, in a tab of the
+site) is a block, too.
 """
 
 import re
@@ -33,7 +35,9 @@ class Mark:
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block. `line` is that of its first line of text, counted from 1, as editors count."""
+    """One fenced block. `line` is that of its first line of text, counted from 1, as editors
+    count.
+    """
 
     line: int
     language: str
@@ -79,7 +83,9 @@ def blocks(page: str) -> list[Block]:
 
 
 def command_spans(page: str) -> list[tuple[int, str]]:
-    """The commands that stand inside sentences and tables, `minivllm ...` in backquotes: their lines and texts."""
+    """The commands that stand inside sentences and tables, `minivllm ...` in backquotes: their
+    lines and texts.
+    """
     return [
         (number, span.replace("\\|", "|"))
         for number, line in enumerate(page.splitlines(), 1)

@@ -1,4 +1,5 @@
-"""Runs the code blocks of a page as a reader would, one after the other in one scratch folder, and says what went wrong.
+"""Runs the code blocks of a page as a reader would, one after the other in one scratch folder, and
+says what went wrong.
 
 | language      | what is done                                                                              |
 |---------------|-------------------------------------------------------------------------------------------|
@@ -8,8 +9,9 @@
 | `json` `yaml` `toml` | parsed                                                                             |
 | `text`, none, other listed ones | left alone, but for commands of `minivllm` at the beginning of a line   |
 
-The scratch folder has the repository's traces and tools where a reader of a clone has them. The easy thing to get wrong is
-processor time: a process that imports torch costs two seconds, so what can run in this one does.
+The scratch folder has the repository's traces and tools where a reader of a clone has them. The
+easy thing to get wrong is processor time: a process that imports torch costs two seconds, so what
+can run in this one does.
 """
 
 import argparse
@@ -37,8 +39,12 @@ from support.patience import SOON
 
 MOST_SECONDS = 20.0
 """Processor time that a block may take, unless it is marked as slow."""
-SHELL = frozenset({"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"})
-LEFT_ALONE = frozenset({"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "csv", "c", "cuda", "markdown"})
+SHELL = frozenset(
+    {"python", "cat", "ls", "head", "tail", "wc", "grep", "mkdir", "cp", "test", "echo"}
+)
+LEFT_ALONE = frozenset(
+    {"", "text", "diff", "html", "css", "mermaid", "ini", "promql", "csv", "c", "cuda", "markdown"}
+)
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 BY_THE_ROOT = ("docs", "tools", "examples")
 """What of the repository a command may name by its path from the root."""
@@ -52,9 +58,11 @@ class SnippetError(Exception):
 
 
 def faults(page: str, scratch: Path, *, slow: bool = False) -> list[str]:
-    """Run the blocks of a page in `scratch`; `LINE: what is wrong` for each that does not do what it should.
+    """Run the blocks of a page in `scratch`; `LINE: what is wrong` for each that does not do what
+    it should.
 
-    slow: run those that are marked as slow, and what stands before them on the page, since they may need its files.
+    slow: run those that are marked as slow, and what stands before them on the page, since they may
+    need its files.
     """
     found = []
     for name in BY_THE_ROOT:
@@ -82,11 +90,13 @@ def is_slow(page: str) -> bool:
 def _check(block: Block, slow: bool) -> None:
     if block.language not in {"python", "sh", "console", *PARSERS, *LEFT_ALONE}:
         raise SnippetError(
-            f"no test knows the language {block.language!r}; write one of python, sh, console, json, yaml, toml, "
-            "text, or teach it to tests/support/docs/doc_runs.py."
+            f"no test knows the language {block.language!r}; write one of python, sh, console,"
+            " json, yaml, toml, text, or teach it to tests/support/docs/doc_runs.py."
         )
     if block.mark is not None and not block.mark.reason:
-        raise SnippetError(f"the mark {block.mark.kind!r} needs a reason: <!-- {block.mark.kind}: why -->.")
+        raise SnippetError(
+            f"the mark {block.mark.kind!r} needs a reason: <!-- {block.mark.kind}: why -->."
+        )
     if block.title is not None:
         Path(block.title).write_text(block.text)
     if block.language in PARSERS:
@@ -104,7 +114,9 @@ def _check(block: Block, slow: bool) -> None:
     run(block)
     took = sum(os.times()[:4]) - before
     if took > MOST_SECONDS and block.mark is None:
-        raise SnippetError(f"it took {took:.0f} s of processor time; make it smaller, or write <!-- slow: why -->.")
+        raise SnippetError(
+            f"it took {took:.0f} s of processor time; make it smaller, or write <!-- slow: why -->."
+        )
 
 
 def _parse(block: Block) -> None:
@@ -124,7 +136,9 @@ def _compile(block: Block) -> None:
 
 
 def _commands(block: Block) -> list[str]:
-    """Its command lines, whole and without comments. In a block of text a command ends where two spaces are."""
+    """Its command lines, whole and without comments. In a block of text a command ends where two
+    spaces are.
+    """
     if block.language == "console":
         return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
     lines = block.text.replace("\\\n", " ").splitlines()
@@ -138,7 +152,9 @@ def _without_comment(line: str) -> str:
 
 
 def _words(command: str) -> list[str]:
-    """The words of a command, without variables that stand before it and without the folder of a virtual environment."""
+    """The words of a command, without variables that stand before it and without the folder of a
+    virtual environment.
+    """
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -175,7 +191,9 @@ def _parse_arguments(words: list[str]) -> None:
     except SystemExit as exit_:
         if exit_.code:
             reason = said.getvalue().strip().splitlines()[-1]
-            raise SnippetError(f"`minivllm {shlex.join(words)}` cannot be parsed: {reason}") from exit_
+            raise SnippetError(
+                f"`minivllm {shlex.join(words)}` cannot be parsed: {reason}"
+            ) from exit_
 
 
 def _until_the_shell_goes_on(words: list[str]) -> list[str]:
@@ -186,7 +204,9 @@ def _until_the_shell_goes_on(words: list[str]) -> list[str]:
 
 
 def _check_options(span: str) -> None:
-    """A command inside a sentence may be cut short (`minivllm replay --with OTHER`), but its options must be there."""
+    """A command inside a sentence may be cut short (`minivllm replay --with OTHER`), but its
+    options must be there.
+    """
     words = span.replace("[", " ").replace("]", " ").split()
     if words[1] not in COMMANDS:
         if words[1].isalpha() and words[1].islower():
@@ -217,7 +237,11 @@ def _run_python(block: Block) -> None:
         with contextlib.redirect_stdout(io.StringIO()):
             runpy.run_path(str(path), run_name="__main__")
     except Exception as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.endswith(path.name)]
+        frames = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename.endswith(path.name)
+        ]
         where = f" in line {frames[-1].lineno} of the block" if frames else ""
         raise SnippetError(f"it raises {type(error).__name__}{where}: {error}") from error
     finally:
@@ -243,10 +267,16 @@ def _run_console(block: Block) -> None:
 def _compare(command: str, expected: str) -> None:
     got = "\n".join(line.rstrip() for line in _output_of(command).splitlines()).strip("\n")
     if not doctest.OutputChecker().check_output(expected + "\n", got + "\n", doctest.ELLIPSIS):
-        raise SnippetError(f"`{command}` prints something else:\n{got}\n-- the page says:\n{expected}")
+        raise SnippetError(
+            f"`{command}` prints something else:\n{got}\n-- the page says:\n{expected}"
+        )
 
 
-RUNNERS: dict[str, Callable[[Block], None]] = {"python": _run_python, "sh": _run_sh, "console": _run_console}
+RUNNERS: dict[str, Callable[[Block], None]] = {
+    "python": _run_python,
+    "sh": _run_sh,
+    "console": _run_console,
+}
 
 
 def _output_of(command: str) -> str:
@@ -254,7 +284,11 @@ def _output_of(command: str) -> str:
     words = _words(command)
     if not words or words[0] == "make":
         return ""
-    if words[0] == "minivllm" and not _IN_A_SHELL.search(command) and command.split()[0].endswith("minivllm"):
+    if (
+        words[0] == "minivllm"
+        and not _IN_A_SHELL.search(command)
+        and command.split()[0].endswith("minivllm")
+    ):
         said = io.StringIO()
         with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
             status = main(words[1:])
@@ -273,8 +307,8 @@ def _output_of(command: str) -> str:
         status, output = done.returncode, done.stdout
     else:
         raise SnippetError(
-            f"no test runs {words[0]!r}; write `<!-- not run: why -->` on the line before the block, "
-            f"or use minivllm, make or one of {', '.join(sorted(SHELL))}."
+            f"no test runs {words[0]!r}; write `<!-- not run: why -->` on the line before the"
+            f" block, or use minivllm, make or one of {', '.join(sorted(SHELL))}."
         )
     if status != 0:
         raise SnippetError(f"`{command}` ends with status {status}: {output.strip()[-2000:]}")

@@ -1,4 +1,5 @@
-"""A student who takes whole lessons and gets every question wrong; run as a program, all of the course, told as JSON.
+"""A student who takes whole lessons and gets every question wrong; run as a program, all of the
+course, told as JSON.
 
 python tests/support/docs/lesson_student.py
 """
@@ -45,7 +46,9 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
             refused += bool(player.answer(silly)) and player.page.waits
             player.answer(_wrong(question, lesson, shelf, len(player.truths)))
         if player.engine is not None:
-            recorded |= {id(one): one.recorded for one in player.engine.events if hasattr(one, "programs")}
+            recorded |= {
+                id(one): one.recorded for one in player.engine.events if hasattr(one, "programs")
+            }
     right, answered = player.score
     verdicts = [page.text for page in player.pages if page.right is not None]
     lit = sorted({page.focus for page in player.pages})
@@ -57,7 +60,9 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
 
 
 def _wrong(question: Predict, lesson: Lesson, shelf: ModelShelf, number: int) -> str:
-    """One that `why` knows, if it is surely wrong; a question with choices is asked of a lesson that went before."""
+    """One that `why` knows, if it is surely wrong; a question with choices is asked of a lesson
+    that went before.
+    """
     if not question.choices:
         return str(NONSENSE)
     ahead = LessonPlayer(lesson, shelf)

@@ -1,4 +1,5 @@
-"""Plays a scenario on the real engine from its first step to its last, with everything that can be checked checked.
+"""Plays a scenario on the real engine from its first step to its last, with everything that can be
+checked checked.
 
 All invariants hold after every step, and the fold of the events is what the engine says of itself.
 """
@@ -19,7 +20,9 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
 
 MODELS = ("tiny-random", "smollm2-tokens")
-"""A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no time."""
+"""A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no
+time.
+"""
 
 
 @dataclass
@@ -48,13 +51,18 @@ def _tokenizer(directory: Path) -> Tokenizer:
 
 
 def play(scenario: Scenario, model: str, smollm2_path: Path, **options: object) -> Played:
-    config = EngineConfig(**{**scenario.options, "model": "tiny-random", "check_invariants": True, **options})
+    config = EngineConfig(
+        **{**scenario.options, "model": "tiny-random", "check_invariants": True, **options}
+    )
     if model == "tiny-random":
         engine = LLMEngine.from_config(config, clock=VirtualClock())
     else:
         tokenizer = _tokenizer(smollm2_path)
         runner = FakeRunner(
-            config.num_gpu_blocks_override, config.block_size, config.max_model_len, tokenizer.vocab_size
+            config.num_gpu_blocks_override,
+            config.block_size,
+            config.max_model_len,
+            tokenizer.vocab_size,
         )
         engine = LLMEngine(config, runner, tokenizer, clock=VirtualClock())
     played = Played(engine, RunFacts(engine.log_header()))

@@ -1,8 +1,10 @@
-"""Looks at pages of the built site as a reader's browser does, from file://, and tells what is wrong with them.
+"""Looks at pages of the built site as a reader's browser does, from file://, and tells what is
+wrong with them.
 
-A visit returns sentences, one for each fault: errors of scripts, requests to other hosts, pictures that are not drawn, text
-that runs out of the window, and what axe-core calls serious or critical. It knows no page by name.
-What is easy to get wrong is a picture that is not there yet: a visit waits for the `load` event, which waits for pictures.
+A visit returns sentences, one for each fault: errors of scripts, requests to other hosts, pictures
+that are not drawn, text that runs out of the window, and what axe-core calls serious or critical.
+It knows no page by name. What is easy to get wrong is a picture that is not there yet: a visit
+waits for the `load` event, which waits for pictures.
 """
 
 import os
@@ -52,19 +54,25 @@ def chromium(executable: str) -> Iterator[Browser]:
     # Chromium refuses to run as root inside its sandbox, and containers are often root.
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox"] if as_root else [])
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=["--no-sandbox"] if as_root else []
+        )
         yield browser
         browser.close()
 
 
 class Reader:
-    """A tab of the browser in one colour scheme, that remembers what went wrong since it was last asked."""
+    """A tab of the browser in one colour scheme, that remembers what went wrong since it was last
+    asked.
+    """
 
     def __init__(self, browser: Browser, site: Path, scheme: Scheme) -> None:
         self.site = site
         self.scheme = scheme
         self._faults: list[str] = []
-        self._context = context = browser.new_context(color_scheme=scheme, viewport=PHONE, reduced_motion="reduce")
+        self._context = context = browser.new_context(
+            color_scheme=scheme, viewport=PHONE, reduced_motion="reduce"
+        )
         # Playwright sees requests of the page, its frames and its workers here.
         context.route("**/*", self._let_through)
         self.page: Page = context.new_page()
@@ -77,12 +85,17 @@ class Reader:
     def open(self, address: str) -> None:
         self.page.goto(f"{self.site.as_uri()}/{address}", wait_until="load")
 
-    def visit(self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True) -> list[str]:
+    def visit(
+        self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
+    ) -> list[str]:
         """Every fault of one page at these widths; none is the empty list."""
         self._faults.clear()
         self.page.set_viewport_size(widths[0])
         self.open(address)
-        faults = [f"picture that is not drawn: {source}" for source in self.page.evaluate(_BROKEN_PICTURES)]
+        faults = [
+            f"picture that is not drawn: {source}"
+            for source in self.page.evaluate(_BROKEN_PICTURES)
+        ]
         if with_axe:
             self.page.evaluate(AXE_SCRIPT)
         for size in widths:

@@ -23,7 +23,11 @@ def run(L: Teacher) -> Script:
     engine.add("ada", list(range(20, 26)), max_tokens=8)
     yield L.say("ada has **6** tokens.", focus="blockmap")
     yield L.predict(
-        "How many blocks?", before=engine.step, answer=lambda: len(engine.table("ada")), unit="block", why={1: WHY}
+        "How many blocks?",
+        before=engine.step,
+        answer=lambda: len(engine.table("ada")),
+        unit="block",
+        why={1: WHY},
     )
     L.check("ada holds two blocks", len(engine.table("ada")) == 2)
     yield L.say("Two, then.", focus="slots")

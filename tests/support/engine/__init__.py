@@ -1,1 +1,3 @@
-"""An engine without a model, random traces for it, and slow reference implementations of its memory and schedule."""
+"""An engine without a model, random traces for it, and slow reference implementations of its memory
+and schedule.
+"""

@@ -1,11 +1,14 @@
-"""`ReferenceCore`: the core once more, slow and plain. It predicts every event of the scheduler and of its memory.
+"""`ReferenceCore`: the core once more, slow and plain. It predicts every event of the scheduler and
+of its memory.
 
-It hears what an engine is given (arrivals, sampled tokens, aborts, options, what a beam search chose) and works out what
-must follow: who gets how many tokens, which block goes to whom, who is preempted, why the first one waits. What it
-predicts is compared with what the engine emits, event by event, field by field. So a decision that changes changes a test.
+It hears what an engine is given (arrivals, sampled tokens, aborts, options, what a beam search
+chose) and works out what must follow: who gets how many tokens, which block goes to whom, who is
+preempted, why the first one waits. What it predicts is compared with what the engine emits, event
+by event, field by field. So a decision that changes changes a test.
 
-Nothing here is clever: the free queue is a list, owners are counted in the block tables each time, and a block's name is
-the text that its keys and values depend on. `core_reference_memory` is the memory, this file is the scheduler.
+Nothing here is clever: the free queue is a list, owners are counted in the block tables each time,
+and a block's name is the text that its keys and values depend on. `core_reference_memory` is the
+memory, this file is the scheduler.
 """
 
 from collections.abc import Iterator
@@ -55,7 +58,9 @@ class Plain(Sharer):
 class ReferenceCore:
     """Beside one engine: `hear` every event, `check` when a phase is over."""
 
-    def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int, eos: frozenset[int]) -> None:
+    def __init__(
+        self, config: EngineConfig, num_blocks: int, max_model_len: int, eos: frozenset[int]
+    ) -> None:
         self.config, self.max_model_len, self.eos = config, max_model_len, eos
         self.memory = PlainMemory(config, num_blocks, max_model_len)
         self.waiting: list[Plain] = []
@@ -76,14 +81,18 @@ class ReferenceCore:
     # ---- listening ----
 
     def hear(self, event: Event, requests: dict[str, Request]) -> None:
-        self._heard.append((event, requests[event.request_id] if type(event) is ev.RequestArrived else None))
+        self._heard.append(
+            (event, requests[event.request_id] if type(event) is ev.RequestArrived else None)
+        )
 
     def check(self) -> None:
         """All events heard since the last time are those that had to come."""
         heard, self._heard = self._heard, []
         at = 0
         while at < len(heard):
-            given = next((i for i in range(at, len(heard)) if self._is_given(heard[i][0], i == at)), None)
+            given = next(
+                (i for i in range(at, len(heard)) if self._is_given(heard[i][0], i == at)), None
+            )
             assert given is not None, f"out of nothing: {heard[at][0]}"
             self._out.clear()
             self._react(*heard[given])
@@ -100,7 +109,9 @@ class ReferenceCore:
             case ev.RequestForked():
                 return self._searches(event.parent)
             case ev.RequestFinished():
-                return self._searches(event.seq_id) or bool(self.sequences[event.seq_id].asked.given.params.stop)
+                return self._searches(event.seq_id) or bool(
+                    self.sequences[event.seq_id].asked.given.params.stop
+                )
             case ev.RequestPreempted():  # computed anew, because a batch-mate failed
                 return event.need == 0
             case ev.BlockEvicted():  # what a failed request wrote
@@ -155,7 +166,12 @@ class ReferenceCore:
     def _arrive(self, request: Request) -> None:
         params = request.params
         asked = Asked(request.request_id, request, params.num_sequences - 1)
-        first = Plain(f"{request.request_id}.0", request.cache_salt, list(request.prompt_token_ids), asked=asked)
+        first = Plain(
+            f"{request.request_id}.0",
+            request.cache_salt,
+            list(request.prompt_token_ids),
+            asked=asked,
+        )
         first.computes_all = params.prompt_logprobs is not None
         asked.sequences.append(first)
         self.sequences[first.name] = first
@@ -215,7 +231,14 @@ class ReferenceCore:
         self.running.remove(victim)
         self._give_slot_back(victim)
         victim.state, victim.num_computed, victim.num_cached = "preempted", 0, 0
-        self._tell(ev.RequestPreempted, victim.name, victim_of, need, free, self._queue(victim, at_head=True))
+        self._tell(
+            ev.RequestPreempted,
+            victim.name,
+            victim_of,
+            need,
+            free,
+            self._queue(victim, at_head=True),
+        )
 
     def _fork(self, parent: Plain) -> Plain:
         asked = parent.asked
@@ -264,8 +287,14 @@ class ReferenceCore:
                 pass
         elif self.waiting:
             self._defer("preempted_this_step", *shortage)
-        # Only beams that wait for a preempted sibling are left, and the first in the queue has no room: another goes.
-        if self.running and not self.plan and not somebody_went and self.waiting[0].why_deferred[0] != "batch_delay":
+        # Only beams that wait for a preempted sibling are left, and the first in the queue has no
+        # room: another goes.
+        if (
+            self.running
+            and not self.plan
+            and not somebody_went
+            and self.waiting[0].why_deferred[0] != "batch_delay"
+        ):
             _, need, free = self.waiting[0].why_deferred
             self._preempt(self._victim(), self.waiting[0].name, need, free)
 
@@ -296,7 +325,11 @@ class ReferenceCore:
                 return self._defer("static_batch", len(self.running), 0)
             company = config.batch_size or config.max_num_seqs
             oldest = min(one.asked.given.arrival_time for one in self.waiting)
-            if config.batch_delay and len(self.waiting) < company and now - oldest < config.batch_delay:
+            if (
+                config.batch_delay
+                and len(self.waiting) < company
+                and now - oldest < config.batch_delay
+            ):
                 return self._defer("batch_delay", company, len(self.waiting))
             newcomers = [first] if config.batching == "sequential" else self.waiting
             self.let_in = {one.asked.given.arrival_number for one in newcomers}
@@ -339,7 +372,11 @@ class ReferenceCore:
         self._tell(kind, sequence.name, sequence.slot, cached, start)
 
     def _commit(self, sequence: Plain, start: int, num_tokens: int, is_fresh: bool) -> None:
-        kind = "decode" if num_tokens == 1 and start >= len(sequence.asked.given.prompt_token_ids) else "prefill"
+        kind = (
+            "decode"
+            if num_tokens == 1 and start >= len(sequence.asked.given.prompt_token_ids)
+            else "prefill"
+        )
         self._tell(ev.StepScheduled, sequence.name, num_tokens, kind, start)
         sequence.num_computed = start + num_tokens
         self.memory.give_names(sequence)

@@ -1,7 +1,8 @@
-"""`PlainMemory`: blocks, their owners, their names and the order of their reuse, for `core_reference`.
+"""`PlainMemory`: blocks, their owners, their names and the order of their reuse, for
+`core_reference`.
 
-A block's name is spelled out: the salt and every token up to the block's end. Who owns a block is read from the block
-tables. Nothing is kept that can be counted.
+A block's name is spelled out: the salt and every token up to the block's end. Who owns a block is
+read from the block tables. Nothing is kept that can be counted.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +37,9 @@ class PlainMemory:
     def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int) -> None:
         self.size, self.num_blocks = config.block_size, num_blocks
         self.caches = config.enable_prefix_caching
-        self.reserved = -(-max_model_len // self.size) if config.kv_cache_allocator == "contiguous" else 0
+        self.reserved = (
+            -(-max_model_len // self.size) if config.kv_cache_allocator == "contiguous" else 0
+        )
         """Neighbouring blocks that each sequence gets at once; 0: blocks as they are needed."""
         self.free = list(range(num_blocks))
         self.names: dict[int, Name] = {}
@@ -63,7 +66,9 @@ class PlainMemory:
     # ---- asking ----
 
     def hits(self, sequence: Sharer) -> list[int]:
-        """The cached blocks of its longest known beginning; of equal ones, the one that was named first."""
+        """The cached blocks of its longest known beginning; of equal ones, the one that was named
+        first.
+        """
         hits = []
         if self.caches and not sequence.computes_all:
             for wanted in self.full_names(sequence, len(sequence.tokens)):
@@ -103,7 +108,11 @@ class PlainMemory:
     def extend(self, sequence: Sharer, num_tokens: int, hits: list[int] | None = None) -> None:
         """Blocks for the first `num_tokens` tokens: a copy first, then hits, then new ones."""
         if self.reserved:
-            run = next((run for run in self._runs() if len(run) >= self.reserved), []) if not sequence.table else []
+            run = (
+                next((run for run in self._runs() if len(run) >= self.reserved), [])
+                if not sequence.table
+                else []
+            )
             for block in run[: self.reserved]:
                 self._hand_out(block)
                 self.out.append((ev.BlockAllocated, block, sequence.name, len(sequence.table)))
@@ -140,7 +149,9 @@ class PlainMemory:
         return block
 
     def forget(self, block: int) -> None:
-        """Take the block's name away; remember that its content was here if no other block has it."""
+        """Take the block's name away; remember that its content was here if no other block has
+        it.
+        """
         name = self.names.pop(block, None)
         if name is not None:
             self.out.append((ev.BlockEvicted, block, self.digest(name)))
@@ -148,7 +159,9 @@ class PlainMemory:
                 self.evicted = [*self.evicted, name][-self.num_blocks :]
 
     def release(self, sequence: Sharer) -> None:
-        """From the last block to the first; a block with a name is reused last, one without is reused next."""
+        """From the last block to the first; a block with a name is reused last, one without is
+        reused next.
+        """
         while sequence.table:
             block = sequence.table.pop()
             self.out.append((ev.BlockReleased, block, sequence.name))
@@ -162,7 +175,9 @@ class PlainMemory:
         """Name the blocks that its computed tokens have filled."""
         if not self.caches:
             return
-        for logical, name in list(enumerate(self.full_names(sequence, sequence.num_computed)))[sequence.num_named :]:
+        for logical, name in list(enumerate(self.full_names(sequence, sequence.num_computed)))[
+            sequence.num_named :
+        ]:
             block = sequence.table[logical]
             self.names[block] = name
             self.evicted = [one for one in self.evicted if one != name]
@@ -185,11 +200,15 @@ class PlainMemory:
         self.out.append((ev.BlockMissed, sequence.name, len(hits), why))
 
     def digest(self, name: Name) -> str:
-        """The first 16 hex digits of the chain of SHA-256 over the blocks of `name`; the salt is in the first."""
+        """The first 16 hex digits of the chain of SHA-256 over the blocks of `name`; the salt is in
+        the first.
+        """
         salt, tokens = name
         chained = bytes(32)
         for start in range(0, len(tokens), self.size):
-            content = b"".join(token.to_bytes(4, "little") for token in tokens[start : start + self.size])
+            content = b"".join(
+                token.to_bytes(4, "little") for token in tokens[start : start + self.size]
+            )
             if salt is not None and start == 0:
                 raw = salt.encode("utf-8", "surrogatepass")
                 content += b"|cache_salt:%d:" % len(raw) + raw

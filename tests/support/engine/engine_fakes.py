@@ -1,9 +1,10 @@
 """A model for tests that takes no time and remembers everything: the strongest oracle for the core.
 
-`FakeRunner` keeps, for every slot of the KV cache, the exact tokens whose keys and values were written
-there. Before it answers it reads the slots of each sequence back, as attention would, and fails if any
-holds something else: a stale block, a block shared by mistake, a slot never written. Its next token is a
-function of all tokens before it, so a wrong block table or a lost token shows in the output as well.
+`FakeRunner` keeps, for every slot of the KV cache, the exact tokens whose keys and values were
+written there. Before it answers it reads the slots of each sequence back, as attention would, and
+fails if any holds something else: a stale block, a block shared by mistake, a slot never written.
+Its next token is a function of all tokens before it, so a wrong block table or a lost token shows
+in the output as well.
 """
 
 from collections.abc import Callable
@@ -50,7 +51,11 @@ class FakeTokenizer:
 
 
 def _draw(token_ids: list[int], salt: int) -> int:
-    digest = blake2b(bytes(token_id % 256 for token_id in token_ids), digest_size=4, salt=salt.to_bytes(8, "little"))
+    digest = blake2b(
+        bytes(token_id % 256 for token_id in token_ids),
+        digest_size=4,
+        salt=salt.to_bytes(8, "little"),
+    )
     return int.from_bytes(digest.digest(), "little")
 
 
@@ -59,14 +64,25 @@ def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1, index: in
     return _draw(token_ids, salt=index) % vocab_size
 
 
-def next_logprobs(token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE) -> dict[int, Logprob]:
-    """The fake model's `count` most likely next tokens, with end-of-sequence among them now and then."""
-    scores = {token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)}
+def next_logprobs(
+    token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE
+) -> dict[int, Logprob]:
+    """The fake model's `count` most likely next tokens, with end-of-sequence among them now and
+    then.
+    """
+    scores = {
+        token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)
+    }
     best = sorted(scores, key=scores.get, reverse=True)[:count]
-    return {token_id: Logprob(3 * (scores[token_id] - 1.0), rank) for rank, token_id in enumerate(best, 1)}
+    return {
+        token_id: Logprob(3 * (scores[token_id] - 1.0), rank)
+        for rank, token_id in enumerate(best, 1)
+    }
 
 
-def expected_output(prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> list[int]:
+def expected_output(
+    prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0
+) -> list[int]:
     """What any schedule must generate: the model run alone, without cache, batch or blocks."""
     token_ids = list(prompt)
     for _ in range(max_tokens):
@@ -85,14 +101,23 @@ def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
 
 
 def search_over_lists(
-    prompt: list[int], search: BeamSearch, candidates_of: Callable[[int, list[int]], list[Candidate]]
+    prompt: list[int],
+    search: BeamSearch,
+    candidates_of: Callable[[int, list[int]], list[Candidate]],
 ) -> list[list[int]]:
-    """A beam search over lists of tokens, without blocks, forks or an engine: the output tokens, best first."""
+    """A beam search over lists of tokens, without blocks, forks or an engine: the output tokens,
+    best first.
+    """
     beams = {0: list(prompt)}
     while not search.done:
-        candidates = [one for beam, token_ids in beams.items() for one in candidates_of(beam, token_ids)]
-        chosen = search.advance(candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()})
-        # The order of equally good beams follows the order of their parents, as it does among sequences.
+        candidates = [
+            one for beam, token_ids in beams.items() for one in candidates_of(beam, token_ids)
+        ]
+        chosen = search.advance(
+            candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()}
+        )
+        # The order of equally good beams follows the order of their parents, as it does among
+        # sequences.
         chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
         beams = {i: [*beams[one.beam], one.token_id] for i, one in enumerate(chosen)}
         search.scores = {i: one.score for i, one in enumerate(chosen)}
@@ -104,7 +129,9 @@ class FakeRunner:
 
     device_lost = False
 
-    def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99) -> None:
+    def __init__(
+        self, num_blocks: int, block_size: int, max_model_len: int = 10_000, vocab_size: int = 99
+    ) -> None:
         self.num_blocks = num_blocks
         self.block_size = block_size
         self.max_model_len = max_model_len
@@ -126,7 +153,9 @@ class FakeRunner:
             slots = slot_mapping(sequence, item.start, item.num_tokens, self.block_size)
             for position, slot in enumerate(slots, item.start):
                 if slot != NOT_WRITTEN:
-                    assert slot not in poisoned, f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
+                    assert slot not in poisoned, (
+                        f"{sequence!r} writes slot {slot}, which {poisoned[slot]} reads"
+                    )
                     self.kv[slot] = tuple(sequence.token_ids[: position + 1])
             self.num_tokens_run += item.num_tokens
         for item in plan.scheduled:
@@ -137,9 +166,11 @@ class FakeRunner:
         return not self.device_lost
 
     def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
-        """Every slot that some sequence has had computed, and that nobody may ever write again, with its reader.
+        """Every slot that some sequence has had computed, and that nobody may ever write again,
+        with its reader.
 
-        A sequence that was admitted in this step is left out: what it hit may be written in this very step.
+        A sequence that was admitted in this step is left out: what it hit may be written in this
+        very step.
         """
         starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
         fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
@@ -150,7 +181,9 @@ class FakeRunner:
                 continue
             for position in range(starts.get(sequence.seq_id, sequence.num_computed_tokens)):
                 block = sequence.block_table[position // self.block_size]
-                in_use[block.block_id * self.block_size + position % self.block_size] = sequence.seq_id
+                in_use[block.block_id * self.block_size + position % self.block_size] = (
+                    sequence.seq_id
+                )
         return in_use
 
     def block(self, block_id: int) -> list[tuple[int, ...] | None]:
@@ -163,7 +196,9 @@ class FakeRunner:
             block = sequence.block_table[position // self.block_size]
             slot = block.block_id * self.block_size + position % self.block_size
             written, wanted = self.kv.get(slot), tuple(sequence.token_ids[: position + 1])
-            assert written == wanted, f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
+            assert written == wanted, (
+                f"{sequence!r} reads position {position} in slot {slot}: {written} != {wanted}"
+            )
 
     def sample_tokens(self, sequences: list[Sequence], logits: None) -> list[SampledToken]:
         return [self._sample(sequence) for sequence in sequences]
@@ -181,10 +216,16 @@ class FakeRunner:
 
 
 class WatchedEngine:
-    """An engine on the virtual clock with a fold and a reference of its core beside it, compared after every step, or phase."""
+    """An engine on the virtual clock with a fold and a reference of its core beside it, compared
+    after every step, or phase.
+    """
 
     def __init__(
-        self, num_blocks: int = 100, max_model_len: int = 10_000, vocab_size: int = 99, **options: object
+        self,
+        num_blocks: int = 100,
+        max_model_len: int = 10_000,
+        vocab_size: int = 99,
+        **options: object,
     ) -> None:
         options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
         self.config = EngineConfig(model="fake", check_invariants=True, **options)
@@ -193,7 +234,9 @@ class WatchedEngine:
         self.runner.running = lambda: self.scheduler.running
         self.events: list[Event] = []
         self.fold = Fold(self.engine.log_header())
-        self.reference = ReferenceCore(self.config, num_blocks, max_model_len, FakeTokenizer.eos_token_ids)
+        self.reference = ReferenceCore(
+            self.config, num_blocks, max_model_len, FakeTokenizer.eos_token_ids
+        )
         self.engine.subscribe(self._listen)
         self.outputs: dict[str, RequestOutput] = {}
 
@@ -202,11 +245,20 @@ class WatchedEngine:
         self.fold.apply(event)
         self.reference.hear(event, self.scheduler.requests)
 
-    def add(self, request_id: str, prompt: list[int], max_tokens: int = 8, priority: int = 0, **params: object) -> None:
+    def add(
+        self,
+        request_id: str,
+        prompt: list[int],
+        max_tokens: int = 8,
+        priority: int = 0,
+        **params: object,
+    ) -> None:
         cache_salt = params.pop("cache_salt", None)
         sampling = SamplingParams(temperature=0, max_tokens=max_tokens, **params)
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
-        self.engine.add_request(request_id, {"prompt_token_ids": prompt, **salt}, sampling, priority)
+        self.engine.add_request(
+            request_id, {"prompt_token_ids": prompt, **salt}, sampling, priority
+        )
         self.compare()
 
     def step(self) -> list[RequestOutput]:
@@ -244,7 +296,9 @@ class WatchedEngine:
                 for item in plan.scheduled
             ]
             assert self.reference.preempted == [sequence.seq_id for sequence in plan.preempted]
-            assert sorted(self.reference.memory.copies.items()) == sorted((copy.dst, copy.src) for copy in plan.copies)
+            assert sorted(self.reference.memory.copies.items()) == sorted(
+                (copy.dst, copy.src) for copy in plan.copies
+            )
         assert self.fold.state == self.engine.inspect()
         assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))
 

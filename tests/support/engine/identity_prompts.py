@@ -25,7 +25,8 @@ TEXT = [
     "    indented\n\ttabbed\r\nwindows",
 ]
 LONG = (
-    "The history of computing is long. First came the abacus, then Pascal's calculator, then Babbage's engines. "
-    "In the twentieth century relays gave way to tubes, tubes to transistors, and transistors to chips. "
+    "The history of computing is long. First came the abacus, then Pascal's calculator, then"
+    " Babbage's engines. In the twentieth century relays gave way to tubes, tubes to transistors,"
+    " and transistors to chips. "
 )
 ONE_TOKEN_IDS = [504]

@@ -1,4 +1,6 @@
-"""Runs of SmolLM2 in float32 under many schedules, for the tests that compare their tokens with `transformers`."""
+"""Runs of SmolLM2 in float32 under many schedules, for the tests that compare their tokens with
+`transformers`.
+"""
 
 import dataclasses
 
@@ -49,7 +51,9 @@ QUICK_SCHEDULES = (
 def run(
     model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
 ) -> tuple[list[list[list[int]]], LLMEngine]:
-    """All prompts through a fresh engine around the loaded model; for each its outputs' tokens, and the engine."""
+    """All prompts through a fresh engine around the loaded model; for each its outputs' tokens, and
+    the engine.
+    """
     config = dataclasses.replace(BASE, **options)
     engine = LLMEngine.from_model(config, model)
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
@@ -57,13 +61,18 @@ def run(
         engine.add_request(str(number), {"prompt_token_ids": token_ids}, params)
     outputs: dict[str, list[list[int]]] = {}
     while engine.has_unfinished_requests():
-        outputs.update((output.request_id, [one.token_ids for one in output.outputs]) for output in engine.step())
+        outputs.update(
+            (output.request_id, [one.token_ids for one in output.outputs])
+            for output in engine.step()
+        )
     return [outputs[str(number)] for number in range(len(prompts))], engine
 
 
 @torch.inference_mode()
 def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> list[list[int]]:
-    """What transformers' `generate` adds to one prompt: the tokens of each sequence that it returns."""
+    """What transformers' `generate` adds to one prompt: the tokens of each sequence that it
+    returns.
+    """
     output = peer.generate(
         torch.tensor([token_ids]),
         attention_mask=torch.ones(1, len(token_ids), dtype=torch.long),
@@ -75,11 +84,15 @@ def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> 
 
 
 def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
-    """Equal, or different first at a position where the peer itself sees the two tokens as a tie."""
+    """Equal, or different first at a position where the peer itself sees the two tokens as a
+    tie.
+    """
     if ours == theirs:
         return
     split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)
     with torch.inference_mode():
         logits = peer(torch.tensor([token_ids + theirs[:split]])).logits[0, -1]
     gap = (logits[theirs[split]] - logits[ours[split]]).item()
-    assert gap < TIE, f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"
+    assert gap < TIE, (
+        f"token {split}: ours {ours[split]}, theirs {theirs[split]}, the logits are {gap:.6f} apart"
+    )

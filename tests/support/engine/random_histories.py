@@ -1,7 +1,9 @@
-"""Random histories of a small engine under pressure, for `core_reference` and for whatever draws the engine's events.
+"""Random histories of a small engine under pressure, for `core_reference` and for whatever draws
+the engine's events.
 
-The seeds are fixed: a fault that these histories can show is shown in each run. Each flavour aims at a corner that a plain
-draw seldom comes to. At the end everything drains, and the outputs must be those of the model run alone.
+The seeds are fixed: a fault that these histories can show is shown in each run. Each flavour aims
+at a corner that a plain draw seldom comes to. At the end everything drains, and the outputs must be
+those of the model run alone.
 """
 
 import random
@@ -34,12 +36,16 @@ class History:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
         options = dict(FLAVOURS[flavour])
         self.wide, is_baseline = options.pop("wide", 0.15), options.pop("baseline", False)
-        num_blocks, block_size = (rng.randint(*options.pop(name)) for name in ("num_blocks", "block_size"))
+        num_blocks, block_size = (
+            rng.randint(*options.pop(name)) for name in ("num_blocks", "block_size")
+        )
         max_model_len = num_blocks * block_size + rng.randint(0, 1)
         budget = rng.randint(*options.pop("budget", (2, 16)))
         if is_baseline:
             options |= {"batching": rng.choice(["static", "sequential", "continuous"])}
-            options |= rng.choice([{}, {"batch_delay": 0.03, "batch_size": 3}, {"kv_cache_allocator": "contiguous"}])
+            options |= rng.choice(
+                [{}, {"batch_delay": 0.03, "batch_size": 3}, {"kv_cache_allocator": "contiguous"}]
+            )
             max_model_len = rng.randint(2, num_blocks // 2) * block_size
         if options.get("enable_chunked_prefill") is False:
             budget = max_model_len + rng.randint(0, 4)
@@ -49,9 +55,13 @@ class History:
             max_num_batched_tokens=budget, **options,
         )  # fmt: skip
         self.max_model_len = max_model_len
-        # Few stems over two letters, so that prompts have beginnings in common, and some are whole blocks long.
+        # Few stems over two letters, so that prompts have beginnings in common, and some are whole
+        # blocks long.
         self.stems = [
-            [rng.randrange(2) for _ in range(rng.randint(1, max(1, max_model_len // rng.randint(2, 4))))]
+            [
+                rng.randrange(2)
+                for _ in range(rng.randint(1, max(1, max_model_len // rng.randint(2, 4))))
+            ]
             for _ in range(4)
         ]
         self.num_added = 0
@@ -60,8 +70,13 @@ class History:
     def add(self) -> None:
         rng, engine = self.rng, self.engine
         stem = rng.choice(self.stems)
-        prompt = stem[: rng.randint(1, len(stem))] + [rng.randrange(2) for _ in range(rng.choice([0, 0, 1, 3]))]
-        params = {"max_tokens": rng.randint(1, 12), "cache_salt": rng.choice([None, None, None, "red", "blue"])}
+        prompt = stem[: rng.randint(1, len(stem))] + [
+            rng.randrange(2) for _ in range(rng.choice([0, 0, 1, 3]))
+        ]
+        params = {
+            "max_tokens": rng.randint(1, 12),
+            "cache_salt": rng.choice([None, None, None, "red", "blue"]),
+        }
         if rng.random() < 0.15:
             params["prompt_logprobs"] = 0
         if rng.random() < self.wide:
@@ -100,7 +115,9 @@ class History:
         for _ in range(90):
             self.act()
         self.engine.run(max_steps=2_000)
-        assert sorted(self.engine.reference.memory.free) == list(range(len(self.engine.pool.blocks)))
+        assert sorted(self.engine.reference.memory.free) == list(
+            range(len(self.engine.pool.blocks))
+        )
         for request_id, asked in self.asked.items():
             found = [output.token_ids for output in self.engine.outputs[request_id].outputs]
             assert found == self.expected(*asked), request_id
@@ -114,5 +131,8 @@ class History:
             return expected_beams(prompt, BeamSearch(n, length, frozenset({EOS, *stops})))
         least = max(params.get("min_tokens", 0), 1)
         texts = [expected_output(prompt, length, vocab_size=2, index=i) for i in range(n)]
-        ends = [[i for i, token in enumerate(text, 1) if i >= least and token in stops] for text in texts]
+        ends = [
+            [i for i, token in enumerate(text, 1) if i >= least and token in stops]
+            for text in texts
+        ]
         return [text[: min(end, default=length)] for text, end in zip(texts, ends, strict=True)]

@@ -1,4 +1,6 @@
-"""Short runs of the real scheduler with anything that may happen, for property tests of the dashboard."""
+"""Short runs of the real scheduler with anything that may happen, for property tests of the
+dashboard.
+"""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,7 +13,9 @@ from minivllm.tui.draw.selection import Target
 from minivllm.tui.state.model import DashboardModel
 
 RUNS = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=20,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 """`stage` and `ask` are classes: it does no harm that all examples have the same ones."""
 
@@ -54,7 +58,9 @@ def folded(stage) -> DashboardModel:
 
 
 def context_with(*targets: Target) -> Context:
-    """Surroundings in which these were chosen, one after the other; there is no recording behind them."""
+    """Surroundings in which these were chosen, one after the other; there is no recording behind
+    them.
+    """
     context = Context(transport=None)
     for target in targets:
         context.selection.choose(target)

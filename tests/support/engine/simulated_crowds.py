@@ -20,12 +20,21 @@ def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
 
 
 def config(**options: object) -> EngineConfig:
-    usual = {"max_model_len": 512, "num_gpu_blocks_override": 64, "max_num_seqs": 4, "max_num_batched_tokens": 64}
+    usual = {
+        "max_model_len": 512,
+        "num_gpu_blocks_override": 64,
+        "max_num_seqs": 4,
+        "max_num_batched_tokens": 64,
+    }
     return EngineConfig(**usual | options)
 
 
 def run(
-    crowd: list[Arrival], fit: Fit = EVEN, replicas: int = 1, router: str = "random", **options: object
+    crowd: list[Arrival],
+    fit: Fit = EVEN,
+    replicas: int = 1,
+    router: str = "random",
+    **options: object,
 ) -> list[Replica]:
     """Serve `crowd` to its end; the replicas afterwards."""
     setup = Setup(config(**options), replicas, router)

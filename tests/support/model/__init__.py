@@ -1,1 +1,3 @@
-"""Tiny models and their files, attention cases, and slow reference implementations of what computes."""
+"""Tiny models and their files, attention cases, and slow reference implementations of what
+computes.
+"""

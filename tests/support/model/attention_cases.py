@@ -1,4 +1,6 @@
-"""Steps over a paged cache for any attention backend: every slot that a query may not read holds NaN."""
+"""Steps over a paged cache for any attention backend: every slot that a query may not read holds
+NaN.
+"""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +15,9 @@ HEAD_SIZE = 16
 
 @dataclass
 class Seq:
-    """A sequence of the step: so many tokens in the cache, so many new ones, perhaps another's first blocks."""
+    """A sequence of the step: so many tokens in the cache, so many new ones, perhaps another's
+    first blocks.
+    """
 
     num_computed: int
     num_new: int = 1
@@ -37,10 +41,16 @@ class StepCase:
 
     def __post_init__(self) -> None:
         generator = torch.Generator().manual_seed(self.seed)
-        self.num_blocks = 3 + sum(-(-(seq.num_computed + seq.num_new) // self.block_size) for seq in self.seqs)
+        self.num_blocks = 3 + sum(
+            -(-(seq.num_computed + seq.num_new) // self.block_size) for seq in self.seqs
+        )
         free = torch.randperm(self.num_blocks, generator=generator).tolist()
         for seq in self.seqs:
-            table = list(self.block_tables[seq.prefix_of][: seq.num_shared_blocks]) if seq.prefix_of is not None else []
+            table = (
+                list(self.block_tables[seq.prefix_of][: seq.num_shared_blocks])
+                if seq.prefix_of is not None
+                else []
+            )
             while len(table) * self.block_size < seq.num_computed + seq.num_new:
                 table.append(free.pop())
             self.block_tables.append(table)
@@ -50,9 +60,12 @@ class StepCase:
             return torch.randn(*shape, generator=generator).bfloat16().double()
 
         cache_shape = (self.num_blocks, self.block_size, self.num_kv_heads, self.head_size)
-        self.key_cache, self.value_cache = (torch.full(cache_shape, float("nan")).double() for _ in range(2))
+        self.key_cache, self.value_cache = (
+            torch.full(cache_shape, float("nan")).double() for _ in range(2)
+        )
         for i, seq in enumerate(self.seqs):
-            # Position by position, leaving alone what the sequence whose prefix this is has or will have written.
+            # Position by position, leaving alone what the sequence whose prefix this is has or will
+            # have written.
             first_own = seq.num_shared_blocks * self.block_size
             slots = self.slots(i, first_own, seq.num_computed + seq.num_new * seq.is_all_cached)
             entries = random(2, len(slots), self.num_kv_heads, self.head_size)
@@ -72,12 +85,23 @@ class StepCase:
         return [self.block_tables[i][p // size] * size + p % size for p in range(first, end)]
 
     def reference(self) -> torch.Tensor:
-        """Writes to this case's caches and attends: [num_tokens, num_heads, head_size] in float64"""
-        reshape_and_cache(self.key, self.value, self.key_cache, self.value_cache, torch.tensor(self.slot_mapping))
+        """Writes to this case's caches and attends: [num_tokens, num_heads, head_size] in
+        float64
+        """
+        reshape_and_cache(
+            self.key, self.value, self.key_cache, self.value_cache, torch.tensor(self.slot_mapping)
+        )
         width = max(map(len, self.block_tables))
         tables = torch.tensor([table + [-1] * (width - len(table)) for table in self.block_tables])
         seq_lens = [seq.num_computed + seq.num_new for seq in self.seqs]
-        args = (self.query, self.key_cache, self.value_cache, tables, self.query_start_loc, seq_lens)
+        args = (
+            self.query,
+            self.key_cache,
+            self.value_cache,
+            tables,
+            self.query_start_loc,
+            seq_lens,
+        )
         return paged_attention(*args, scale=self.head_size**-0.5)
 
     def metadata(self) -> CommonAttentionMetadata:
@@ -96,7 +120,13 @@ class StepCase:
 
 SHARING = {
     "all decodes share": [Seq(150), *(Seq(145 + i, 1, 0, 36) for i in range(4))],
-    "an unrelated one among them": [Seq(150), Seq(20), Seq(149, 1, 0, 36), Seq(9, 3), Seq(146, 1, 0, 36)],
+    "an unrelated one among them": [
+        Seq(150),
+        Seq(20),
+        Seq(149, 1, 0, 36),
+        Seq(9, 3),
+        Seq(146, 1, 0, 36),
+    ],
     "a group within a group": [
         Seq(150),
         Seq(290, 1, 0, 32),
@@ -105,7 +135,12 @@ SHARING = {
         Seq(140, 1, 0, 32),
     ],
     "decodes and chunks": [Seq(150), Seq(144, 5, 0, 36), Seq(148, 2, 0, 36), Seq(145, 1, 0, 36)],
-    "a chunk that fills what others read": [Seq(100, 60), Seq(160, 1, 0, 40), Seq(160, 3, 0, 40), Seq(164, 1, 0, 40)],
+    "a chunk that fills what others read": [
+        Seq(100, 60),
+        Seq(160, 1, 0, 40),
+        Seq(160, 3, 0, 40),
+        Seq(164, 1, 0, 40),
+    ],
 }
 
 

@@ -1,4 +1,6 @@
-"""Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch` and `cpu`."""
+"""Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch`
+and `cpu`.
+"""
 
 import torch
 
@@ -20,11 +22,17 @@ class BackendCase(StepCase):
         backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
         return backend
 
-    def run(self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    def run(
+        self, backend: TorchAttentionBackend, dtype: torch.dtype = torch.float32
+    ) -> torch.Tensor:
         metadata = backend.build(self.metadata())
-        return backend.forward(0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata)
+        return backend.forward(
+            0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata
+        )
 
 
 def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
-    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads, head_size]"""
+    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads,
+    head_size]
+    """
     return torch.cat((key_cache, value_cache), dim=2)

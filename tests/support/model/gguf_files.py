@@ -12,7 +12,9 @@ HEADS, KV_HEADS, HEAD_SIZE, HIDDEN, MLP, LAYERS = 4, 2, 16, 64, 96, 2
 SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
 VOCABULARY = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġa", "12"]
 MERGES = ["Ġ a", "1 2"]
-CHAT_TEMPLATE = "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+CHAT_TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.content }}<|im_end|>{% endfor %}<|im_start|>"
+)
 
 
 def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
@@ -21,22 +23,33 @@ def hf_weights(arch: str, tied: bool = False) -> dict[str, np.ndarray]:
     shapes: dict[str, tuple[int, ...]] = {"model.embed_tokens.weight": (len(VOCABULARY), HIDDEN)}
     for layer in range(LAYERS):
         prefix = f"model.layers.{layer}"
-        sizes = {"q_proj": HEADS * HEAD_SIZE, "k_proj": KV_HEADS * HEAD_SIZE, "v_proj": KV_HEADS * HEAD_SIZE}
+        sizes = {
+            "q_proj": HEADS * HEAD_SIZE,
+            "k_proj": KV_HEADS * HEAD_SIZE,
+            "v_proj": KV_HEADS * HEAD_SIZE,
+        }
         for name, size in sizes.items():
             shapes[f"{prefix}.self_attn.{name}.weight"] = (size, HIDDEN)
             if arch == "qwen2":
                 shapes[f"{prefix}.self_attn.{name}.bias"] = (size,)
         if arch == "qwen3":
-            shapes[f"{prefix}.self_attn.q_norm.weight"] = shapes[f"{prefix}.self_attn.k_norm.weight"] = (HEAD_SIZE,)
+            shapes[f"{prefix}.self_attn.q_norm.weight"] = shapes[
+                f"{prefix}.self_attn.k_norm.weight"
+            ] = (HEAD_SIZE,)
         shapes[f"{prefix}.self_attn.o_proj.weight"] = (HIDDEN, HEADS * HEAD_SIZE)
         for name in ("input_layernorm", "post_attention_layernorm"):
             shapes[f"{prefix}.{name}.weight"] = (HIDDEN,)
-        shapes[f"{prefix}.mlp.gate_proj.weight"] = shapes[f"{prefix}.mlp.up_proj.weight"] = (MLP, HIDDEN)
+        shapes[f"{prefix}.mlp.gate_proj.weight"] = shapes[f"{prefix}.mlp.up_proj.weight"] = (
+            MLP,
+            HIDDEN,
+        )
         shapes[f"{prefix}.mlp.down_proj.weight"] = (HIDDEN, MLP)
     shapes["model.norm.weight"] = (HIDDEN,)
     if not tied:
         shapes["lm_head.weight"] = (len(VOCABULARY), HIDDEN)
-    return {name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    return {
+        name: random.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()
+    }
 
 
 def _gguf_name(hf_name: str) -> str:
@@ -78,7 +91,9 @@ def write_gguf(
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Write a model to `path`; returns the weights under Hugging Face names, before quantization."""
+    """Write a model to `path`; returns the weights under Hugging Face names, before
+    quantization.
+    """
     weights = hf_weights(arch, tied)
     writer = GGUFWriter(path, arch)
     writer.add_context_length(512)

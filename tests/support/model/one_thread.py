@@ -8,7 +8,9 @@ import torch
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """A second thread costs a model this small more than it gives, most of all beside other work."""
+    """A second thread costs a model this small more than it gives, most of all beside other
+    work.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

@@ -1,8 +1,10 @@
-"""Random paged attention problems, laid out so that reading anything that must not be read is seen in the result.
+"""Random paged attention problems, laid out so that reading anything that must not be read is seen
+in the result.
 
-Every slot that belongs to no token holds NaN, every block-table entry after a sequence's last block is an id far
-outside the cache, and block tables are shuffled. Problems are made in float64 of numbers that float32, bfloat16
-and float16 can hold, so rounding starts with the kernel. Inputs are fresh in each run; a failure prints its seed.
+Every slot that belongs to no token holds NaN, every block-table entry after a sequence's last block
+is an id far outside the cache, and block tables are shuffled. Problems are made in float64 of
+numbers that float32, bfloat16 and float16 can hold, so rounding starts with the kernel. Inputs are
+fresh in each run; a failure prints its seed.
 """
 
 import math
@@ -17,10 +19,14 @@ from minivllm.kernels.reference import decode_attention
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 NO_BLOCK = 2**31 - 1
-"""What stands in unused block-table entries: reading through it ends the process, or at least the test."""
+"""What stands in unused block-table entries: reading through it ends the process, or at least the
+test.
+"""
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-"""Largest error relative to the largest number of the result. The interpreter rounds to bfloat16 by cutting off."""
+"""Largest error relative to the largest number of the result. The interpreter rounds to bfloat16 by
+cutting off.
+"""
 
 
 @pytest.fixture
@@ -56,7 +62,8 @@ class Shape:
 
 _F32, _BF16, _F16 = torch.float32, torch.bfloat16, torch.float16
 PAIRWISE_SHAPES = [
-    # Every head size, group, block size and dtype, and most pairs of them, in 15 shapes where all would be 300.
+    # Every head size, group, block size and dtype, and most pairs of them, in 15 shapes where all
+    # would be 300.
     Shape(64, 7, 128, _F32, 1),
     Shape(80, 1, 32, _BF16, 3),
     Shape(96, 8, 32, _F16, 1),
@@ -80,7 +87,9 @@ def edge_lengths(block_size: int, long: int = 75) -> list[int]:
 
 
 class PagedCase:
-    """A cache with some sequences in it, in float64 (the reference's view) and in the dtype under test."""
+    """A cache with some sequences in it, in float64 (the reference's view) and in the dtype under
+    test.
+    """
 
     def __init__(self, shape: Shape, seq_lens: list[int], seed: int) -> None:
         self.shape = shape
@@ -92,7 +101,8 @@ class PagedCase:
         width = max(-(-length // size) for length in seq_lens) + 2
         self.block_tables = torch.full((len(seq_lens), width), NO_BLOCK, dtype=torch.int32)
         cache_shape = (2, self.num_blocks, size, shape.num_kv_heads, shape.head_size)
-        self.exact_caches = torch.full(cache_shape, float("nan"), dtype=torch.float64)  # keys, then values
+        # keys, then values
+        self.exact_caches = torch.full(cache_shape, float("nan"), dtype=torch.float64)
         for i, length in enumerate(seq_lens):
             blocks = [free.pop() for _ in range(-(-length // size))]
             self.block_tables[i, : len(blocks)] = torch.tensor(blocks, dtype=torch.int32)
@@ -131,7 +141,9 @@ class PagedCase:
         )
 
     def decode_expected(self, query: torch.Tensor) -> torch.Tensor:
-        return decode_attention(query, *self.exact_caches, self.block_tables, self.seq_lens, self.shape.scale)
+        return decode_attention(
+            query, *self.exact_caches, self.block_tables, self.seq_lens, self.shape.scale
+        )
 
 
 def assert_close(

@@ -1,7 +1,9 @@
-"""The sampler's slow twin: one row, plain numpy and loops over the vocabulary, straight from the definitions.
+"""The sampler's slow twin: one row, plain numpy and loops over the vocabulary, straight from the
+definitions.
 
-It shares nothing with the real one but the key of a draw. Where a definition compares two numbers that
-are equal but for rounding, either answer is right: it then raises `TooCloseError`, and a test takes another case.
+It shares nothing with the real one but the key of a draw. Where a definition compares two numbers
+that are equal but for rounding, either answer is right: it then raises `TooCloseError`, and a test
+takes another case.
 """
 
 import math
@@ -40,17 +42,27 @@ def make_sequence(
 
 def processed_logits(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int]) -> np.ndarray:
     """Min-tokens mask, logit bias and penalties on float32 `logits: [vocab]`."""
-    params, prompt, output = sequence.request.params, sequence.request.prompt_token_ids, sequence.output_token_ids
+    params, prompt, output = (
+        sequence.request.params,
+        sequence.request.prompt_token_ids,
+        sequence.output_token_ids,
+    )
     logits = logits.astype(np.float32).copy()
     for token_id in range(len(logits)):
-        if len(output) < params.min_tokens and (token_id in eos_token_ids or token_id in params.stop_token_ids):
+        if len(output) < params.min_tokens and (
+            token_id in eos_token_ids or token_id in params.stop_token_ids
+        ):
             logits[token_id] = -np.inf
         logits[token_id] += np.float32((params.logit_bias or {}).get(token_id, 0.0))
         if token_id in prompt or token_id in output:
             penalty = np.float32(params.repetition_penalty)
-            logits[token_id] = logits[token_id] / penalty if logits[token_id] > 0 else logits[token_id] * penalty
+            logits[token_id] = (
+                logits[token_id] / penalty if logits[token_id] > 0 else logits[token_id] * penalty
+            )
         if token_id in output:
-            logits[token_id] -= np.float32(params.frequency_penalty) * np.float32(output.count(token_id))
+            logits[token_id] -= np.float32(params.frequency_penalty) * np.float32(
+                output.count(token_id)
+            )
             logits[token_id] -= np.float32(params.presence_penalty)
     return logits
 
@@ -60,7 +72,9 @@ def best_first(logits: np.ndarray) -> list[int]:
 
 
 def arrival_time(key: int, token_id: int) -> float:
-    """When `token_id` would arrive if it were certain: SplitMix64 in Python's whole numbers, then -log."""
+    """When `token_id` would arrive if it were certain: SplitMix64 in Python's whole numbers, then
+    -log.
+    """
     mask = 2**64 - 1
     bits = (key + (token_id + 1) * 0x9E3779B97F4A7C15) & mask
     bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -69,7 +83,9 @@ def arrival_time(key: int, token_id: int) -> float:
     return -math.log(((bits >> 12) + 0.5) / 2**52)
 
 
-def twin_sample(logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int) -> TwinAnswer:
+def twin_sample(
+    logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int
+) -> TwinAnswer:
     """What `Sampler` should answer for one row of `logits: [vocab]`."""
     params = sequence.request.params
     logits = processed_logits(logits, sequence, eos_token_ids)

@@ -1,4 +1,5 @@
-"""Tiny random models of the three architectures, and a stand-in for the scheduler that runs any plan asked for.
+"""Tiny random models of the three architectures, and a stand-in for the scheduler that runs any
+plan asked for.
 
 The models are `transformers`' own, so they are the oracle; ours gets their weights.
 """
@@ -39,13 +40,17 @@ _LLAMA3_ROPE = {
 
 
 def make_peer(name: str) -> transformers.PreTrainedModel:
-    """A model of transformers with random weights that make every part matter (norms and biases too)."""
+    """A model of transformers with random weights that make every part matter (norms and biases
+    too).
+    """
     match name:
         case "llama":
             config = transformers.LlamaConfig(**_SIZES, tie_word_embeddings=True, pad_token_id=0)
             peer = transformers.LlamaForCausalLM(config)
         case "llama3-rope-and-biases":
-            config = transformers.LlamaConfig(**_SIZES, attention_bias=True, rope_parameters=_LLAMA3_ROPE)
+            config = transformers.LlamaConfig(
+                **_SIZES, attention_bias=True, rope_parameters=_LLAMA3_ROPE
+            )
             peer = transformers.LlamaForCausalLM(config)
         case "qwen2":
             peer = transformers.Qwen2ForCausalLM(transformers.Qwen2Config(**_SIZES))
@@ -66,11 +71,15 @@ PEERS = ("llama", "llama3-rope-and-biases", "qwen2", "qwen3")
 
 
 def config_of(peer: transformers.PreTrainedModel) -> ModelConfig:
-    return ModelConfig.from_hf_dict(peer.config.to_dict() | {"architectures": [type(peer).__name__]})
+    return ModelConfig.from_hf_dict(
+        peer.config.to_dict() | {"architectures": [type(peer).__name__]}
+    )
 
 
 def load_into_ours(
-    peer: transformers.PreTrainedModel, dtype: torch.dtype = torch.float32, linear_backend: LinearBackendName = "auto"
+    peer: transformers.PreTrainedModel,
+    dtype: torch.dtype = torch.float32,
+    linear_backend: LinearBackendName = "auto",
 ) -> Decoder:
     decoder = Decoder(config_of(peer), dtype, "cpu", linear_backend)
     decoder.load_weights(peer.state_dict().items())
@@ -85,9 +94,13 @@ def peer_logits(peer: transformers.PreTrainedModel, token_ids: list[int]) -> tor
 
 @torch.no_grad()
 def steps_of_all_kinds(run: "PlannedRunner") -> list[torch.Tensor]:
-    """Logits of steps that have chunks, decodes among chunks, decodes alone, a shared prefix, a prompt that is all cached."""
+    """Logits of steps that have chunks, decodes among chunks, decodes alone, a shared prefix, a
+    prompt that is all cached.
+    """
     generator = torch.Generator().manual_seed(3)
-    first, second = (run.new(torch.randint(VOCAB_SIZE, (n,), generator=generator).tolist()) for n in (19, 9))
+    first, second = (
+        run.new(torch.randint(VOCAB_SIZE, (n,), generator=generator).tolist()) for n in (19, 9)
+    )
     steps = [run.run((first, 12)), run.run((first, 7), (second, 9))]
     cached = run.new(first.token_ids[:16], first, 4)
     for sequence in (first, second):
@@ -103,22 +116,33 @@ class PlannedRunner:
     """Hands out blocks in a scrambled order and runs the plans that a test spells out."""
 
     def __init__(self, decoder: Decoder, **options: object) -> None:
-        defaults = {"block_size": 4, "num_gpu_blocks_override": 200, "max_num_seqs": 16, "max_model_len": 256}
+        defaults = {
+            "block_size": 4,
+            "num_gpu_blocks_override": 200,
+            "max_num_seqs": 16,
+            "max_model_len": 256,
+        }
         self.config = EngineConfig(**(defaults | options))
         tokenizer = SimpleNamespace(eos_token_ids=frozenset())
-        model = LoadedModel("tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype)
+        model = LoadedModel(
+            "tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype
+        )
         self.runner = ModelRunner(self.config, model)
         order = torch.randperm(self.runner.num_blocks, generator=torch.Generator().manual_seed(2))
         self._free_blocks = [KVCacheBlock(block_id) for block_id in order.tolist()]
         self._free_slots = list(range(self.config.max_num_seqs))
 
-    def new(self, token_ids: list[int], prefix_of: Sequence | None = None, num_shared_blocks: int = 0) -> Sequence:
+    def new(
+        self, token_ids: list[int], prefix_of: Sequence | None = None, num_shared_blocks: int = 0
+    ) -> Sequence:
         """A sequence that has been admitted, with the first blocks of another one if asked for."""
         sequence = Request("r", list(token_ids), SamplingParams(temperature=0.0)).sequences[0]
         sequence.slot = self._free_slots.pop(0)
         if prefix_of is not None:
             if len(prefix_of.block_table) < num_shared_blocks:
-                raise ValueError("the sequence to share with has not so many blocks: see `give_blocks`")
+                raise ValueError(
+                    "the sequence to share with has not so many blocks: see `give_blocks`"
+                )
             sequence.block_table += prefix_of.block_table[:num_shared_blocks]
             sequence.num_cached_tokens = num_shared_blocks * self.config.block_size
             sequence.num_computed_tokens = min(sequence.num_cached_tokens, len(token_ids) - 1)
@@ -149,5 +173,7 @@ class PlannedRunner:
         return plan
 
     def run(self, *work: tuple[Sequence, int]) -> torch.Tensor:
-        """Logits of the sequences that reached their last token: [num_sampling_sequences, vocab_size]"""
+        """Logits of the sequences that reached their last token: [num_sampling_sequences,
+        vocab_size]
+        """
         return self.runner.execute_model(self.plan(*work)).logits

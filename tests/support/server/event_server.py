@@ -1,4 +1,6 @@
-"""A small server of events on loopback, as issue 6's will be, that a test can make say anything and break off."""
+"""A small server of events on loopback, as issue 6's will be, that a test can make say anything and
+break off.
+"""
 
 import threading
 from collections.abc import Iterator

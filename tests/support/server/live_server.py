@@ -1,4 +1,6 @@
-"""A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the test can look into."""
+"""A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the
+test can look into.
+"""
 
 import asyncio
 import json
@@ -65,13 +67,17 @@ class ChattyTokenizer(FakeTokenizer):
         return super().encode(text)
 
     def apply_chat_template(self, messages: list[dict[str, str]]) -> list[int]:
-        return self.encode("".join(f"{message['role']}:{message['content']}|" for message in messages))
+        return self.encode(
+            "".join(f"{message['role']}:{message['content']}|" for message in messages)
+        )
 
 
 def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: object) -> LLMEngine:
     options = {"block_size": 4, "max_num_seqs": 8, "max_num_batched_tokens": 64, **options}
     config = EngineConfig(model="fake", check_invariants=True, **options)
-    return LLMEngine(config, GatedRunner(num_blocks, config.block_size, max_model_len), ChattyTokenizer())
+    return LLMEngine(
+        config, GatedRunner(num_blocks, config.block_size, max_model_len), ChattyTokenizer()
+    )
 
 
 @dataclass
@@ -157,7 +163,9 @@ def serving(
     live = LiveServer(url_of(bound), engine, service, server, loop, assembled.hub)
     live.api_key = settings.api_key[0] if settings.api_key else None
     engine.subscribe(live.events.append)
-    thread = threading.Thread(target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True)
+    thread = threading.Thread(
+        target=loop.run_until_complete, args=(server.serve(sockets=[bound]),), daemon=True
+    )
     thread.start()
     try:
         wait_for(lambda: server.started)
@@ -180,6 +188,9 @@ def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -
     parts = urlsplit(live.url)
     client.connect((parts.hostname, parts.port))
     content = json.dumps(body).encode() if method == "POST" else b""
-    head = f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type:"
+        f" application/json\r\nContent-Length: {len(content)}\r\n\r\n"
+    )
     client.sendall(head.encode() + content)
     return client

@@ -1,4 +1,6 @@
-"""An ASGI app served by uvicorn on loopback, on any free port, in a thread that ends with the test."""
+"""An ASGI app served by uvicorn on loopback, on any free port, in a thread that ends with the
+test.
+"""
 
 import socket
 import threading

@@ -1,4 +1,6 @@
-"""An engine that a test steps, with its event stream served on loopback; and a door before a server that can be slammed."""
+"""An engine that a test steps, with its event stream served on loopback; and a door before a server
+that can be slammed.
+"""
 
 import socket
 import threading
@@ -45,7 +47,9 @@ class Watched:
             self.num_requests += 1
             prompt = [1, 2, 3, 4, 5, 6, 7, 8, self.num_requests % 90, 3]
             params = SamplingParams(temperature=0, max_tokens=12)
-            self.engine.engine.add_request(f"r{self.num_requests}", {"prompt_token_ids": prompt}, params)
+            self.engine.engine.add_request(
+                f"r{self.num_requests}", {"prompt_token_ids": prompt}, params
+            )
         while self.engine.engine.has_unfinished_requests():
             self.engine.engine.step()
 

@@ -18,15 +18,21 @@ SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
 FRAME = 0.15
 """Seconds in which at least one frame is drawn."""
 CONTROL_CHARACTERS = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
-"""All that a terminal obeys, and the mark that reverses a line; a picture in SVG has tabs and line ends of its own."""
+"""All that a terminal obeys, and the mark that reverses a line; a picture in SVG has tabs and line
+ends of its own.
+"""
 
 
-def drive(app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
+def drive(
+    app: DashboardApp, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)
+) -> None:
     """Run `app` without a terminal while `script` presses its keys."""
 
     async def main() -> None:
         async with app.run_test(size=size) as pilot:
-            await until(pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels)
+            await until(
+                pilot, lambda: app.dashboard_screen is not None and app.dashboard_screen.has_panels
+            )
             await pilot.pause(FRAME)
             await script(pilot)
 
@@ -59,7 +65,8 @@ async def settle(pilot: Pilot) -> None:
     await pilot.pause()
     if pilot.app._exit:
         return
-    # Where others use the machine, too, a process that computes nothing is not idle: it may be waiting for its turn.
+    # Where others use the machine, too, a process that computes nothing is not idle: it may be
+    # waiting for its turn.
     refreshed = asyncio.Event()
     pilot.app.screen.call_after_refresh(refreshed.set)
     await asyncio.wait_for(refreshed.wait(), SOON)
@@ -90,7 +97,9 @@ def visible(app: DashboardApp) -> list[Panel]:
 
 
 def all_drawn(app: DashboardApp) -> str:
-    return "\n".join("\n".join([str(one.border_title or ""), *drawn(app, one.id)]) for one in visible(app))
+    return "\n".join(
+        "\n".join([str(one.border_title or ""), *drawn(app, one.id)]) for one in visible(app)
+    )
 
 
 def told(app: DashboardApp) -> list[str]:

@@ -1,10 +1,14 @@
-"""An engine control that does nothing but remember what it was asked: for tests of the keys that reach it."""
+"""An engine control that does nothing but remember what it was asked: for tests of the keys that
+reach it.
+"""
 
 from minivllm.tui.control import ControlState
 
 
 class FakeControl:
-    """See `minivllm.tui.control.EngineControl`. `calls` has every call with its arguments, oldest first."""
+    """See `minivllm.tui.control.EngineControl`. `calls` has every call with its arguments, oldest
+    first.
+    """
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []

@@ -1,4 +1,6 @@
-"""Checks of the keys for the engine in this process, and for the dashboard itself: each does what its help says."""
+"""Checks of the keys for the engine in this process, and for the dashboard itself: each does what
+its help says.
+"""
 
 from pathlib import Path
 
@@ -14,7 +16,9 @@ from support.tui.key_seat import MIDDLE, Check, Checks, Seat
 ENGINE = Checks()
 
 
-def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None = None, adds: bool = False) -> Check:
+def asks_of_the_engine(
+    *expected: tuple, prepare: str = "", answer: str | None = None, adds: bool = False
+) -> Check:
     """Pressing the key makes these calls.
 
     `adds`: it brings the engine something to do, so the picture leaves the past and says so.
@@ -28,8 +32,12 @@ def asks_of_the_engine(*expected: tuple, prepare: str = "", answer: str | None =
         if answer is not None:
             await seat.answer(answer)
         names = {"REQUEST": running.removesuffix(".0"), "SEQUENCE": running}
-        assert seat.control.calls == [tuple(names.get(part, part) for part in call) for call in expected]
-        assert not adds or (seat.transport.state == "live" and f"step {MIDDLE}." in told(seat.app)[-1])
+        assert seat.control.calls == [
+            tuple(names.get(part, part) for part in call) for call in expected
+        ]
+        assert not adds or (
+            seat.transport.state == "live" and f"step {MIDDLE}." in told(seat.app)[-1]
+        )
 
     return check
 
@@ -39,7 +47,9 @@ ENGINE["engine.phase"] = asks_of_the_engine(("step_phase",))
 ENGINE["engine.burst"] = asks_of_the_engine(("add_burst",), adds=True)
 ENGINE["engine.xray"] = asks_of_the_engine(("trace_kernel", "SEQUENCE"), prepare="running")
 ENGINE["engine.abort"] = asks_of_the_engine(("abort", "REQUEST"), prepare="running")
-_asks = asks_of_the_engine(("add_request", "Who was Ada? [b]", 64, 0.0, 1), answer=" Who was Ada? [b] ", adds=True)
+_asks = asks_of_the_engine(
+    ("add_request", "Who was Ada? [b]", 64, 0.0, 1), answer=" Who was Ada? [b] ", adds=True
+)
 _sets = asks_of_the_engine(("set_option", "max_num_seqs", 2), answer="max_num_seqs = 2")
 
 
@@ -59,7 +69,8 @@ async def asks_the_model_something(seat: Seat, key: str) -> None:
     await seat.press(key)
     await seat.answer("   ")
     assert len(seat.control.calls) == 1
-    # How it is to be answered: a tab away, and already chosen, so that what is typed takes its place.
+    # How it is to be answered: a tab away, and already chosen, so that what is typed takes its
+    # place.
     await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
     assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
     assert told(seat.app) == []  # the picture was live already
@@ -128,9 +139,13 @@ async def finds_a_command_and_runs_it(seat: Seat, key: str) -> None:
     # A step of the engine has the word in its help.
     await until(seat.pilot, lambda: seat.app.screen.query_one("CommandList").option_count == 2)
     await seat.pilot.press("enter")
-    await until(seat.pilot, lambda: seat.app.current_mode == "scheduler" and len(seat.app.screen_stack) == 1)
+    await until(
+        seat.pilot, lambda: seat.app.current_mode == "scheduler" and len(seat.app.screen_stack) == 1
+    )
     await seat.press(key)
-    await until(seat.pilot, lambda: seat.app.screen.query_one("CommandList").option_count == len(COMMANDS))
+    await until(
+        seat.pilot, lambda: seat.app.screen.query_one("CommandList").option_count == len(COMMANDS)
+    )
     await seat.press("escape")
 
 

@@ -1,4 +1,6 @@
-"""Checks of the keys that open a screen, choose something and look at it: each does what its help says."""
+"""Checks of the keys that open a screen, choose something and look at it: each does what its help
+says.
+"""
 
 import re
 
@@ -18,7 +20,8 @@ async def shows_the_screen(seat: Seat, key: str) -> None:
     assert seat.app.current_mode == SCREENS[int(key) - 1]
     assert f"step {MIDDLE}" in all_drawn(seat.app)
     shown = visible(seat.app)
-    filled = [one for one in shown if one.content_size.height and one.id != "watch"]  # a folded one is only its title
+    # a folded one is only its title
+    filled = [one for one in shown if one.content_size.height and one.id != "watch"]
     assert len(filled) >= 4 and all("\n".join(drawn(seat.app, one.id)).strip() for one in filled)
 
 
@@ -32,7 +35,9 @@ for _name in SCREENS:
 @LOOK.of("look.next_panel")
 async def gives_the_next_panel_the_focus(seat: Seat, key: str) -> None:
     ids = [one.id for one in visible(seat.app) if one.focusable]
-    assert not {"header", "watch", "timeline", "summary"} & set(ids), "there is nothing to choose in them"
+    assert not {"header", "watch", "timeline", "summary"} & set(ids), (
+        "there is nothing to choose in them"
+    )
     seat.app.set_focus(None)
     seen = []
     for _ in range(len(ids) + 1):
@@ -57,10 +62,14 @@ async def _moves_the_cursor(seat: Seat, key: str, by: int) -> None:
         assert seat.app.context.selection.last == block(expected)
         expected = min(max(expected + by, 0), last)
     seat.app.set_focus(panel(seat.app, "slots"))
-    running = sorted(seat.app.model.fold.running, key=lambda seq_id: seat.app.model.fold.sequences[seq_id].slot)
+    running = sorted(
+        seat.app.model.fold.running, key=lambda seq_id: seat.app.model.fold.sequences[seq_id].slot
+    )
     await seat.press(key)
     assert seat.app.context.selection.last == sequence(running[0 if by > 0 else -1])
-    row = next(row for row in panel(seat.app, "slots")._lines if any("!@" in style for _, style in row))
+    row = next(
+        row for row in panel(seat.app, "slots")._lines if any("!@" in style for _, style in row)
+    )
     assert running[0 if by > 0 else -1].removesuffix(".0") in "".join(text for text, _ in row)
 
 
@@ -132,7 +141,11 @@ async def says_why(seat: Seat, key: str) -> None:
 
 @LOOK.of("look.source")
 async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
-    number = next(n for n, one in enumerate(seat.stage.events) if one.__struct_config__.tag == "request.preempted")
+    number = next(
+        n
+        for n, one in enumerate(seat.stage.events)
+        if one.__struct_config__.tag == "request.preempted"
+    )
     await seat.stand_at(number + 1)
     await seat.press(key)
     assert isinstance(seat.app.screen, TextScreen)
@@ -163,7 +176,9 @@ async def shows_only_events_with_a_word(seat: Seat, key: str) -> None:
     assert kinds() and not any("block" in kind for kind in kinds())
     await seat.press(key)
     await seat.answer("")
-    assert seat.app.context.event_filter == "" and any("block" in row for row in drawn(seat.app, "events"))
+    assert seat.app.context.event_filter == "" and any(
+        "block" in row for row in drawn(seat.app, "events")
+    )
     await seat.press("1", key, "escape")
     assert seat.app.current_mode == "overview"
 

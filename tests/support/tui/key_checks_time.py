@@ -106,10 +106,14 @@ async def to_a_step_a_request_or_a_block(seat: Seat, key: str) -> None:
     seat.stands_at(len(seat.steps))
     await seat.press(key)
     await seat.answer("r5")
-    arrival = next(n for n, one in enumerate(seat.stage.events) if getattr(one, "request_id", None) == "r5")
+    arrival = next(
+        n for n, one in enumerate(seat.stage.events) if getattr(one, "request_id", None) == "r5"
+    )
     assert seat.app.current_mode == "requests"
     seat.stands_at(arrival + 1)
-    assert seat.app.context.selection.seq_id == "r5.0" and "r5" in "\n".join(drawn(seat.app, "request-detail"))
+    assert seat.app.context.selection.seq_id == "r5.0" and "r5" in "\n".join(
+        drawn(seat.app, "request-detail")
+    )
     await seat.press(key)
     await seat.answer("b9")
     assert (seat.app.current_mode, seat.app.context.selection.block_id) == ("blocks", 9)
@@ -132,7 +136,10 @@ async def remembers_this_moment(seat: Seat, key: str) -> None:
     assert "1 mark" in drawn(seat.app, "timeline")[0]
     await seat.press("right", key)
     assert "2 marks" in drawn(seat.app, "timeline")[0]
-    assert [mark.position for mark in seat.transport.marks] == [seat.end_of(MIDDLE), seat.end_of(MIDDLE + 1)]
+    assert [mark.position for mark in seat.transport.marks] == [
+        seat.end_of(MIDDLE),
+        seat.end_of(MIDDLE + 1),
+    ]
 
 
 @TIME.of("time.previous_mark")
@@ -152,7 +159,9 @@ async def shows_what_changed_between_two_marks(seat: Seat, key: str) -> None:
     await seat.press(key)
     assert "Set a mark first (m)" in told(seat.app)[-1]
     await seat.press("m", "right", "right", key)
-    two = [seat.transport.recording.view_at_event(seat.end_of(step)) for step in (MIDDLE, MIDDLE + 2)]
+    two = [
+        seat.transport.recording.view_at_event(seat.end_of(step)) for step in (MIDDLE, MIDDLE + 2)
+    ]
     said = " ".join(seat.window_text().split())
     assert isinstance(seat.app.screen, TextScreen)
     assert said == " ".join("\n".join(difference(*two)).split()) and "2 steps" in said

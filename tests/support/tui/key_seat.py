@@ -1,6 +1,8 @@
-"""Where a person sits who presses the dashboard's keys: the real app, brought back to the same moment before each check.
+"""Where a person sits who presses the dashboard's keys: the real app, brought back to the same
+moment before each check.
 
-The moment is the end of a step in the middle of a run; what is true there is known without the app, from the run itself.
+The moment is the end of a step in the middle of a run; what is true there is known without the app,
+from the run itself.
 """
 
 from bisect import bisect_right
@@ -89,7 +91,9 @@ class Seat:
         return bisect_right(self.steps, step)
 
     def stops(self) -> list[int]:
-        """Positions just after a notable event; of neighbours of one kind in one step only the first."""
+        """Positions just after a notable event; of neighbours of one kind in one step only the
+        first.
+        """
         found, last = [], None
         for number, one in enumerate(self.stage.events):
             if type(one) in NOTABLE_KINDS:

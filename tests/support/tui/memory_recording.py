@@ -1,6 +1,8 @@
-"""A recording in memory, for tests of panels that read one: the same methods as `Recording`, and a source around it.
+"""A recording in memory, for tests of panels that read one: the same methods as `Recording`, and a
+source around it.
 
-Everything is worked out from a plain list, slowly and plainly, so that it can be wrong in no interesting way.
+Everything is worked out from a plain list, slowly and plainly, so that it can be wrong in no
+interesting way.
 """
 
 from collections.abc import Iterator
@@ -49,7 +51,9 @@ class MemoryRecording:
         return sum(event.step <= step for event in self.all)
 
     def arrival(self, request_id: str) -> int | None:
-        named = (i for i, one in enumerate(self.all) if getattr(one, "request_id", None) == request_id)
+        named = (
+            i for i, one in enumerate(self.all) if getattr(one, "request_id", None) == request_id
+        )
         return next(named, None)
 
     @property

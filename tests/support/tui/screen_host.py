@@ -1,4 +1,5 @@
-"""The least app around one screen of the dashboard: its colours, its keys and choosing, as `DashboardApp` has them.
+"""The least app around one screen of the dashboard: its colours, its keys and choosing, as
+`DashboardApp` has them.
 
 So that a screen can be driven by itself; the whole app is driven in tests/tui/test_app.py.
 """
@@ -28,7 +29,9 @@ class ScreenHost(App[None]):
     CSS = files("minivllm.tui").joinpath("dashboard.tcss").read_text(encoding="utf-8")
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
-    def __init__(self, screen: type[DashboardScreen], context: Context, keymap: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, screen: type[DashboardScreen], context: Context, keymap: dict[str, str] | None = None
+    ) -> None:
         super().__init__()
         self.register_theme(DARK)
         self.register_theme(LIGHT)
@@ -60,7 +63,9 @@ class ScreenHost(App[None]):
         return [panel.render_line(y).text for y in range(panel.content_size.height)]
 
 
-def drive(app: App, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)) -> None:
+def drive(
+    app: App, script: Callable[[Pilot], Awaitable[None]], size: tuple[int, int] = (120, 36)
+) -> None:
     """Run `app` without a terminal while `script` presses its keys."""
 
     async def main() -> None:

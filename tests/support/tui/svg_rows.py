@@ -11,7 +11,9 @@ CELL = 12.2
 
 
 def texts_of(svg: str) -> list[ElementTree.Element]:
-    """Every run of characters in the terminal: all but the title of the window and the ends of lines."""
+    """Every run of characters in the terminal: all but the title of the window and the ends of
+    lines.
+    """
     texts = ElementTree.fromstring(svg).iter(f"{SVG}text")
     return [one for one in texts if "clip-path" in one.attrib and one.text.strip("\n")]
 

@@ -1,7 +1,8 @@
-"""A terminal of its own for a program: what it writes is read here, keys are sent, and its end is looked at closely.
+"""A terminal of its own for a program: what it writes is read here, keys are sent, and its end is
+looked at closely.
 
-Not a screen: the escape sequences are taken out, and what is left is what was painted, in the order of painting. That
-is enough to wait for words, because a panel paints whole rows.
+Not a screen: the escape sequences are taken out, and what is left is what was painted, in the order
+of painting. That is enough to wait for words, because a panel paints whole rows.
 """
 
 import fcntl
@@ -18,7 +19,9 @@ from pathlib import Path
 
 from support.patience import SOON
 
-_ESCAPES = re.compile(rb"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P].*?(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78c])", re.DOTALL)
+_ESCAPES = re.compile(
+    rb"\x1b(?:\[[0-9:;<=>?]*[ -/]*[@-~]|[\]P].*?(?:\x07|\x1b\\)|[()][0-9A-Z]|[=>78c])", re.DOTALL
+)
 _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _RESTORED = {
     1049: b"l",  # the alternate screen
@@ -31,7 +34,9 @@ _RESTORED = {
     1004: b"l",  # focus is reported
     2004: b"l",  # pasted text is marked
 }
-"""Each of a terminal's modes as a shell wants it back; those that a program has never touched do not count."""
+"""Each of a terminal's modes as a shell wants it back; those that a program has never touched do
+not count.
+"""
 
 
 class Program:
@@ -88,8 +93,12 @@ class Program:
             found = re.search(pattern, self._painted())
             if found is not None:
                 return found
-            assert self.process.poll() is None, f"ended before {pattern!r}: {self._painted()[-3000:]}"
-            assert time.monotonic() < deadline, f"{pattern!r} did not come: {self._painted()[-3000:]}"
+            assert self.process.poll() is None, (
+                f"ended before {pattern!r}: {self._painted()[-3000:]}"
+            )
+            assert time.monotonic() < deadline, (
+                f"{pattern!r} did not come: {self._painted()[-3000:]}"
+            )
             self._read(0.1)
 
     def wait_for_end(self) -> int:
@@ -103,7 +112,11 @@ class Program:
 
     def check_it_is_restored(self) -> None:
         """The terminal is as the program found it: its modes and its line discipline."""
-        last = {int(mode): which for modes, which in _MODE.findall(self.written) for mode in modes.split(b";")}
+        last = {
+            int(mode): which
+            for modes, which in _MODE.findall(self.written)
+            for mode in modes.split(b";")
+        }
         assert last.get(1049) == b"l", "it never was on the alternate screen, or is still there"
         assert {mode: last[mode] for mode in _RESTORED if mode in last} == {
             m: _RESTORED[m] for m in _RESTORED if m in last

@@ -25,9 +25,15 @@ def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Even
     # What stands at a number in the window is what stands there in the file.
     shown = found.code.splitlines()
     assert shown == lines[found.first_line - 1 : found.first_line - 1 + len(shown)]
-    assert found.first_line <= min(found.marked) and max(found.marked) < found.first_line + len(shown)
+    assert found.first_line <= min(found.marked) and max(found.marked) < found.first_line + len(
+        shown
+    )
     assert found.title == f"{file.relative_to(ROOT)}:{min(found.marked)}  {qualname}"
-    others = {other.__name__ for other in ev.EVENT_KINDS} - {kind.__name__, "RequestAdmitted", "RequestResumed"}
+    others = {other.__name__ for other in ev.EVENT_KINDS} - {
+        kind.__name__,
+        "RequestAdmitted",
+        "RequestResumed",
+    }
     assert not [line for line in marked if any(f"ev.{other}," in line for other in others)]
 
 
@@ -47,9 +53,13 @@ def test_a_rule_that_is_not_here_is_said_in_a_sentence(name: str) -> None:
     assert "not the one that wrote the recording" in str(found.syntax(dark=True))
 
 
-def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(memory_pressure) -> None:
+def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(
+    memory_pressure,
+) -> None:
     run = memory_pressure.run(60)
-    preempted = next(index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted))
+    preempted = next(
+        index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted)
+    )
     context = context_of(run, preempted + 1)
     budget = type("WithRule", (Budget,), {"RULE": "minivllm.core.scheduler:Scheduler.schedule"})()
     assert rule_of(context, budget) == Rule(ev.RequestPreempted.rule, ev.RequestPreempted)

@@ -26,7 +26,14 @@ def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
     ]
     one_of_each |= {type(event): event for event in of_no_run}
     assert set(one_of_each) == set(ev.EVENT_KINDS)
-    silent = {ev.StepBegin, ev.StepScheduled, ev.StepEnd, ev.AttentionMass, ev.TokenSampled, ev.TextFlushed}
+    silent = {
+        ev.StepBegin,
+        ev.StepScheduled,
+        ev.StepEnd,
+        ev.AttentionMass,
+        ev.TokenSampled,
+        ev.TextFlushed,
+    }
     for kind, event in one_of_each.items():
         log = DecisionLog()
         log.add(event, "r0.0", "a")
@@ -46,7 +53,12 @@ def test_every_reason_of_the_engine_is_put_into_words() -> None:
 
 def test_the_blocks_of_one_prompt_become_one_sentence(shared_prefix) -> None:
     lines = told(shared_prefix, 1)
-    for facts in (("r0", "takes", "0-6"), ("r1", "reuses", "0-5"), ("r1", "misses", 6), ("r1", "slot 1", 48)):
+    for facts in (
+        ("r0", "takes", "0-6"),
+        ("r1", "reuses", "0-5"),
+        ("r1", "misses", 6),
+        ("r1", "slot 1", 48),
+    ):
         assert len([line for line in lines if not missing_from(line, 1, *facts)]) == 1, facts
 
 
@@ -68,7 +80,9 @@ def test_a_block_is_filled_by_the_one_whose_tokens_fill_it_whoever_had_it_first(
         if isinstance(event, ev.BlockHashed):
             decision = model.log.decisions[-1]
             table = next(
-                s.block_table for n, s in model.fold.sequences.items() if n.removesuffix(".0") == decision.name
+                s.block_table
+                for n, s in model.fold.sequences.items()
+                if n.removesuffix(".0") == decision.name
             )
             assert event.block_id in table
             filled.add(decision.name)
@@ -82,7 +96,11 @@ def test_a_wait_is_told_once_and_not_at_every_step(shared_prefix) -> None:
 
 
 def test_the_log_forgets_what_is_long_past(stage, ask) -> None:
-    model = folded(stage([ask(f"r{i}", f"question number {i}", f"answer number {i}") for i in range(100)]).run())
+    model = folded(
+        stage(
+            [ask(f"r{i}", f"question number {i}", f"answer number {i}") for i in range(100)]
+        ).run()
+    )
     assert len(model.log.decisions) == LOG_LENGTH and model.log.decisions[-1].name == "r99"
 
 
@@ -99,4 +117,7 @@ def told(stage, steps: int = 10_000) -> list[str]:
     for event in stage.run(steps).events:
         model.apply(event)
         found |= {id(decision): decision for decision in model.log.decisions[-1:]}
-    return [f"{one.step} {one.name} " + "".join(text for text, _ in one.spans()) for one in found.values()]
+    return [
+        f"{one.step} {one.name} " + "".join(text for text, _ in one.spans())
+        for one in found.values()
+    ]

@@ -1,4 +1,6 @@
-"""The diff of two moments, held against a plain reading of both states: all that differs, and nothing that is equal."""
+"""The diff of two moments, held against a plain reading of both states: all that differs, and
+nothing that is equal.
+"""
 
 import re
 
@@ -29,7 +31,9 @@ def blocks_after(lines: list[str], before: EngineState) -> tuple[list[int], list
         for block_id in ids_of(numbers):
             if change.startswith("newly used"):
                 assert counts[block_id] == 0
-                counts[block_id] = int(change.removeprefix("newly used by ").replace("newly used", "1"))
+                counts[block_id] = int(
+                    change.removeprefix("newly used by ").replace("newly used", "1")
+                )
             elif change.startswith("freed"):
                 assert counts[block_id] == int(
                     change.removeprefix("freed, was used by ").replace("freed, was used", "1")
@@ -50,9 +54,13 @@ def blocks_after(lines: list[str], before: EngineState) -> tuple[list[int], list
 
 
 def counters_after(lines: list[str], before: EngineState) -> Counters:
-    counters = Counters(**{name: getattr(before.counters, name) for name in Counters.__struct_fields__})
+    counters = Counters(
+        **{name: getattr(before.counters, name) for name in Counters.__struct_fields__}
+    )
     for line in section(lines, "Counters"):
-        name, old, new, by = re.fullmatch(r"(.+) ([\d,]+) to ([\d,]+) \(([-+][\d,]+)\)", line).groups()
+        name, old, new, by = re.fullmatch(
+            r"(.+) ([\d,]+) to ([\d,]+) \(([-+][\d,]+)\)", line
+        ).groups()
         old, new, by = (int(number.replace(",", "")) for number in (old, new, by))
         assert getattr(counters, name.replace(" ", "_")) == old and old + by == new != old
         setattr(counters, name.replace(" ", "_"), new)
@@ -68,7 +76,9 @@ def check_sequences(lines: list[str], before: EngineState, after: EngineState) -
     assert set(told) - between == {name for name in {*old, *new} if old.get(name) != new.get(name)}
     for name in set(told) - between:
         text, was, now = told[name], old.get(name), new.get(name)
-        assert text.startswith("ended") == (now is None) and text.startswith("arrived") == (was is None)
+        assert text.startswith("ended") == (now is None) and text.startswith("arrived") == (
+            was is None
+        )
         if was is None or now is None:
             one = was or now
             assert f"{len(one.output_token_ids)} output tokens" in text and one.status in text
@@ -99,7 +109,9 @@ def check_sequences(lines: list[str], before: EngineState, after: EngineState) -
 
 
 @pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(name: str, request) -> None:
+def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(
+    name: str, request
+) -> None:
     run = request.getfixturevalue(name).run()
     recording = MemoryRecording(run.header, run.events)
 
@@ -117,12 +129,21 @@ def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(na
         assert counters_after(lines, before) == after.counters
         check_sequences(lines, before, after)
         queues = {line.partition(":")[0] for line in section(lines, "Queues")}
-        expected = {queue for queue in ("waiting", "running") if getattr(before, queue) != getattr(after, queue)}
+        expected = {
+            queue
+            for queue in ("waiting", "running")
+            if getattr(before, queue) != getattr(after, queue)
+        }
         expected |= {"free queue"} if before.free_queue != after.free_queue else set()
-        plans = [[(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled] for state in (before, after)]
+        plans = [
+            [(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled]
+            for state in (before, after)
+        ]
         expected |= {"last plan"} if plans[0] != plans[1] else set()
         if before.budget != after.budget:
-            expected.add(f"budget {before.budget} to {after.budget} ({after.budget - before.budget:+})")
+            expected.add(
+                f"budget {before.budget} to {after.budget} ({after.budget - before.budget:+})"
+            )
         assert queues == expected
 
     check()

@@ -1,4 +1,6 @@
-"""`why`: the names, numbers and reasons in its sentences are the fold's or an event's. The wording is free."""
+"""`why`: the names, numbers and reasons in its sentences are the fold's or an event's. The wording
+is free.
+"""
 
 import re
 
@@ -35,10 +37,18 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
                     assert (one.step, item.seq_id) in sampled
         if number % 13:
             continue
-        chosen = [sequence(s) for s in [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]]
-        chosen += [step(one.step), event(one.seq), *(block(b) for b in range(0, len(model.fold.blocks), 3))]
+        chosen = [
+            sequence(s) for s in [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
+        ]
+        chosen += [
+            step(one.step),
+            event(one.seq),
+            *(block(b) for b in range(0, len(model.fold.blocks), 3)),
+        ]
         for said in [why(model, NOTHING), *(ask_why(model, target) for target in chosen)]:
-            assert said.endswith(".") and ". " not in said and "  " not in said and "None" not in said
+            assert (
+                said.endswith(".") and ". " not in said and "  " not in said and "None" not in said
+            )
             assert said.isprintable()
 
 
@@ -51,7 +61,14 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
     preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
     for record in model.steps.records:
         said = ask_why(model, step(record.step))
-        says(said, record.step, record.used, record.budget, record.decode_tokens, record.prefill_tokens)
+        says(
+            said,
+            record.step,
+            record.used,
+            record.budget,
+            record.decode_tokens,
+            record.prefill_tokens,
+        )
         if (one := preempted.get(record.step)) is not None:
             says(said, "preempted", short(one.seq_id), short(one.victim_of), one.need, one.free)
         if (one := deferred.get(record.step)) is not None:
@@ -70,12 +87,20 @@ def test_a_step_that_is_not_remembered_or_under_way_is_said_to_be_so(shared_pref
 def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     admitted = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
-    says(ask_why(model, event(admitted.seq)), admitted.step, "r3", admitted.num_cached_tokens, admitted.seq)
+    says(
+        ask_why(model, event(admitted.seq)),
+        admitted.step,
+        "r3",
+        admitted.num_cached_tokens,
+        admitted.seq,
+    )
     begun = next(e for e in shared_prefix.events if isinstance(e, ev.StepBegin))
     says(ask_why(model, event(begun.seq)), begun.seq, "none")
 
 
-def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, shared_prefix, stage, ask) -> None:
+def test_with_nothing_chosen_the_most_interesting_fact_is_told(
+    memory_pressure, shared_prefix, stage, ask
+) -> None:
     pressed = folded(memory_pressure.run(19))
     assert why(pressed, NOTHING) == ask_why(pressed, step(19))
     waiting = folded(shared_prefix.run(22))
@@ -87,7 +112,9 @@ def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, 
     full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
     says(why(full, NOTHING), 0, 8, "preempted")
     # Trouble comes before anything else.
-    pressed.apply(ev.InvariantViolated(pressed.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]"))
+    pressed.apply(
+        ev.InvariantViolated(pressed.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]")
+    )
     says(why(pressed, NOTHING), 1, "bug")
     pressed.apply(ev.Gap(pressed.fold.last_seq + 1, 19, 0.0, 12))
     says(why(pressed, NOTHING), 12, "missing", 19)
@@ -96,12 +123,16 @@ def test_with_nothing_chosen_the_most_interesting_fact_is_told(memory_pressure, 
 # ---- sequences that wait ----
 
 
-def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(memory_pressure, shared_prefix) -> None:
+def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(
+    memory_pressure, shared_prefix
+) -> None:
     model = folded(memory_pressure.run(13))
     fold = model.fold
     reason, need, free = fold.sequences["r3.0"].deferred
     assert (reason, need > free) == ("no_blocks", True)
-    holders = [fact for s in fold.running for fact in (short(s), len(fold.sequences[s].block_table))]
+    holders = [
+        fact for s in fold.running for fact in (short(s), len(fold.sequences[s].block_table))
+    ]
     said = ask_why(model, sequence("r3.0"))
     says(said, "r3", need, free, *holders, len(fold.blocks), short(fold.waiting[1]))
     says(ask_why(model, sequence("r5.0")), "r5", 3, "r3", need, free)
@@ -109,7 +140,9 @@ def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(memory_pressure
     says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3", "r5")
 
 
-def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_again(memory_pressure) -> None:
+def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_again(
+    memory_pressure,
+) -> None:
     model = folded(memory_pressure.run(60))
     events = {e.seq_id: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
     assert set(events) == {"r1.0", "r2.0"}
@@ -147,14 +180,18 @@ def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
         ("of a newer\x1b version", 4, 1, ["of a newer version"]),
     ],
 )
-def test_every_reason_has_its_numbers(reason: str, need: int, free: int, facts: list, shared_prefix) -> None:
+def test_every_reason_has_its_numbers(
+    reason: str, need: int, free: int, facts: list, shared_prefix
+) -> None:
     says(reason_to_wait(folded(shared_prefix), reason, need, free), *facts)
 
 
 # ---- sequences that run or have ended ----
 
 
-def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(stage, ask, shared_prefix) -> None:
+def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(
+    stage, ask, shared_prefix
+) -> None:
     asks = [ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)]
     run = stage(asks, max_num_batched_tokens=32).run(3)
     model = folded(run)
@@ -167,7 +204,11 @@ def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(stage, ask, 
     (item,) = [item for item in model.fold.scheduled if item.seq_id == "r2.0"]
     cached = model.fold.sequences["r2.0"].num_cached_tokens
     says(
-        ask_why(model, sequence("r2.0")), item.num_tokens, 7, item.num_computed_tokens, f"{cached} came from the cache"
+        ask_why(model, sequence("r2.0")),
+        item.num_tokens,
+        7,
+        item.num_computed_tokens,
+        f"{cached} came from the cache",
     )
 
 
@@ -186,7 +227,10 @@ def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stag
         says(ask_why(model, sequence(one.seq_id)), one.seq_id, "forked", one.step, "parent")
     # A beam waits for its preempted sibling.
     asks = [
-        ask(f"r{i}", " ".join(f"w{i}{k}" for k in range(9)), "a b c d e f g", max_tokens=16, beams=3) for i in (0, 1, 2)
+        ask(
+            f"r{i}", " ".join(f"w{i}{k}" for k in range(9)), "a b c d e f g", max_tokens=16, beams=3
+        )
+        for i in (0, 1, 2)
     ]
     run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9).run()
     model, waits = DashboardModel(run.header), 0
@@ -206,7 +250,9 @@ def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
     reasons = {"r0": "by itself", "r1": "limit", "r2": "from outside"}
     for one in model.fold.history:
         name = short(one.seq_id)
-        says(ask_why(model, sequence(one.seq_id)), name, one.step, one.num_tokens, reasons.pop(name))
+        says(
+            ask_why(model, sequence(one.seq_id)), name, one.step, one.num_tokens, reasons.pop(name)
+        )
     assert reasons == {}
     says(ask_why(model, sequence("zz.0")), "zz", "not known", 20)
 
@@ -229,7 +275,8 @@ def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> 
 
 def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samples) -> None:
     samples.run()
-    for run in (memory_pressure.run(60), samples):  # the second ends with a block that is only part full
+    # the second ends with a block that is only part full
+    for run in (memory_pressure.run(60), samples):
         model, kinds = folded(run), set()
         queue, last = (
             list(model.fold.free_queue),
@@ -247,7 +294,9 @@ def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samp
     assert kinds == {True, False}
 
 
-def test_a_block_in_nobodys_hands_one_that_was_never_held_and_one_that_is_not_there(memory_pressure, samples) -> None:
+def test_a_block_in_nobodys_hands_one_that_was_never_held_and_one_that_is_not_there(
+    memory_pressure, samples
+) -> None:
     model = DashboardModel(memory_pressure.header)
     for one in memory_pressure.run(60).events:
         model.apply(one)
@@ -263,7 +312,11 @@ def test_with_caching_off_blocks_and_the_moment_say_so(stage, ask) -> None:
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
     model = folded(stage(asks, enable_prefix_caching=False).run(8))
     held, left = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
-    for said in (ask_why(model, block(held)), ask_why(model, block(left)), why(model, NOTHING).lower()):
+    for said in (
+        ask_why(model, block(held)),
+        ask_why(model, block(left)),
+        why(model, NOTHING).lower(),
+    ):
         says(said, "prefix caching is off")
     says(why(model, NOTHING), 60)
 
@@ -300,7 +353,9 @@ class Ways:
 
 
 @pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
-def test_each_owner_came_by_a_shared_block_as_it_is_said(scenario: str, request: pytest.FixtureRequest) -> None:
+def test_each_owner_came_by_a_shared_block_as_it_is_said(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
     run = request.getfixturevalue(scenario).run(40)
     model, ways, checked = DashboardModel(run.header), Ways(), 0
     for one in run.events:
@@ -316,7 +371,9 @@ def test_each_owner_came_by_a_shared_block_as_it_is_said(scenario: str, request:
             owners = [seq_id for seq_id, _ in model.owners(block_id)]
             says(head, block_id, *map(short, owners), state.ref_cnt)
             for way, words in _WAYS.items():
-                steps = {by: ways.of[by][block_id][1] for by in owners if ways.of[by][block_id][0] == way}
+                steps = {
+                    by: ways.of[by][block_id][1] for by in owners if ways.of[by][block_id][0] == way
+                }
                 found = re.search(words.format(f"(?:^|and ){re.escape(named(steps))}"), said)
                 assert bool(found) == bool(steps), (one, said, steps)
                 if found:

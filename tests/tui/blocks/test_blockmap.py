@@ -20,7 +20,9 @@ from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_drawn_owners_and_counts_are_those_of_the_fold(scenario: str, request: pytest.FixtureRequest) -> None:
+def test_the_drawn_owners_and_counts_are_those_of_the_fold(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
     stage = request.getfixturevalue(scenario)
     model, blockmap, seen = DashboardModel(stage.header), BlockMap(), set()
     for number, event in enumerate(stage.run().events):
@@ -32,8 +34,12 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(scenario: str, reques
             cells = read_cells(lines, stage.header.num_blocks, *size)
             assert cells == expected_cells(model)
             seen.update(sign for cell in cells for sign in cell[:2])
-            reversed_marks = [text for line in lines[:-1] for text, style in line if style.endswith("!")]
-            assert len(reversed_marks) == len(model.changed) and set(map(len, reversed_marks)) <= {1}
+            reversed_marks = [
+                text for line in lines[:-1] for text, style in line if style.endswith("!")
+            ]
+            assert len(reversed_marks) == len(model.changed) and set(map(len, reversed_marks)) <= {
+                1
+            }
     assert {EMPTY, "█", "▁", "▄", "a"} <= seen
     assert {
         "memory_pressure": {CACHED, "h"},
@@ -55,7 +61,9 @@ def test_a_copied_block_is_touched_with_its_copy_and_the_copy_is_its_writers_own
         assert cells[event.dst].mark == model.letter(event.seq_id)
     # The last sample owns the block that all had: nobody copied it for that one.
     assert {cells[event.src].mark for event in copies} == {model.letter("r0.2")}
-    assert all(cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1])
+    assert all(
+        cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1]
+    )
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
@@ -66,7 +74,9 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     size, written, execute = stage.header.block_size, {}, stage.engine._stepper.runner.execute_model
 
     def watched(plan: SchedulerOutput, *rest: object, **options: object) -> object:
-        """Notes the blocks that the model runner would write into, read off the plan that it gets."""
+        """Notes the blocks that the model runner would write into, read off the plan that it
+        gets.
+        """
         written[plan.step] = {
             item.sequence.block_table[position // size].block_id
             for item in plan.scheduled
@@ -81,7 +91,9 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
         model.apply(event)
         if isinstance(event, ev.StepEnd):
             assert written[event.step] <= model.changed
-            assert {model.ages.blocks[block_id].touched for block_id in written[event.step]} <= {event.step}
+            assert {model.ages.blocks[block_id].touched for block_id in written[event.step]} <= {
+                event.step
+            }
     assert len(written) > 20
 
 
@@ -97,7 +109,9 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
         marks = {cells[i].mark for i in used}
         assert group.mark == (marks.pop() if len(marks) == 1 else "+" if marks else EMPTY)
         if used:
-            assert group.glyph == FILL[max(len(used) * 8 // len(members), 1)] or len(used) == len(members)
+            assert group.glyph == FILL[max(len(used) * 8 // len(members), 1)] or len(used) == len(
+                members
+            )
         else:
             assert (group.glyph == CACHED) == any(blocks[i].hash for i in members)
         assert group.style.endswith("!") == any(i in model.changed for i in members)
@@ -105,7 +119,9 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
 
 @settings(max_examples=25)
 @given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
-def test_every_block_has_a_place_within_the_room_and_is_found_there(num_blocks: int, width: int, height: int) -> None:
+def test_every_block_has_a_place_within_the_room_and_is_found_there(
+    num_blocks: int, width: int, height: int
+) -> None:
     grid = lay_out(num_blocks, width, height)
     found: dict[int, list[tuple[int, int]]] = {}
     for y in range(height):
@@ -125,7 +141,9 @@ def choosing(panel, block_id: int | None):
     return panel
 
 
-@pytest.mark.parametrize(("width", "height", "num_blocks"), [(112, 40, 48), (68, 16, 64), (37, 11, 64), (68, 16, 400)])
+@pytest.mark.parametrize(
+    ("width", "height", "num_blocks"), [(112, 40, 48), (68, 16, 64), (37, 11, 64), (68, 16, 400)]
+)
 def test_only_the_chosen_cell_and_its_number_are_bright_and_the_map_stays_readable(
     width: int, height: int, num_blocks: int, stage, ask
 ) -> None:
@@ -133,7 +151,9 @@ def test_only_the_chosen_cell_and_its_number_are_bright_and_the_map_stays_readab
     plain = BlockMap().lines(model, width, height)
     cells = [cell.glyph + cell.mark for cell in block_cells(model)]
     grid = lay_out(num_blocks, width, height - 1)
-    assert choosing(BlockMap(), num_blocks).lines(model, width, height) == plain, "there is no such block"
+    assert choosing(BlockMap(), num_blocks).lines(model, width, height) == plain, (
+        "there is no such block"
+    )
     for chosen in (0, 11, num_blocks - 1):
         lines = choosing(BlockMap(), chosen).lines(model, width, height)
         assert read_cells(lines, num_blocks, width, height) == cells

@@ -24,7 +24,10 @@ def app(shared_prefix) -> ScreenHost:
 
 def text_of(app: ScreenHost) -> str:
     """The whole screen."""
-    return "\n".join("".join(segment.text for segment in strip) for strip in app.screen._compositor.render_strips())
+    return "\n".join(
+        "".join(segment.text for segment in strip)
+        for strip in app.screen._compositor.render_strips()
+    )
 
 
 def height_of(app: ScreenHost, kind: type[Panel]) -> int:
@@ -37,11 +40,21 @@ def test_map_inspector_tree_and_queue_have_room_at_every_size_and_blocks_are_cho
 ) -> None:
     async def script(pilot: Pilot) -> None:
         text = text_of(app)
-        for words in ("KV cache", "Block inspector", "Prefix cache", "Attention mass", "Kernel x-ray"):
+        for words in (
+            "KV cache",
+            "Block inspector",
+            "Prefix cache",
+            "Attention mass",
+            "Kernel x-ray",
+        ):
             assert words in text
         assert "0-5 abcd 6 blocks ● hit" in text and "next 24 25 26" in text
         assert ("No kernel was traced" in text) == (size == SIZES[-1])
-        assert height_of(app, BlockMap) >= 9 and height_of(app, Inspector) >= 8 and height_of(app, PrefixTree) >= 5
+        assert (
+            height_of(app, BlockMap) >= 9
+            and height_of(app, Inspector) >= 8
+            and height_of(app, PrefixTree) >= 5
+        )
         panel = app.shown.query_one(BlockMap)
         panel.focus()
         await pilot.press("down", "down", "down")
@@ -68,12 +81,19 @@ def test_the_focus_unfolds_a_panel_and_so_does_what_somebody_asked_for(app: Scre
         view = app.context.transport.view
         view.mass["r0.0"] = [0.5, 0.5]
         app.shown.draw()
-        await until(pilot, lambda: height_of(app, Mass) > 4 and "a r0 most on entry 0" in text_of(app))
+        await until(
+            pilot, lambda: height_of(app, Mass) > 4 and "a r0 most on entry 0" in text_of(app)
+        )
         tile = TracedTile([TracedRead(5, 0, 8)], [1.0], [2.0])
         program = TracedProgram("decode", (0, 0, 0), 0, [tile] * 3)
         view.remembered.trace = ev.KernelTraced(9, 26, 0.1, "r0.0", 1, 9, [program])
         app.shown.draw()
-        await until(pilot, lambda: height_of(app, XRay) > 4 and height_of(app, Mass) == 0 and "5:0-7" in text_of(app))
+        await until(
+            pilot,
+            lambda: (
+                height_of(app, XRay) > 4 and height_of(app, Mass) == 0 and "5:0-7" in text_of(app)
+            ),
+        )
         panel = app.shown.query_one(XRay)
         panel.focus()
         await pilot.press("down", "down")

@@ -1,4 +1,6 @@
-"""Whatever has happened, the Blocks screen shows what the fold holds: its lines are read back and compared."""
+"""Whatever has happened, the Blocks screen shows what the fold holds: its lines are read back and
+compared.
+"""
 
 import re
 from collections.abc import Callable
@@ -30,7 +32,8 @@ asks = st.lists(
     st.tuples(
         st.sampled_from(BEGINNINGS),
         st.integers(1, 14),  # more words
-        st.booleans(),  # of its own, or as others have them: then the same content is computed twice
+        # of its own, or as others have them: then the same content is computed twice
+        st.booleans(),
         st.sampled_from((2, 13, 44)),  # words of the answer
         st.integers(0, 12),  # arrives
         st.sampled_from(SEARCHES),
@@ -69,7 +72,11 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
     for line in panel.lines(model, 150, 60):
         facts[text_of(line)[:8].strip()] = text_of(line)[8:].strip()
     block = fold.blocks[block_id]
-    owners = [(s, q.block_table.index(block_id)) for s, q in fold.sequences.items() if block_id in q.block_table]
+    owners = [
+        (s, q.block_table.index(block_id))
+        for s, q in fold.sequences.items()
+        if block_id in q.block_table
+    ]
     assert facts["block"].split()[0] == str(block_id)
     state = facts["block"].partition(" ")[2]
     assert ("in use" in state) == bool(owners)
@@ -82,15 +89,23 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
         not owners and "nobody" in facts["owner"]
     )
     if owners:
-        filled = max(min(max(fold.sequences[s].num_computed_tokens - entry * size, 0), size) for s, entry in owners)
+        filled = max(
+            min(max(fold.sequences[s].num_computed_tokens - entry * size, 0), size)
+            for s, entry in owners
+        )
         start = owners[0][1] * size
         assert facts["tokens"] == (
-            f"{filled} of {size}, positions {start}-{start + filled - 1}" if filled else f"none of {size}"
+            f"{filled} of {size}, positions {start}-{start + filled - 1}"
+            if filled
+            else f"none of {size}"
         )
         ids = []
         for s, _ in owners:
             sequence = fold.sequences[s]
-            known = [*fold.requests[sequence.request_id].prompt_token_ids, *sequence.output_token_ids]
+            known = [
+                *fold.requests[sequence.request_id].prompt_token_ids,
+                *sequence.output_token_ids,
+            ]
             ids.append([str(i) for i in known[start : start + filled]])
         assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
     queue = list(fold.free_queue)
@@ -99,7 +114,9 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
         place = queue.index(block_id)
         said = facts["dies" if block.hash is not None else "taken"]
         assert said == (
-            "with the next allocation" if place == 0 else f"after {place} more allocation{'s' * (place > 1)}"
+            "with the next allocation"
+            if place == 0
+            else f"after {place} more allocation{'s' * (place > 1)}"
         )
     related = {"hash": [], "next": [], "same": []}
     if block.hash is not None:
@@ -118,7 +135,9 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
 
 
 def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
-    """Every cached block stands in it once, under its parent, with its holders; those that nobody holds are marked."""
+    """Every cached block stands in it once, under its parent, with its holders; those that nobody
+    holds are marked.
+    """
     fold = model.fold
     lines = panel.lines(model, 250, 200)
     seen: list[int] = []
@@ -140,17 +159,25 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
         names = [fold.blocks[block_id].hash for block_id in copies[0][0]]
         for ids, holders, is_free in copies:
             assert [fold.blocks[block_id].hash for block_id in ids] == names
-            assert all(holders == [s for s, q in fold.sequences.items() if b in q.block_table] for b in ids)
-            assert is_free == (not holders) and all(fold.blocks[block_id].ref_cnt == len(holders) for block_id in ids)
+            assert all(
+                holders == [s for s, q in fold.sequences.items() if b in q.block_table] for b in ids
+            )
+            assert is_free == (not holders) and all(
+                fold.blocks[block_id].ref_cnt == len(holders) for block_id in ids
+            )
             seen += ids
         parents = [fold.blocks[block_id].parent for block_id in copies[0][0]]
         assert parents[1:] == names[:-1]
         if level:
             assert parents[0] == above[level - 1]
         else:
-            assert parents[0] is None or ("out of reach" in text and parents[0] not in {b.hash for b in fold.blocks})
+            assert parents[0] is None or (
+                "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
+            )
         above[level:] = [names[-1]]
-    assert sorted(seen) == [block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None]
+    assert sorted(seen) == [
+        block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None
+    ]
     return lines
 
 
@@ -175,7 +202,8 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
     here = int(moment * len(run.events))
     for number, event in enumerate(run.events):
         model.apply(event)
-        # At one moment everything, and on the way a sample, so that nothing kept from an earlier frame can be wrong.
+        # At one moment everything, and on the way a sample, so that nothing kept from an earlier
+        # frame can be wrong.
         if number == here or number % 97 == 0:
             check_the_map(model)
             check_the_queue(model)

@@ -1,4 +1,6 @@
-"""Attention mass as bars that are to scale, and the kernel x-ray as a film that any moment can be shown of."""
+"""Attention mass as bars that are to scale, and the kernel x-ray as a film that any moment can be
+shown of.
+"""
 
 import re
 from math import exp
@@ -22,7 +24,9 @@ from minivllm.tui.widgets.blocks.mass import Mass, bars_of
 from minivllm.tui.widgets.blocks.xray import DONE, PLAYING, TO_COME, XRay, moment, num_ticks
 
 
-def trace_of(programs: list[Program], *, problem: str | None = None, seq: int = 7) -> ev.KernelTraced:
+def trace_of(
+    programs: list[Program], *, problem: str | None = None, seq: int = 7
+) -> ev.KernelTraced:
     return ev.KernelTraced(seq, 5, 0.1, "r0.0", 3, 40, programs, problem)
 
 
@@ -32,13 +36,19 @@ def with_selection(panel, seq_id: str | None = None):
 
 
 def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> ev.KernelTraced:
-    """One decode over these blocks: two blocks a tile, a program for each KV head and split, and one that combines."""
+    """One decode over these blocks: two blocks a tile, a program for each KV head and split, and
+    one that combines.
+    """
     programs = []
     for split in range(splits):
         part = table[split * len(table) // splits : (split + 1) * len(table) // splits]
         for head in range(kv_heads):
             tiles = [
-                Tile([Read(block_id, 0, 8) for block_id in part[at : at + 2]], [at + 0.5, -1.25], [1.0 + at, exp(at)])
+                Tile(
+                    [Read(block_id, 0, 8) for block_id in part[at : at + 2]],
+                    [at + 0.5, -1.25],
+                    [1.0 + at, exp(at)],
+                )
                 for at in range(0, len(part), 2)
             ]
             programs.append(Program("decode", (0, head, split), head, tiles))
@@ -53,16 +63,25 @@ def test_the_bars_stand_for_the_blocks_of_the_table_and_are_to_scale(shared_pref
     for seq_id, mass in (("r0.0", [0.6, 0.0, 0.1, 0.3]), ("r1.0", [0.25] * 4)):
         model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, seq_id, mass))
     shown = rows(Mass(), model, 40, 8)
-    assert missing_from(rows(Mass(), model, 80, 8)[0], "r0", "entry 0", "block 0", "60.0%", "30.0%") == []
+    assert (
+        missing_from(rows(Mass(), model, 80, 8)[0], "r0", "entry 0", "block 0", "60.0%", "30.0%")
+        == []
+    )
     assert [row[0] for row in shown[1:7]] == ["█"] * 6
     assert [row.ljust(20)[15] for row in shown[1:7]] == [" "] * 3 + ["█"] * 3
     assert [row.ljust(20)[10] for row in shown[1:7]] == [" "] * 5 + ["█"]
-    assert shown[7].split() == [str(block_id) for block_id in model.fold.sequences["r0.0"].block_table[:4]]
-    assert missing_from(rows(with_selection(Mass(), "r1.0"), model)[0], "r1", "entry 0", "25.0%") == []
+    assert shown[7].split() == [
+        str(block_id) for block_id in model.fold.sequences["r0.0"].block_table[:4]
+    ]
+    assert (
+        missing_from(rows(with_selection(Mass(), "r1.0"), model)[0], "r1", "entry 0", "25.0%") == []
+    )
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.integers(1, 200))
-def test_no_mass_is_lost_where_a_bar_stands_for_several_blocks(mass: list[float], width: int) -> None:
+def test_no_mass_is_lost_where_a_bar_stands_for_several_blocks(
+    mass: list[float], width: int
+) -> None:
     table = list(range(100, 100 + len(mass)))
     sequences = {"s": SimpleNamespace(block_table=table)}
     model = SimpleNamespace(mass={"s": mass}, fold=SimpleNamespace(sequences=sequences))
@@ -80,7 +99,9 @@ def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressur
         if isinstance(event, ev.StepEnd):
             for seq_id in model.fold.running:
                 length = len(model.fold.sequences[seq_id].block_table)
-                model.apply(ev.AttentionMass(event.seq, event.step, event.t, seq_id, [1 / length] * length))
+                model.apply(
+                    ev.AttentionMass(event.seq, event.step, event.t, seq_id, [1 / length] * length)
+                )
         if isinstance(event, ev.RequestPreempted):
             shown = rows(with_selection(Mass(), event.seq_id), model)
             assert f" {event.seq_id.removesuffix('.0')} most" not in shown[0]
@@ -92,8 +113,15 @@ def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressur
 
 
 @given(st.lists(st.integers(0, 5), min_size=1, max_size=30))
-def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(sizes: list[int]) -> None:
-    trace = trace_of([Program("k", (number, 0, 0), 0, [Tile([], [], [])] * size) for number, size in enumerate(sizes)])
+def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(
+    sizes: list[int],
+) -> None:
+    trace = trace_of(
+        [
+            Program("k", (number, 0, 0), 0, [Tile([], [], [])] * size)
+            for number, size in enumerate(sizes)
+        ]
+    )
     wanted = [(number, tile) for number, size in enumerate(sizes) for tile in range(max(size, 1))]
     assert num_ticks(trace) == len(wanted)
     assert [moment(trace, counter) for counter in range(len(wanted))] == wanted
@@ -110,22 +138,31 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
         program = trace.programs[at.program]
         assert missing_from(shown[0], "r0", "layer 3", "40 tokens", "step 5") == []
         signs = "".join(row.split()[0] for row in shown[1:5])
-        # Three rows of two splits for the three heads, as they lie in the grid, then the one that combines.
+        # Three rows of two splits for the three heads, as they lie in the grid, then the one that
+        # combines.
         order = [0, 3, 1, 4, 2, 5, 6]
         assert [signs[order.index(number)] for number in range(7)] == [
-            DONE if number < at.program else PLAYING if number == at.program else TO_COME for number in range(7)
+            DONE if number < at.program else PLAYING if number == at.program else TO_COME
+            for number in range(7)
         ]
         if not program.tiles:
             assert "reads no key" in shown[6]
             continue
-        assert missing_from(shown[5], f"KV head {program.kv_head}", f"tile {at.tile + 1}", len(program.tiles)) == []
+        assert (
+            missing_from(
+                shown[5], f"KV head {program.kv_head}", f"tile {at.tile + 1}", len(program.tiles)
+            )
+            == []
+        )
         assert shown[6] == " ".join(
             (DONE if number < at.tile else PLAYING if number == at.tile else TO_COME)
             + " ".join(f"{read.block_id}:0-7" for read in tile.reads)
             for number, tile in enumerate(program.tiles)
         )
         last = program.tiles[at.tile]
-        assert re.findall(r"-?\d+\.\d\d", shown[-1]) == [f"{one:.2f}" for one in (*last.running_max, *last.running_sum)]
+        assert re.findall(r"-?\d+\.\d\d", shown[-1]) == [
+            f"{one:.2f}" for one in (*last.running_max, *last.running_sum)
+        ]
         assert len(shown) == 8 + at.tile
 
 
@@ -139,7 +176,8 @@ def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None
     assert panel.counter == 0
     panel.move_cursor(500)
     assert panel.counter == num_ticks(model.trace) - 1
-    # The same trace after a step back and forth in time is another object, and goes on where it was.
+    # The same trace after a step back and forth in time is another object, and goes on where it
+    # was.
     model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
     assert not panel.plays and panel.counter
@@ -164,5 +202,7 @@ def test_a_recording_says_so_first_and_offers_blocks_only_of_the_decode_itself(
 def test_without_anything_recorded_the_panels_say_how_to_get_it(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
     assert "M" in rows(Mass(), model)[0] and "X" in rows(XRay(), model)[0]
-    model.remembered.trace = trace_of([], problem="The sequence\x1b[2J ended before its next token.")
+    model.remembered.trace = trace_of(
+        [], problem="The sequence\x1b[2J ended before its next token."
+    )
     assert rows(XRay(), model) == ["The sequence[2J ended before its next token."]

@@ -1,4 +1,6 @@
-"""The prefix tree: chains, what a lookup found in them, and which part of a large cache is on the screen."""
+"""The prefix tree: chains, what a lookup found in them, and which part of a large cache is on the
+screen.
+"""
 
 from types import SimpleNamespace
 
@@ -16,12 +18,16 @@ from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 def tree(block_id: int | None = None, seq_id: str | None = None) -> PrefixTree:
     panel = PrefixTree()
-    panel.context = SimpleNamespace(selection=Selection(block_id=block_id, seq_id=seq_id), ascii=False)
+    panel.context = SimpleNamespace(
+        selection=Selection(block_id=block_id, seq_id=seq_id), ascii=False
+    )
     return panel
 
 
 def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
-    """A model with these chains of hashes, by hand: `ab` is a block a and b after it; nobody holds them."""
+    """A model with these chains of hashes, by hand: `ab` is a block a and b after it; nobody holds
+    them.
+    """
     model = DashboardModel(stage([ask("r0", "x", "y")], num_blocks=num_blocks).header)
     blocks = iter(model.fold.blocks)
     for chain in chains:
@@ -57,7 +63,12 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
 
 def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
-    assert missing_from(rows(tree(seq_id="r1.0"), model)[0], "b", "r1", "step 1", "6 blocks", "entry 6") == []
+    assert (
+        missing_from(
+            rows(tree(seq_id="r1.0"), model)[0], "b", "r1", "step 1", "6 blocks", "entry 6"
+        )
+        == []
+    )
     assert missing_from(rows(tree(seq_id="nobody.0"), model)[0], "d", "r3") == []
 
 
@@ -79,12 +90,20 @@ def test_a_ring_of_parents_in_a_damaged_log_ends_nothing(stage, ask) -> None:
     assert PrefixIndex().of(model).entry(1) is None
 
 
-def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_chain(stage, ask) -> None:
-    model = cache(stage, ask, *(chr(0x4E00 + 2 * number) + chr(0x4E01 + 2 * number) for number in range(100)))
+def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_chain(
+    stage, ask
+) -> None:
+    model = cache(
+        stage, ask, *(chr(0x4E00 + 2 * number) + chr(0x4E01 + 2 * number) for number in range(100))
+    )
     shown = rows(tree(), model, 60, 10)
     assert len(shown) == 10 and shown[1] == "░0 1 free" and shown[-1] == "+ 92 more chains"
     shown = rows(tree(block_id=151), model, 60, 10)
-    assert shown[1] == "+ 75 chains above" and shown[2] == "░150 151 free" and shown[-1] == "+ 18 more chains"
+    assert (
+        shown[1] == "+ 75 chains above"
+        and shown[2] == "░150 151 free"
+        and shown[-1] == "+ 18 more chains"
+    )
     panel = tree(block_id=151)
     panel._model = model
     targets = panel.targets()
@@ -100,7 +119,9 @@ def test_without_prefix_caching_the_panel_says_so(stage, ask) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(scenario, request: pytest.FixtureRequest) -> None:
+def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(
+    scenario, request: pytest.FixtureRequest
+) -> None:
     stage = request.getfixturevalue(scenario)
     model, following = DashboardModel(stage.header), PrefixIndex()
     for number, event in enumerate(stage.run().events):

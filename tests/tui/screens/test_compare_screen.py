@@ -1,4 +1,6 @@
-"""The Compare screen: both sides tell their own recording, and what is said to differ does differ."""
+"""The Compare screen: both sides tell their own recording, and what is said to differ does
+differ.
+"""
 
 import re
 from types import SimpleNamespace
@@ -24,11 +26,19 @@ from minivllm.tui.widgets.compare.side import Side
 
 @pytest.fixture
 def two(stage, ask):
-    """The same requests through two policies: four slots and a large budget, two slots and a small one."""
+    """The same requests through two policies: four slots and a large budget, two slots and a small
+    one.
+    """
 
     def make(**options):
         asks = [
-            ask(f"r{index}", " ".join(f"w{index}{k}" for k in range(30)), "a b c d e f g h i j k l m", index, 40)
+            ask(
+                f"r{index}",
+                " ".join(f"w{index}{k}" for k in range(30)),
+                "a b c d e f g h i j k l m",
+                index,
+                40,
+            )
             for index in range(6)
         ]
         return stage(asks, num_blocks=24, **options).run()
@@ -47,7 +57,11 @@ def test_each_side_shows_its_own_policy_with_the_differences_first_and_marked(tw
     context = context_of(two[0], other=two[1])
     for label, facts in (("A", ("≠ budget 64", "≠ slots 4")), ("B", ("≠ budget 16", "≠ slots 2"))):
         shown = "\n".join(side(Side(label, is_second=label == "B"), context, 110, 20))
-        assert all(fact in shown for fact in facts) and "memory paged" in shown and shown.count("≠") == 2
+        assert (
+            all(fact in shown for fact in facts)
+            and "memory paged" in shown
+            and shown.count("≠") == 2
+        )
 
 
 @pytest.mark.parametrize("step", [0, 1, 5, 12, 10**6])
@@ -58,7 +72,10 @@ def test_the_numbers_of_each_side_are_those_of_its_fold(step: int, two) -> None:
     for label, transport in (("A", context.transport), ("B", context.second)):
         text = " ".join(side(Side(label, is_second=label == "B"), context, 78, 12))
         fold = transport.view.fold
-        assert f"step {fold.step}" in text and f"{len(fold.running)} run {len(fold.waiting)} wait" in text
+        assert (
+            f"step {fold.step}" in text
+            and f"{len(fold.running)} run {len(fold.waiting)} wait" in text
+        )
         assert f"{fold.counters.generation_tokens} tokens" in text
         assert f"{fold.counters.finished_requests} finished" in text
         assert ("■ END" in text) == transport.at_end
@@ -82,7 +99,9 @@ def test_plans_part_where_a_plain_reading_says_so(data: st.DataObject) -> None:
         made: list[ev.Event] = []
         for step, tokens in enumerate(steps, start=1):
             made.append(ev.StepBegin(len(made), step, 0.0, 64))
-            made += [ev.StepScheduled(len(made), step, 0.0, "r0.0", tokens, "decode", 0)] * (tokens > 0)
+            made += [ev.StepScheduled(len(made), step, 0.0, "r0.0", tokens, "decode", 0)] * (
+                tokens > 0
+            )
             made.append(ev.StepEnd(len(made), step, 0.0, tokens, 0, 0, 0, 0))
         return made
 
@@ -111,7 +130,9 @@ def test_plans_part_where_a_plain_reading_says_so(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples"])
-def test_usage_anywhere_is_that_of_the_last_finished_step_in_a_whole_reading(name: str, request) -> None:
+def test_usage_anywhere_is_that_of_the_last_finished_step_in_a_whole_reading(
+    name: str, request
+) -> None:
     run = request.getfixturevalue(name).run(60)
     meter, expected = KVUsageMeter(run.header), [None]
     for one in run.events:
@@ -134,7 +155,10 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     panel.context = context
     text = "\n".join(text_of(line) for line in panel.lines(context.transport.view, 100, 40))
     a, b = context.transport.view.fold.counters, context.second.view.fold.counters
-    for name, field in (("output tokens", "generation_tokens"), ("tokens computed", "scheduled_tokens")):
+    for name, field in (
+        ("output tokens", "generation_tokens"),
+        ("tokens computed", "scheduled_tokens"),
+    ):
         x, y = getattr(a, field), getattr(b, field)
         assert x != y
         assert re.search(rf"{name} +{x} +{y} +×{y / x:.2f}\b", text)
@@ -159,7 +183,11 @@ def test_the_chosen_request_is_shown_in_both_wherever_it_is(two) -> None:
             if one is not None:
                 assert f"{len(one.output_token_ids)} token" in row
                 assert ("in slot" in row) == (one.slot is not None)
-            seen.update(word for word in ("not there", "waits", "prefill", "decode", "finished") if word in row)
+            seen.update(
+                word
+                for word in ("not there", "waits", "prefill", "decode", "finished")
+                if word in row
+            )
     assert seen == {"not there", "waits", "prefill", "decode", "finished"}
 
 
@@ -167,7 +195,10 @@ def test_the_second_recording_stays_at_the_same_step_and_a_torn_step_is_told(two
     run = two[0]
     end = next(index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd))
     torn = SimpleNamespace(header=run.header, events=run.events[:end])
-    app = ScreenHost(CompareScreen, context_of(run, other=torn, watch="In step 1 yours ends: ValueError in line 7."))
+    app = ScreenHost(
+        CompareScreen,
+        context_of(run, other=torn, watch="In step 1 yours ends: ValueError in line 7."),
+    )
 
     async def script(pilot: Pilot) -> None:
         assert "In step 1 yours ends: ValueError in line 7." in "\n".join(app.rows("watch"))
@@ -183,6 +214,8 @@ def test_the_second_recording_stays_at_the_same_step_and_a_torn_step_is_told(two
             app.context.transport.to_step(step)
             app.shown.draw()
             assert app.context.second.view.fold.step == step
-        assert missing_from("\n".join(app.rows("comparison")), "step 1", "output tokens", "B/A") == []
+        assert (
+            missing_from("\n".join(app.rows("comparison")), "step 1", "output tokens", "B/A") == []
+        )
 
     drive(app, walk, (80, 24))

@@ -1,4 +1,6 @@
-"""The Events screen: the rows are the recording's, the cursor is the place in time, and a filter looks a bit at a time."""
+"""The Events screen: the rows are the recording's, the cursor is the place in time, and a filter
+looks a bit at a time.
+"""
 
 import pytest
 from support.tui.memory_recording import context_of
@@ -29,7 +31,9 @@ def drawn(panel: Panel, width: int, height: int) -> list[str]:
 
 
 @pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples", "beams"])
-def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_marked(name: str, request) -> None:
+def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_marked(
+    name: str, request
+) -> None:
     run = request.getfixturevalue(name).run(40)
     total = len(run.events)
     for position in (0, 1, 7, total // 2, total - 3, total):
@@ -57,7 +61,8 @@ def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure
         now = panel.context.transport.view
         moved = 0
         for at in range(20, len(run.events), 15):
-            panel.context.transport.position = at  # the rows of another place, the letters of this picture
+            # the rows of another place, the letters of this picture
+            panel.context.transport.position = at
             for row in drawn(panel, 110, 21)[1:]:
                 seq = int(row[2:].split()[0])
                 assert row[26:29].strip() == (now.letter(whose[seq]) or ""), row
@@ -73,7 +78,11 @@ def test_a_filter_shows_only_what_it_means_and_says_how_far_it_looked(memory_pre
         rows = drawn(panel, 110, 12)
     evicted = [one.seq for one in run.events if isinstance(one, ev.BlockEvicted)]
     assert [int(row[2:].split()[0]) for row in rows[2:]] == evicted[-10:]
-    assert "looked at" in rows[0] and f"of {len(run.events):,} events" in rows[0] and "looking on" not in rows[0]
+    assert (
+        "looked at" in rows[0]
+        and f"of {len(run.events):,} events" in rows[0]
+        and "looking on" not in rows[0]
+    )
     panel.context.event_filter = "!evicted"
     drawn(panel, 110, 12)
     assert not any("block.evicted" in row for row in drawn(panel, 110, 12)[2:])
@@ -81,7 +90,9 @@ def test_a_filter_shows_only_what_it_means_and_says_how_far_it_looked(memory_pre
 
 def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressure) -> None:
     run = memory_pressure.run(60)
-    index = next(index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted))
+    index = next(
+        index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted)
+    )
     event = run.events[index]
     facts = [*event.__struct_fields__, event.seq_id, event.victim_of, "emit(ev.RequestPreempted"]
     text = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 60, 40))
@@ -124,12 +135,17 @@ def test_a_search_goes_on_by_itself_while_the_picture_stands_still(memory_pressu
             await pilot.pause(0.05)
             if "looking on" not in app.rows("events")[0]:
                 break
-        assert f"0 found in {len(run.events):,} of {len(run.events):,} events looked at" in app.rows("events")[0]
+        assert (
+            f"0 found in {len(run.events):,} of {len(run.events):,} events looked at"
+            in app.rows("events")[0]
+        )
 
     drive(app, script)
 
 
-def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(memory_pressure) -> None:
+def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
+    memory_pressure,
+) -> None:
     run = memory_pressure.run()
     app = ScreenHost(EventsScreen, context_of(run, 100))
     transport, preempted = (
@@ -145,7 +161,13 @@ def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(mem
 
     async def script(pilot: Pilot) -> None:
         assert app.focused.id == "events"
-        for key, position in [("down", 101), ("down", 102), ("up", 101), ("pagedown", 113), ("pageup", 101)]:
+        for key, position in [
+            ("down", 101),
+            ("down", 102),
+            ("up", 101),
+            ("pagedown", 113),
+            ("pageup", 101),
+        ]:
             await press(pilot, key, position)
         row = next(y for y, text in enumerate(app.rows("events")) if " 104 " in text)
         panel = app.shown.query_one("#events", Panel)

@@ -25,7 +25,8 @@ def keys(tmp_path: Path):
 
 def test_commands_get_the_keys_of_the_file_under_the_names_that_textual_sends(keys) -> None:
     path = keys(
-        '"time.step" = "ctrl+right"\n"time.step_back" = "shift+ctrl+left, b"\n"look.why" = "?"\n"app.help" = "f1"'
+        '"time.step" = "ctrl+right"\n"time.step_back" = "shift+ctrl+left, b"\n"look.why" ='
+        ' "?"\n"app.help" = "f1"'
     )
     assert load_keymap(path) == {
         "time.step": "ctrl+right",
@@ -35,7 +36,9 @@ def test_commands_get_the_keys_of_the_file_under_the_names_that_textual_sends(ke
     }
 
 
-def test_without_a_file_the_keys_stay_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_file_the_keys_stay_as_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     assert default_path() == tmp_path / "minivllm" / "keys.toml"
     assert load_keymap(None) == {}
@@ -66,7 +69,10 @@ def test_what_cannot_be_is_one_clear_sentence(text: str, fact: str, keys) -> Non
         load_keymap(path)
     assert fact in str(raised.value) and str(path) in str(raised.value)
     assert "\n" not in str(raised.value)
-    assert load_keymap(keys('time.step = "g"\n"time.goto" = "right,l"')) == {"time.step": "g", "time.goto": "right,l"}
+    assert load_keymap(keys('time.step = "g"\n"time.goto" = "right,l"')) == {
+        "time.step": "g",
+        "time.goto": "right,l",
+    }
 
 
 def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
@@ -76,4 +82,6 @@ def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
 
 
 def test_the_page_of_the_documentation_is_the_table_of_today() -> None:
-    assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == page(), "`make docs-pages` writes it again"
+    assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == page(), (
+        "`make docs-pages` writes it again"
+    )

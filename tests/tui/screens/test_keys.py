@@ -1,23 +1,15 @@
 """Every command of the table by its keys, in the real app: it does what its help says.
 
-There is one check for each command (`key_checks_*`); a command without one fails a test. Checks of one group share an app,
-which is brought back to the same moment before each: paused at the end of a step in the middle of a run with preemptions.
+There is one check for each command (`key_checks_*`); a command without one fails a test. Checks of
+one group share an app, which is brought back to the same moment before each: paused at the end of a
+step in the middle of a run with preemptions.
 """
 
 import re
 from pathlib import Path
 
 import pytest
-from support.tui.driven_app import (
-    app_for,
-    drawn,
-    drive,
-    panel,
-    settle,
-    show_screen,
-    told,
-    until,
-)
+from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen, told, until
 from support.tui.fake_control import FakeControl
 from support.tui.key_checks_engine import ENGINE
 from support.tui.key_checks_look import LOOK
@@ -50,7 +42,8 @@ def run_checks(
             with subtests.test(command.id):
                 await seat.sit_down()
                 keys = command.keys.split(",")
-                # The others of its keys are bound to the same command, which is all that there is to know of them.
+                # The others of its keys are bound to the same command, which is all that there is
+                # to know of them.
                 assert keys_now(seat.app.screen)[command.id] == keys
                 await CHECKS[command.id](seat, keys[0])
                 checked.append(command.id)
@@ -61,7 +54,12 @@ def run_checks(
 
 @pytest.mark.parametrize("group", list(dict.fromkeys(command.group for command in COMMANDS)))
 def test_every_key_does_what_its_help_says(
-    group: str, memory_pressure, no_footer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtests: pytest.Subtests
+    group: str,
+    memory_pressure,
+    no_footer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    subtests: pytest.Subtests,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     commands = [one for one in COMMANDS if one.group == group and one.id not in _LEAVES]
@@ -82,7 +80,13 @@ def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pre
     async def script(pilot: Pilot) -> None:
         seat = Seat(pilot, stage, None)
         await seat.sit_down()
-        for key, position in (("y", 21), ("ctrl+right", 22), ("right", 22), ("l", 22), ("left", 21)):
+        for key, position in (
+            ("y", 21),
+            ("ctrl+right", 22),
+            ("right", 22),
+            ("l", 22),
+            ("left", 21),
+        ):
             await seat.press(key)
             seat.stands_at(seat.end_of(position))
         await seat.press("w")
@@ -120,7 +124,12 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
             assert "Choose a running" in told(pilot.app)[-1]
         assert control.calls == []
         control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
-        await until(pilot, lambda: told(pilot.app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."])
+        await until(
+            pilot,
+            lambda: (
+                told(pilot.app) == ["max_num_seqs can be at most 4 [b]. There is no request eve."]
+            ),
+        )
         await pilot.press("space", "n")
         await settle(pilot)
         assert pilot.app.context.transport.state == "live", "who takes a step wants to see it"
@@ -159,7 +168,9 @@ def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
 
 
 @pytest.mark.parametrize("steered", [False, True])
-def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(steered: bool, memory_pressure) -> None:
+def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(
+    steered: bool, memory_pressure
+) -> None:
     app = app_for(memory_pressure.run(20), control=FakeControl() if steered else None)
 
     async def script(pilot: Pilot) -> None:
@@ -178,13 +189,17 @@ def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(steered: bool, m
     drive(app, script, (200, 50) if steered else (80, 24))
 
 
-def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_then(memory_pressure) -> None:
+def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_then(
+    memory_pressure,
+) -> None:
     app = app_for(memory_pressure.run(20))
 
     async def script(pilot: Pilot) -> None:
         await pilot.press("2", "tab", "down", "w")
         await settle(pilot)
-        assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [("Why?", True)]
+        assert [(one.title[:4], one.timeout > 3600) for one in app._notifications] == [
+            ("Why?", True)
+        ]
         for _ in range(2):
             app.tell("Something passes.")
             await settle(pilot)
@@ -228,9 +243,13 @@ def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
     drive(app, script)
 
 
-def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_them(stage, ask) -> None:
+def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_them(
+    stage, ask
+) -> None:
     whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
-    run = stage([ask(whole, "a question", "an answer of some words", samples=2), ask("ada", "b", "c d e")]).run(3)
+    run = stage(
+        [ask(whole, "a question", "an answer of some words", samples=2), ask("ada", "b", "c d e")]
+    ).run(3)
     app = app_for(run)
 
     async def script(pilot: Pilot) -> None:
@@ -246,7 +265,10 @@ def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_the
             assert transport.position == transport.recording.step_end(2), words
         # A sample has no arrival of its own: it is shown where the picture stands.
         await go_to("d92da9.1")
-        assert (app.context.selection.seq_id, transport.position) == (f"{whole}.1", transport.recording.step_end(2))
+        assert (app.context.selection.seq_id, transport.position) == (
+            f"{whole}.1",
+            transport.recording.step_end(2),
+        )
         await go_to("d92da9")
         transport.to_live()
         app.draw()

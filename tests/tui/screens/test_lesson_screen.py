@@ -61,9 +61,13 @@ def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):
         assert app.model.fold.step == 0
         await press(pilot, "space")
         assert app.dashboard_screen._text.trouble, "nothing was typed"
-        assert "LIVE" in " ".join(drawn(app, "header")), "a guess that is none does not stop the picture"
+        assert "LIVE" in " ".join(drawn(app, "header")), (
+            "a guess that is none does not stop the picture"
+        )
         await press(pilot, "3", ".", ".", "enter")
-        assert app.dashboard_screen._text.trouble and app.dashboard_screen._text.typed == "", "3.. is no number"
+        assert app.dashboard_screen._text.trouble and app.dashboard_screen._text.typed == "", (
+            "3.. is no number"
+        )
         await press(pilot, "4", "backspace", "1", "enter")
         assert small_lesson.WHY in words(app) and "2 blocks" in words(app)
         assert app.model.fold.step == 1
@@ -79,7 +83,11 @@ def test_a_lesson_is_read_and_answered_to_its_end(size, ascii):
         await press(pilot, "space")
         assert "1 of 2" in words(app)
         if ascii:
-            assert all(character.isascii() for one in visible(app) for character in "".join(drawn(app, one.id)))
+            assert all(
+                character.isascii()
+                for one in visible(app)
+                for character in "".join(drawn(app, one.id))
+            )
 
     drive(app, script, size)
 
@@ -114,13 +122,18 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
         assert app.current_mode == "lesson" and "Your guess: 3" in words(app)
         await press(pilot, "enter")
         await show_screen(pilot, "requests")
-        await until(pilot, lambda: app.current_mode == "requests" and "ada" in "".join(drawn(app, "timelines")))
+        await until(
+            pilot,
+            lambda: app.current_mode == "requests" and "ada" in "".join(drawn(app, "timelines")),
+        )
         assert shown()["Lesson"] == "0"
         await pilot.press("0")
         await until(pilot, lambda: app.current_mode == "lesson")
         await pilot.press("question_mark")
         await until(pilot, lambda: app.screen.query("#keys"))
-        assert "Go on" in [str(cell) for cell in app.screen.query_one("#keys").content.columns[1].cells]
+        assert "Go on" in [
+            str(cell) for cell in app.screen.query_one("#keys").content.columns[1].cells
+        ]
 
     drive(app, script)
 
@@ -142,5 +155,9 @@ def test_a_claim_that_is_not_so_ends_the_dashboard_with_a_sentence():
 
 def check_that_only(app, id: str) -> None:
     """One panel is lit, the others are dim."""
-    shown = [one for one in visible(app) if (one.id or "").startswith("lesson-") and one.id != "lesson-text"]
+    shown = [
+        one
+        for one in visible(app)
+        if (one.id or "").startswith("lesson-") and one.id != "lesson-text"
+    ]
     assert len(shown) >= 2 and [one.id for one in shown if one.opacity == 1] == [id]

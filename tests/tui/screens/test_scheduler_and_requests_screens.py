@@ -9,7 +9,9 @@ from minivllm.tui.screens.scheduler import SchedulerScreen
 from minivllm.tui.widgets.frame.panel import Panel
 
 
-def test_the_cursor_goes_from_step_to_step_from_the_newest_and_a_click_chooses_one(memory_pressure) -> None:
+def test_the_cursor_goes_from_step_to_step_from_the_newest_and_a_click_chooses_one(
+    memory_pressure,
+) -> None:
     app = ScreenHost(SchedulerScreen, context_of(memory_pressure.run(60)))
 
     async def script(pilot: Pilot) -> None:

@@ -1,4 +1,6 @@
-"""Every screen in the real app: at every size everything has its place, and nothing from outside can harm it."""
+"""Every screen in the real app: at every size everything has its place, and nothing from outside
+can harm it.
+"""
 
 import html
 import re
@@ -50,17 +52,25 @@ def picture(app: DashboardApp) -> list[str]:
     runs = r'<text [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*clip-path[^>]*>(.*?)</text>'
     for x, y, text in re.findall(runs, app.export_screenshot()):
         rows.setdefault(float(y), []).append((float(x), html.unescape(text)))
-    return ["".join(text for _, text in sorted(parts)).replace("\xa0", " ") for _, parts in sorted(rows.items())]
+    return [
+        "".join(text for _, text in sorted(parts)).replace("\xa0", " ")
+        for _, parts in sorted(rows.items())
+    ]
 
 
 def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
     screen, shown = Region(0, 0, *size), visible(app)
-    # In a terminal that is lower than any we lay out for, what has no room is cut off by its container.
+    # In a terminal that is lower than any we lay out for, what has no room is cut off by its
+    # container.
     is_cut = size[1] < 24
-    place = {one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown}
+    place = {
+        one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown
+    }
     shown = [one for one in shown if place[one].area]
     assert {one.id for one in shown} >= {"header", "timeline"}
-    homeless = [one.id for one in app.dashboard_screen.panels() if one.display and not one.region.area]
+    homeless = [
+        one.id for one in app.dashboard_screen.panels() if one.display and not one.region.area
+    ]
     assert homeless == [] or homeless == ["watch"]
     for number, one in enumerate(shown):
         assert screen.contains_region(place[one]), one
@@ -84,8 +94,12 @@ async def through_all_screens(pilot: Pilot) -> Iterator[str]:
         yield name
 
 
-@pytest.mark.parametrize("scenario", ["memory_pressure", SLOW("beams"), SLOW("shared_prefix"), SLOW("samples")])
-def test_every_panel_of_every_screen_has_its_place_at_every_size(scenario: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize(
+    "scenario", ["memory_pressure", SLOW("beams"), SLOW("shared_prefix"), SLOW("samples")]
+)
+def test_every_panel_of_every_screen_has_its_place_at_every_size(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
     stage = request.getfixturevalue(scenario).run()
     app = app_for(stage, watch=WATCH, other=source_of(stage))
 
@@ -113,10 +127,14 @@ def test_odd_sizes_do_no_harm_and_leave_no_trace(size: tuple[int, int], memory_p
                 assert not any(one.region.area for one in app.dashboard_screen.panels())
             else:
                 check_that_everything_has_its_place(app, size)
-        await pilot.press("tab", "down", "z", "z", "left", "question_mark", "escape", "g", "escape", "space")
+        await pilot.press(
+            "tab", "down", "z", "z", "left", "question_mark", "escape", "g", "escape", "space"
+        )
         if size == (20, 5):
             said = " ".join(" ".join(picture(app)).split())
-            assert all(str(number) in said for number in (40, 12, 20, 5)), "what it needs and what it has"
+            assert all(str(number) in said for number in (40, 12, 20, 5)), (
+                "what it needs and what it has"
+            )
         await pilot.resize_terminal(97, 30)
         await settle(pilot)
         await show_screen(pilot, "overview")
@@ -127,14 +145,17 @@ def test_odd_sizes_do_no_harm_and_leave_no_trace(size: tuple[int, int], memory_p
 
 
 HOSTILE = (
-    "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\u2066\x9b2J {0} %s \\[ 漢字 שלום e\u0301 "
-    "🏳️\u200d🌈 $accent <text>&amp; \r\n\t"
+    "\x1b[31m\x1b]0;owned\x07[bold red]x[/bold red] [@click=app.quit]y[/] \u202egnp.exe\u2066\x9b2J"
+    " {0} %s \\[ 漢字 שלום e\u0301 🏳️\u200d🌈 $accent <text>&amp; \r\n\t"
 )
 
 
 def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
     asks = [
-        ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), f"{HOSTILE}\n" * 9, arrives=3 * i, samples=1 + i % 2) for i in range(7)
+        ask(
+            f"{HOSTILE}{i}", HOSTILE * (1 + i), f"{HOSTILE}\n" * 9, arrives=3 * i, samples=1 + i % 2
+        )
+        for i in range(7)
     ]
     run = stage(asks, model=HOSTILE, num_blocks=90).run(60)
     last = run.events[-1]
@@ -153,7 +174,17 @@ def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
             check_that_everything_has_its_place(app, SIZES[0])
             check()
             assert "[bold red]x" in all_drawn(app) or name in ("scheduler", "blocks"), name
-        for key in ("w", "D", "escape", "question_mark", "escape", "s", "escape", "ctrl+p", "escape"):
+        for key in (
+            "w",
+            "D",
+            "escape",
+            "question_mark",
+            "escape",
+            "s",
+            "escape",
+            "ctrl+p",
+            "escape",
+        ):
             await pilot.press(*(["m", "left"] if key == "D" else []), key)
             await pilot.pause(0.05)
             check()
@@ -231,7 +262,9 @@ def test_a_click_chooses_and_a_double_click_opens(memory_pressure, no_footer) ->
         await show_screen(pilot, "events")
         number = re.search(r"\d+", drawn(app, "events")[8]).group()
         await click(pilot, "events", number)
-        assert chosen.last == event(int(number)) and app.context.transport.position == int(number) + 1
+        assert (
+            chosen.last == event(int(number)) and app.context.transport.position == int(number) + 1
+        )
         await show_screen(pilot, "overview")
         await click(pilot, "timeline", "step")  # nothing stands there
         assert app.current_mode == "overview"
@@ -246,11 +279,21 @@ def test_in_ascii_every_window_is_drawn_in_plain_characters(memory_pressure) -> 
     app = app_for(memory_pressure.run(60), watch="Blocks → queue", ascii=True)
 
     async def script(pilot: Pilot) -> None:
-        for keys in ("question_mark", "ctrl+p", "g", "slash", "4 question_mark", "left m left D", "5 tab up s"):
+        for keys in (
+            "question_mark",
+            "ctrl+p",
+            "g",
+            "slash",
+            "4 question_mark",
+            "left m left D",
+            "5 tab up s",
+        ):
             await pilot.press(*keys.split())
             await until(pilot, lambda: len(app.screen_stack) > 1)
             await settle(pilot)
-            strange = {one for one in html.unescape(app.export_screenshot()) if not one.isascii()} - {"\xa0"}
+            strange = {
+                one for one in html.unescape(app.export_screenshot()) if not one.isascii()
+            } - {"\xa0"}
             assert strange == set(), keys
             await pilot.press("escape")
             await settle(pilot)

@@ -1,4 +1,6 @@
-"""The history of steps, the chosen step, and the order of decisions: their rows say what the events said."""
+"""The history of steps, the chosen step, and the order of decisions: their rows say what the events
+said.
+"""
 
 import re
 from collections import defaultdict
@@ -36,7 +38,9 @@ def numbers_of(row: str) -> list[int]:
 
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
-def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(sizes: list[int], spare: int, width: int) -> None:
+def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(
+    sizes: list[int], spare: int, width: int
+) -> None:
     parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
     used, budget = sum(sizes), sum(sizes) + spare
     cells = bar_parts(parts, budget, width)
@@ -64,19 +68,31 @@ def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options)
     shown = rows(panel, model, 118, height)[-len(used) :]
     for record, row in zip(model.steps.records, shown, strict=True):
         plan = planned[record.step]
-        by_kind = [sum(event.num_tokens for event in plan if event.kind == kind) for kind in ("decode", "prefill")]
+        by_kind = [
+            sum(event.num_tokens for event in plan if event.kind == kind)
+            for kind in ("decode", "prefill")
+        ]
         assert [record.decode_tokens, record.prefill_tokens] == by_kind == numbers_of(row)[:2]
         assert record.used == used[record.step] <= record.budget
         if record.shares:
             assert record.shares == [(event.seq_id, event.kind, event.num_tokens) for event in plan]
         if record.used < record.budget:
-            reason = next((e for e in run.events if isinstance(e, ev.RequestDeferred) and e.step == record.step), None)
+            reason = next(
+                (
+                    e
+                    for e in run.events
+                    if isinstance(e, ev.RequestDeferred) and e.step == record.step
+                ),
+                None,
+            )
             assert ("nobody waited" in row) == (reason is None)
 
 
 def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_pressure) -> None:
     model, seen = folded(memory_pressure.run(60)), set()
-    for record, row in zip(model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True):
+    for record, row in zip(
+        model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True
+    ):
         of_step = [event for event in memory_pressure.events if event.step == record.step]
         kinds = (ev.BlockHit, ev.BlockEvicted, ev.RequestPreempted)
         counts = [sum(isinstance(e, kind) for e in of_step) for kind in kinds]
@@ -99,7 +115,9 @@ def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_
     steps = [row.split()[0] for row in rows(panel, model, 100, 12)[2:]]
     assert "20" in steps and "90" not in steps and len(steps) == 10
     panel.context = context_with(step(1))
-    assert [row.split()[0] for row in rows(panel, model, 100, 12)[2:]] == [str(n) for n in range(1, 11)]
+    assert [row.split()[0] for row in rows(panel, model, 100, 12)[2:]] == [
+        str(n) for n in range(1, 11)
+    ]
     assert panel.targets() == [step(number) for number in range(1, 91)]
 
 
@@ -111,7 +129,11 @@ def test_the_chosen_step_says_who_got_what_and_who_gave_way_to_whom(memory_press
         assert missing_from(text, record.step, record.used, record.budget) == []
         for seq_id, kind, num_tokens in record.shares:
             assert re.search(rf"{seq_id.removesuffix('.0')} +{kind} +{num_tokens}$", text, re.M)
-        for one in (e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted) and e.step == record.step):
+        for one in (
+            e
+            for e in memory_pressure.events
+            if isinstance(e, ev.RequestPreempted) and e.step == record.step
+        ):
             names = (one.seq_id.removesuffix(".0"), one.victim_of.removesuffix(".0"))
             assert missing_from(text, *names, "preempted", one.need, one.free) == []
             preempted += 1
@@ -130,7 +152,11 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
         assert drawn == [sequence(seq_id) for seq_id in (*model.fold.running, *model.fold.waiting)]
         got = {item.seq_id: item.num_tokens for item in model.fold.scheduled}
         for line, seq_id in zip(panel.lines(model, 70, 40), model.fold.running, strict=False):
-            assert f"+{got[seq_id]} " in text_of(line) if seq_id in got else "no tokens" in text_of(line)
+            assert (
+                f"+{got[seq_id]} " in text_of(line)
+                if seq_id in got
+                else "no tokens" in text_of(line)
+            )
 
 
 def test_a_chosen_one_far_back_in_the_queue_is_in_sight(stage, ask) -> None:
@@ -145,15 +171,26 @@ def test_a_chosen_one_far_back_in_the_queue_is_in_sight(stage, ask) -> None:
 def test_a_few_decodes_have_a_letter_each_and_many_do_not(stage, ask) -> None:
     asks = [ask(f"r{i}", "a question", "an answer " * 9) for i in range(40)]
     few = folded(stage(asks[:4], max_num_batched_tokens=640).run(5))
-    assert "".join(text for text, _ in bar_spans(few, few.steps.records[-1], 30)) == "abcd" + UNUSED * 26
+    assert (
+        "".join(text for text, _ in bar_spans(few, few.steps.records[-1], 30))
+        == "abcd" + UNUSED * 26
+    )
     many = folded(stage(asks, num_blocks=200, max_num_seqs=40, max_num_batched_tokens=2000).run(5))
-    assert "".join(text for text, _ in bar_spans(many, many.steps.records[-1], 30)) == SEVERAL + UNUSED * 29
+    assert (
+        "".join(text for text, _ in bar_spans(many, many.steps.records[-1], 30))
+        == SEVERAL + UNUSED * 29
+    )
 
 
-def test_of_steps_long_past_little_is_remembered_and_of_older_ones_nothing(shared_prefix, stage, ask) -> None:
+def test_of_steps_long_past_little_is_remembered_and_of_older_ones_nothing(
+    shared_prefix, stage, ask
+) -> None:
     model = folded(shared_prefix.run(90))
     first, last = model.steps.records[0], model.steps.records[-1]
-    assert first.shares == [] and len([record for record in model.steps.records if record.shares]) <= SHARES_KEPT
+    assert (
+        first.shares == []
+        and len([record for record in model.steps.records if record.shares]) <= SHARES_KEPT
+    )
     assert set("".join(text for text, _ in bar_spans(model, first, 40))) == {"▓"}
     letters = {model.letter(seq_id) for seq_id, _, _ in last.shares}
     assert letters and letters <= set("".join(text for text, _ in bar_spans(model, last, 40)))
@@ -172,7 +209,9 @@ def test_the_times_of_a_step_are_told_where_there_are_some(shared_prefix) -> Non
     assert "model" not in rows(StepHistory(), model, 160)[1]
     model.steps.records[-1].seconds = (0.0001, 0.0002, 0.0125, 0.0008)
     shown = rows(StepHistory(), model, 160)
-    assert ("model" in shown[1] and shown[-1].split()[-4:] == ["0.1", "0.2", "12.5", "0.8"]) or "12.5" in shown[-1]
+    assert (
+        "model" in shown[1] and shown[-1].split()[-4:] == ["0.1", "0.2", "12.5", "0.8"]
+    ) or "12.5" in shown[-1]
     detail = next(row for row in rows(StepDetail(), model, 60) if "ms" in row)
     assert re.findall(r"\d+\.\d", detail) == ["13.6", "12.5", "0.8", "0.2", "0.1"]
     # Where there is less room, what took longest is there and nothing is cut.

@@ -1,4 +1,6 @@
-"""The commands in a real terminal (a pseudo-terminal, driven by keys): they start, obey, and leave it as it was."""
+"""The commands in a real terminal (a pseudo-terminal, driven by keys): they start, obey, and leave
+it as it was.
+"""
 
 import signal
 import time
@@ -40,8 +42,12 @@ def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
 
 @pytest.mark.slow
 def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_with_it() -> None:
-    """Textual's thread that writes ends by the first write that fails, and then nobody empties its queue."""
-    with Program.minivllm("live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02") as live:
+    """Textual's thread that writes ends by the first write that fails, and then nobody empties its
+    queue.
+    """
+    with Program.minivllm(
+        "live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02"
+    ) as live:
         live.wait_for(r"ada +DECODE|DECODE")
         live.process.send_signal(signal.SIGSTOP)
         live.hang_up()

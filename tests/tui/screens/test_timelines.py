@@ -15,13 +15,22 @@ from minivllm.tui.draw.selection import sequence
 from minivllm.tui.draw.wrap import wrap
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.requests.request_detail import RequestDetail
-from minivllm.tui.widgets.requests.timelines import SIGNS, Axis, Timelines, duration, in_order, phase_cells
+from minivllm.tui.widgets.requests.timelines import (
+    SIGNS,
+    Axis,
+    Timelines,
+    duration,
+    in_order,
+    phase_cells,
+)
 
 _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 
 
 def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
-    """The phase at the end of each step, one event after the other; None before and after the life."""
+    """The phase at the end of each step, one event after the other; None before and after the
+    life.
+    """
     phase, at_end, ended = None, {}, None
     for event in events:
         if isinstance(event, ev.RequestForked) and event.seq_id == seq_id:
@@ -49,12 +58,16 @@ def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None
 
 @RUNS
 @given(REQUESTS, OPTIONS, st.integers(1, 60))
-def test_the_phases_drawn_are_those_of_a_slow_twin(stage, ask, requests, options, width: int) -> None:
+def test_the_phases_drawn_are_those_of_a_slow_twin(
+    stage, ask, requests, options, width: int
+) -> None:
     run = run_of(stage, ask, requests, options)
     model = folded(run)
     last = model.fold.step
     assert {life.seq_id for life in in_order(model)} == {
-        event.seq_id for event in run.events if isinstance(event, (ev.RequestArrived, ev.RequestForked))
+        event.seq_id
+        for event in run.events
+        if isinstance(event, (ev.RequestArrived, ev.RequestForked))
     }
     for life in in_order(model):
         by_step = twin(run.events, life.seq_id, last)
@@ -66,7 +79,9 @@ def test_the_phases_drawn_are_those_of_a_slow_twin(stage, ask, requests, options
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 200))
-def test_an_axis_has_a_cell_for_every_step_and_not_many_too_many(first: int, length: int, width: int) -> None:
+def test_an_axis_has_a_cell_for_every_step_and_not_many_too_many(
+    first: int, length: int, width: int
+) -> None:
     axis = Axis.over(first, first + length, width)
     assert axis.first <= first and (axis.first % axis.steps_per_cell == 0 or width == 1)
     assert axis.cell(first) >= 0 and axis.cell(first + length) < width
@@ -83,7 +98,11 @@ def test_cells_stand_still_while_time_goes_on(shared_prefix) -> None:
         head, first = rows(panel, model, 70, 20)[:2]
         scale = re.search(r"\d+ a cell|$", head).group()
         first = first[head.index("steps") :]
-        if before is not None and scale == before[0] and model.lives.by_sequence["r0.0"].end is None:
+        if (
+            before is not None
+            and scale == before[0]
+            and model.lives.by_sequence["r0.0"].end is None
+        ):
             # Only the newest cell may change, and new ones come after it.
             assert first.startswith(before[1][:-1])
         before = scale, first
@@ -92,7 +111,9 @@ def test_cells_stand_still_while_time_goes_on(shared_prefix) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_the_bars_on_the_screen_are_the_phases(scenario: str, request: pytest.FixtureRequest) -> None:
+def test_the_bars_on_the_screen_are_the_phases(
+    scenario: str, request: pytest.FixtureRequest
+) -> None:
     model = folded(request.getfixturevalue(scenario).run(50))
     lives = in_order(model)
     shown = rows(Timelines(), model, 118, 40)[1:]
@@ -100,7 +121,9 @@ def test_the_bars_on_the_screen_are_the_phases(scenario: str, request: pytest.Fi
     for life, row in zip(lives, shown, strict=True):
         cells = phase_cells(life, Axis(0, 1, 51), 50)
         letter = model.letter(life.seq_id) or "▄"
-        drawn = "".join(" " if phase is None else SIGNS.get(phase, letter) for phase in cells).strip()
+        drawn = "".join(
+            " " if phase is None else SIGNS.get(phase, letter) for phase in cells
+        ).strip()
         assert row.endswith(drawn)
 
 
@@ -108,13 +131,24 @@ def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
     model = folded(shared_prefix.run())
     shown = rows(Timelines(), model, 118, 40)[1:]
     for life, row in zip(in_order(model), shown, strict=True):
-        tokens = [e.t for e in shared_prefix.events if isinstance(e, ev.TokenSampled) and e.seq_id == life.seq_id]
+        tokens = [
+            e.t
+            for e in shared_prefix.events
+            if isinstance(e, ev.TokenSampled) and e.seq_id == life.seq_id
+        ]
         arrived = next(
-            e.t for e in shared_prefix.events if isinstance(e, ev.RequestArrived) and e.seq_id == life.seq_id
+            e.t
+            for e in shared_prefix.events
+            if isinstance(e, ev.RequestArrived) and e.seq_id == life.seq_id
         )
         assert life.time_to_first_token == tokens[0] - arrived
-        assert life.time_per_output_token == pytest.approx((tokens[-1] - tokens[0]) / (len(tokens) - 1))
-        words = [duration(tokens[0] - arrived), duration((tokens[-1] - tokens[0]) / (len(tokens) - 1))]
+        assert life.time_per_output_token == pytest.approx(
+            (tokens[-1] - tokens[0]) / (len(tokens) - 1)
+        )
+        words = [
+            duration(tokens[0] - arrived),
+            duration((tokens[-1] - tokens[0]) / (len(tokens) - 1)),
+        ]
         assert "done" in row and [word for word in words if word not in row] == []
 
 
@@ -123,7 +157,10 @@ def test_the_chosen_life_is_in_sight_and_else_the_newest_that_run(stage, ask) ->
     panel = Timelines()
     panel._model = model
     newest = max(int(seq_id[1:-2]) for seq_id in model.fold.running)
-    names = [row.split()[1] if row[0] != " " else row.split()[0] for row in rows(panel, model, 100, 13)[1:]]
+    names = [
+        row.split()[1] if row[0] != " " else row.split()[0]
+        for row in rows(panel, model, 100, 13)[1:]
+    ]
     assert len(names) == 12 and f"r{newest}" in names and f"r{newest + 4}" in names
     panel.context = context_with(sequence("r50.0"))
     assert any(" r50 " in row for row in rows(panel, model, 100, 13))
@@ -135,7 +172,9 @@ def test_a_duration_takes_at_most_six_characters() -> None:
     assert {seconds: duration(seconds) for seconds in shown} == shown
 
 
-def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(memory_pressure, shared_prefix) -> None:
+def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
+    memory_pressure, shared_prefix
+) -> None:
     model, panel = folded(memory_pressure.run(60)), RequestDetail()
     preempted = [life for life in in_order(model) if life.preemption is not None]
     assert len(preempted) == 2
@@ -143,7 +182,10 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(memory_pressu
         panel.context = context_with(sequence(life.seq_id))
         one, output = life.preemption, len(model.fold.sequences[life.seq_id].output_token_ids)
         text = " ".join(rows(panel, model, 90, 40))
-        assert missing_from(text, one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80) == []
+        assert (
+            missing_from(text, one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
+            == []
+        )
     # One that has ended is shown from the history.
     model = folded(shared_prefix.run())
     done = model.fold.history[-1]
@@ -163,7 +205,9 @@ def test_wrapped_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -
         assert "".join(shown).replace(" ", "") == keep.replace(" ", "")
 
 
-def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_shown(shared_prefix) -> None:
+def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_shown(
+    shared_prefix,
+) -> None:
     model = folded(shared_prefix.run(40))
     fold, panel = model.fold, RequestDetail()
     for seq_id in fold.running:
@@ -193,7 +237,10 @@ def test_where_there_are_more_rows_than_room_the_head_says_which_these_are(stage
 
 def test_a_beam_is_drawn_below_the_nearest_of_its_ancestors_that_is_still_there(stage, ask) -> None:
     beams = stage(
-        [ask("ada", "a b c d", "e f g h i j k", beams=3, max_tokens=24), ask("ben", "l m", "n o p q r s t u v w")]
+        [
+            ask("ada", "a b c d", "e f g h i j k", beams=3, max_tokens=24),
+            ask("ben", "l m", "n o p q r s t u v w"),
+        ]
     )
     model, panel, forked_off = DashboardModel(beams.header), Timelines(), {}
     without_root = 0
@@ -214,5 +261,7 @@ def test_a_beam_is_drawn_below_the_nearest_of_its_ancestors_that_is_still_there(
             del above[depth:]
             assert (above[-1] if depth else None) == ancestor
             above.append(seq_id)
-        without_root += any(life.request_id == "ada" for life in lives.values()) and "ada.0" not in lives
+        without_root += (
+            any(life.request_id == "ada" for life in lives.values()) and "ada.0" not in lives
+        )
     assert without_root

@@ -1,4 +1,6 @@
-"""Finding events: what a filter means, how far a search looks, and by which number an event is found."""
+"""Finding events: what a filter means, how far a search looks, and by which number an event is
+found.
+"""
 
 from random import Random
 
@@ -16,7 +18,9 @@ from minivllm.tui.time.event_search import (
     index_of,
 )
 
-OF_A_BLOCK = {f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")}
+OF_A_BLOCK = {
+    f"block.{what}" for what in ("allocated", "hashed", "hit", "released", "freed", "evicted")
+}
 
 
 def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -> MemoryRecording:
@@ -24,9 +28,11 @@ def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -
     return MemoryRecording(
         header,
         [
-            ev.BlockEvicted(seq, seq // 10, seq / 10, 3, "x")
-            if seq in rare
-            else ev.StepBegin(seq, seq // 10, seq / 10, 64)
+            (
+                ev.BlockEvicted(seq, seq // 10, seq / 10, 3, "x")
+                if seq in rare
+                else ev.StepBegin(seq, seq // 10, seq / 10, 64)
+            )
             for seq in range(count)
         ],
     )
@@ -34,9 +40,16 @@ def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -
 
 @pytest.mark.parametrize(
     ("text", "kinds"),
-    [("preempted", {"request.preempted"}), ("Block.Ev", {"block.evicted"}), ("b17", OF_A_BLOCK), ("nothing", set())],
+    [
+        ("preempted", {"request.preempted"}),
+        ("Block.Ev", {"block.evicted"}),
+        ("b17", OF_A_BLOCK),
+        ("nothing", set()),
+    ],
 )
-def test_a_word_is_looked_for_in_kinds_and_blocks(text: str, kinds: set[str], memory_pressure) -> None:
+def test_a_word_is_looked_for_in_kinds_and_blocks(
+    text: str, kinds: set[str], memory_pressure
+) -> None:
     events = memory_pressure.run().events
     wanted, others = EventFilter.parse(text), EventFilter.parse(f"! {text}")
     assert {event.__struct_config__.tag for event in events if wanted.accepts(event)} == kinds
@@ -49,7 +62,9 @@ def test_a_word_is_looked_for_in_every_name_that_an_event_has(samples) -> None:
     for event in samples.run().events:
         names = [getattr(event, name, None) for name in ("seq_id", "request_id", "victim_of")]
         names += [event.parent] if isinstance(event, ev.RequestForked) else []
-        assert wanted.accepts(event) == any(name is not None and name.startswith("r0") for name in names)
+        assert wanted.accepts(event) == any(
+            name is not None and name.startswith("r0") for name in names
+        )
 
 
 @settings(max_examples=20)
@@ -69,7 +84,10 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
         assert search.done
         everything = sorted(one for one in rare if one < count)
         at = search.num_before(position)
-        nearest = [one for one in everything if one < position][-5:], [one for one in everything if one >= position][:5]
+        nearest = (
+            [one for one in everything if one < position][-5:],
+            [one for one in everything if one >= position][:5],
+        )
         assert search.found[max(at - 5, 0) : at] == nearest[0]
         assert search.found[at : at + 5] == nearest[1]
         assert all(search.events[index] is recording.all[index] for index in search.found)
@@ -92,7 +110,9 @@ def test_a_cache_reads_only_around_what_is_asked_for(shared_prefix) -> None:
 
 def test_an_event_is_found_by_its_number_where_others_are_missing(shared_prefix) -> None:
     whole = many(1000, shared_prefix.header)
-    holes = MemoryRecording(shared_prefix.header, [one for one in whole.all if one.seq % 7 and one.seq >= 50])
+    holes = MemoryRecording(
+        shared_prefix.header, [one for one in whole.all if one.seq % 7 and one.seq >= 50]
+    )
     holes.header.first_seq = 50
     for seq in range(1000):
         index = index_of(holes, seq)

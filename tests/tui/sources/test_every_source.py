@@ -1,4 +1,6 @@
-"""The real app on every source: a real engine in a thread, a replay, a growing file, a server; and their accidents."""
+"""The real app on every source: a real engine in a thread, a replay, a growing file, a server; and
+their accidents.
+"""
 
 import asyncio
 import os
@@ -43,7 +45,11 @@ def is_at(app: DashboardApp, stage, count: int) -> bool:
 @contextmanager
 def engine_in_a_thread() -> Iterator[tuple[DashboardApp, EngineThread]]:
     config = EngineConfig(
-        model="fake", block_size=4, max_num_seqs=4, max_num_batched_tokens=2000, check_invariants=True
+        model="fake",
+        block_size=4,
+        max_num_seqs=4,
+        max_num_batched_tokens=2000,
+        check_invariants=True,
     )
     engine = LLMEngine(config, FakeRunner(600, 4), FakeTokenizer(), clock=VirtualClock())
     source = InProcessSource(engine.log_header(), codec=MODELS)
@@ -90,7 +96,10 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
             assert panel(app, "slots").border_title == "Batch slots  4 of 4"
             assert "all 4 slots taken" in "".join(drawn(app, "waiting"))
             await ask(pilot, "o", "max_num_seqs 9")
-            await until(pilot, lambda: any("max_num_seqs can be at most 4" in sentence for sentence in told(app)))
+            await until(
+                pilot,
+                lambda: any("max_num_seqs can be at most 4" in sentence for sentence in told(app)),
+            )
             await ask(pilot, "o", "max_num_seqs 2")
             await until(pilot, lambda: panel(app, "slots").border_title == "Batch slots  4 of 2")
             await ask(pilot, "g", "user-1")
@@ -99,7 +108,9 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
             await pilot.press("x", "n")
             await until(pilot, lambda: app.model.fold.step == 5)
             await drawn_as_it_is(pilot)
-            assert "user-1 " not in "".join(drawn(app, "slots")) and len(app.model.fold.running) == 3
+            assert (
+                "user-1 " not in "".join(drawn(app, "slots")) and len(app.model.fold.running) == 3
+            )
             assert "is aborted" in "".join(drawn(app, "eventlog"))
             await ask(pilot, "o", "max_num_seqs 4")
             await pilot.press("p")
@@ -113,13 +124,18 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
         drive(app, script)
 
 
-def test_an_engine_that_fails_is_told_and_its_last_moment_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_fails_is_told_and_its_last_moment_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(FakeRunner, "sample_tokens", lambda self, sequences, logits: 1 / 0)
     with pytest.raises(ZeroDivisionError), engine_in_a_thread() as (app, _):
 
         async def script(pilot: Pilot) -> None:
             await pilot.press("A")
-            await until(pilot, lambda: any("The engine failed: division by zero" in one for one in told(app)))
+            await until(
+                pilot,
+                lambda: any("The engine failed: division by zero" in one for one in told(app)),
+            )
             assert "burst-1" in all_drawn(app)
             await pilot.press("n", "a", "escape", "left")
             await settle(pilot)
@@ -135,12 +151,17 @@ def test_an_engine_that_fails_is_told_and_its_last_moment_stays(monkeypatch: pyt
 def log(memory_pressure, tmp_path: Path) -> Path:
     memory_pressure.run()
     path = tmp_path / "run.jsonl"
-    path.write_bytes(encode_header(memory_pressure.header) + b"".join(map(encode_event, memory_pressure.events)))
+    path.write_bytes(
+        encode_header(memory_pressure.header) + b"".join(map(encode_event, memory_pressure.events))
+    )
     return path
 
 
 def test_a_replay_opens_at_its_first_event_and_plays_to_its_end(log: Path, memory_pressure) -> None:
-    app, stage = DashboardApp(ReplaySource(log, codec=MODELS), state="paused", first_step=7), memory_pressure
+    app, stage = (
+        DashboardApp(ReplaySource(log, codec=MODELS), state="paused", first_step=7),
+        memory_pressure,
+    )
 
     async def script(pilot: Pilot) -> None:
         first = sum(one.step <= 7 for one in stage.events)
@@ -148,7 +169,12 @@ def test_a_replay_opens_at_its_first_event_and_plays_to_its_end(log: Path, memor
         await pilot.press("home")
         assert is_at(app, stage, 0)
         await pilot.press("g", "1", "9", "9", "enter", *["plus"] * 4, "space")
-        await until(pilot, lambda: is_at(app, stage, len(stage.events)) and app.context.transport.state == "paused")
+        await until(
+            pilot,
+            lambda: (
+                is_at(app, stage, len(stage.events)) and app.context.transport.state == "paused"
+            ),
+        )
         await pilot.press("end")
         assert "■ END" in drawn(app, "header")[0]
         await pilot.press("space", "space")  # stand still there, and play again from the beginning
@@ -157,7 +183,9 @@ def test_a_replay_opens_at_its_first_event_and_plays_to_its_end(log: Path, memor
     drive(app, script)
 
 
-def test_a_file_that_grows_is_followed_and_rewound_meanwhile(tmp_path: Path, memory_pressure) -> None:
+def test_a_file_that_grows_is_followed_and_rewound_meanwhile(
+    tmp_path: Path, memory_pressure
+) -> None:
     stage, path = memory_pressure.run(), tmp_path / "growing.jsonl"
     lines = [encode_header(stage.header), *map(encode_event, stage.events)]
     path.write_bytes(b"".join(lines[:101]) + lines[101][:7])
@@ -177,7 +205,12 @@ def test_a_file_that_grows_is_followed_and_rewound_meanwhile(tmp_path: Path, mem
         await until(pilot, lambda: is_at(app, stage, len(stage.events)))
         path.unlink()
         await until(pilot, lambda: "■ ENDED" in drawn(app, "header")[0])
-        await until(pilot, lambda: any("was removed, so nothing more will come" in sentence for sentence in told(app)))
+        await until(
+            pilot,
+            lambda: any(
+                "was removed, so nothing more will come" in sentence for sentence in told(app)
+            ),
+        )
         await pilot.press("home")
         assert is_at(app, stage, 0)
 
@@ -185,7 +218,9 @@ def test_a_file_that_grows_is_followed_and_rewound_meanwhile(tmp_path: Path, mem
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_a_damaged_log_shows_the_part_before_and_says_so(log: Path, memory_pressure, follow: bool) -> None:
+def test_a_damaged_log_shows_the_part_before_and_says_so(
+    log: Path, memory_pressure, follow: bool
+) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:201], b'{"ev":"\x1b[31m\n', *lines[202:]]))
     app = DashboardApp(open_source(str(log), follow=follow, codec=MODELS))
@@ -219,7 +254,9 @@ def test_a_file_that_is_cut_short_while_it_is_replayed_is_one_sentence(
     drive(app, script)
     assert app.return_code == 1
     # Wrapped at the width of the terminal.
-    assert "".join(capsys.readouterr().err.split()) == f"{log} was cut short while it was read.".replace(" ", "")
+    assert "".join(
+        capsys.readouterr().err.split()
+    ) == f"{log} was cut short while it was read.".replace(" ", "")
 
 
 # ---- a server ----
@@ -231,7 +268,9 @@ def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_stream, "LAST_DELAY", 0.05)
 
 
-def test_a_server_that_goes_away_is_told_and_is_taken_up_again(quick_retries, memory_pressure) -> None:
+def test_a_server_that_goes_away_is_told_and_is_taken_up_again(
+    quick_retries, memory_pressure
+) -> None:
     stage = memory_pressure.run()
     header, events = stage.header, stage.events
     with serving(Answer(meta(header) + messages(events[:150]))) as server:
@@ -240,13 +279,17 @@ def test_a_server_that_goes_away_is_told_and_is_taken_up_again(quick_retries, me
         async def script(pilot: Pilot) -> None:
             lost = "does not answer"
             await until(pilot, lambda: lost in drawn(app, "header")[0] and is_at(app, stage, 150))
-            assert "/events does not answer (" in told(app)[0] and told(app)[0].endswith("trying again in 0.05 s.")
+            assert "/events does not answer (" in told(app)[0] and told(app)[0].endswith(
+                "trying again in 0.05 s."
+            )
             await pilot.press("left", "left", "right")  # what was had can be gone through meanwhile
             assert is_at(app, stage, sum(one.step < events[149].step for one in events))
             assert lost in drawn(app, "header")[0]
             await pilot.press("end")
             server.answers.append(Answer(meta(header) + messages(events[140:]), hold=True))
-            await until(pilot, lambda: is_at(app, stage, len(events)) and "LIVE" in drawn(app, "header")[0])
+            await until(
+                pilot, lambda: is_at(app, stage, len(events)) and "LIVE" in drawn(app, "header")[0]
+            )
             assert len(told(app)) == 1, "once is enough"
 
         drive(app, script, (200, 30))

@@ -1,4 +1,6 @@
-"""Events from a server: they arrive whole, a lost connection is told and mended, and a stranger is recognised."""
+"""Events from a server: they arrive whole, a lost connection is told and mended, and a stranger is
+recognised.
+"""
 
 import threading
 import time
@@ -60,7 +62,9 @@ def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) ->
         assert all_events(source) == events
         assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
         lost = [status.text for status in seen if status.state == "lost"]
-        assert lost and all("does not answer" in text and "trying again in 0.0" in text for text in lost)
+        assert lost and all(
+            "does not answer" in text and "trying again in 0.0" in text for text in lost
+        )
         assert source.status[:2] == ("live", "")
         source.close()
 
@@ -73,11 +77,14 @@ def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bo
     rest = [gap, *events[50:]] if server_tells else events[50:]
     later = msgspec.structs.replace(header, first_seq=rest[0].seq)
     with serving(
-        Answer(meta(header) + messages(events[:40])), Answer(meta(later) + messages(rest), hold=True)
+        Answer(meta(header) + messages(events[:40])),
+        Answer(meta(later) + messages(rest), hold=True),
     ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: len(source.recording) == len(events) - 9)
-        assert [(e.seq, e.lost) for e in all_events(source) if isinstance(e, Gap)] == [(last.seq, 10)]
+        assert [(e.seq, e.lost) for e in all_events(source) if isinstance(e, Gap)] == [
+            (last.seq, 10)
+        ]
         assert source.recording.head.lost_events == 10
         assert source.recording.head.state == fold(header, events[:40]).state
         assert source.recording.next_notable(40) == 40
@@ -86,9 +93,15 @@ def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bo
 
 def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix) -> None:
     engine = shared_prefix.run(9).engine
-    header, state, before = engine.log_header(), msgspec.json.encode(engine.inspect()), len(shared_prefix.events)
+    header, state, before = (
+        engine.log_header(),
+        msgspec.json.encode(engine.inspect()),
+        len(shared_prefix.events),
+    )
     events = shared_prefix.run().events[before:]
-    with serving(Answer(meta(header) + sse(state, event="state") + messages(events), hold=True)) as server:
+    with serving(
+        Answer(meta(header) + sse(state, event="state") + messages(events), hold=True)
+    ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: len(source.recording) == len(events))
         assert source.recording.head.state == engine.inspect()
@@ -99,20 +112,28 @@ def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix
 def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefix) -> None:
     header, events = shared_prefix.header, shared_prefix.run().events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
-    with serving(Answer(meta(header) + messages(events[:40])), Answer(meta(other) + messages(events))) as server:
+    with serving(
+        Answer(meta(header) + messages(events[:40])), Answer(meta(other) + messages(events))
+    ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended")
-        assert source.status.text == f"{server.url}/events: another engine runs there now: attach again to see it."
+        assert (
+            source.status.text
+            == f"{server.url}/events: another engine runs there now: attach again to see it."
+        )
         assert source.status.replaced
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
 
 
-def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(shared_prefix) -> None:
+def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
+    shared_prefix,
+) -> None:
     header, events = shared_prefix.header, shared_prefix.run(12).events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
     for looks_back in (False, True):
-        with serving(Answer(meta(header) + messages(events))) as server:  # then it is gone, until there is an answer
+        # then it is gone, until there is an answer
+        with serving(Answer(meta(header) + messages(events))) as server:
             source = HttpSource(server.url, codec=MODELS)
             app = DashboardApp(source, follows=True)
             drive(app, _goes_on(server.answers, Answer(meta(other) + messages(events)), looks_back))
@@ -142,7 +163,9 @@ def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
         "newer",
     ],
 )
-def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answer, fact: str, shared_prefix) -> None:
+def test_a_server_that_speaks_something_else_is_one_clear_sentence(
+    answer: Answer, fact: str, shared_prefix
+) -> None:
     if answer == "newer":
         answer = Answer(meta(msgspec.structs.replace(shared_prefix.header, version=99)))
     with serving(answer) as server:
@@ -153,9 +176,13 @@ def test_a_server_that_speaks_something_else_is_one_clear_sentence(answer: Answe
 
 
 @pytest.mark.parametrize("garbage", [sse(b"garbage", id=3), sse(b"[1, 2]", id=3)])
-def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(shared_prefix, garbage: bytes) -> None:
+def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(
+    shared_prefix, garbage: bytes
+) -> None:
     events = shared_prefix.run(3).events
-    with serving(Answer(meta(shared_prefix.header) + messages(events[:3]) + garbage, hold=True)) as server:
+    with serving(
+        Answer(meta(shared_prefix.header) + messages(events[:3]) + garbage, hold=True)
+    ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
         assert "what came after event 2 is no event" in source.status.text
@@ -178,13 +205,23 @@ def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, mon
         monkeypatch.setattr(source._spool, "file", FullDisk())
         server.more.append(messages(events[5:8]))
         poll_until(source, lambda: source.status.state == "ended")
-        assert source.status.text == "The temporary file that keeps the events cannot grow: the disk is full."
+        assert (
+            source.status.text
+            == "The temporary file that keeps the events cannot grow: the disk is full."
+        )
         assert all_events(source) == events[:5]
         source.close()
 
 
-STREAM = b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata: last\n\ndata: torn'
-MESSAGES = [SseMessage("meta", b'{"a": 1}'), SseMessage("message", b"x y"), SseMessage("message", b"last")]
+STREAM = (
+    b': hi\n\nevent: meta\r\ndata: {"a": 1}\r\n\r\nid: 7\ndata:x\ndata: y\n\nretry: 5\n\ndata:'
+    b" last\n\ndata: torn"
+)
+MESSAGES = [
+    SseMessage("meta", b'{"a": 1}'),
+    SseMessage("message", b"x y"),
+    SseMessage("message", b"last"),
+]
 
 
 def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, monkeypatch) -> None:

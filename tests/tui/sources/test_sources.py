@@ -50,7 +50,10 @@ def test_events_of_this_process_can_be_rewound_like_any_recording(shared_prefix)
         one.poll(SOON)
         assert one.status.state == "live" and one.recording.head.state == engine.inspect()
     assert all_events(source) == shared_prefix.events
-    assert source.recording.view_at_event(100).state == fold(shared_prefix.header, shared_prefix.events[:100]).state
+    assert (
+        source.recording.view_at_event(100).state
+        == fold(shared_prefix.header, shared_prefix.events[:100]).state
+    )
     source.close()
     late.close()
 
@@ -70,7 +73,9 @@ def test_nothing_is_lost_between_two_threads_and_a_poll_keeps_to_its_time(shared
     source.close()
 
 
-def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(shared_prefix, monkeypatch) -> None:
+def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(
+    shared_prefix, monkeypatch
+) -> None:
     events = shared_prefix.run().events
     source = InProcessSource(shared_prefix.header, events[:50])
     source.poll(SOON)
@@ -97,7 +102,9 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(shared_prefix,
     source.close()
 
 
-def test_a_file_is_waited_for_and_followed_while_it_is_written(tmp_path: Path, shared_prefix) -> None:
+def test_a_file_is_waited_for_and_followed_while_it_is_written(
+    tmp_path: Path, shared_prefix
+) -> None:
     path, events = tmp_path / "growing.jsonl", shared_prefix.run().events
     data = encode_header(shared_prefix.header) + b"".join(map(encode_event, events))
     go_on = threading.Event()
@@ -138,8 +145,12 @@ def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
             source.close()
 
 
-@pytest.mark.parametrize(("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)])
-def test_a_replay_shows_what_stands_before_the_damage(log: Path, shared_prefix, damage: str, num_whole: int) -> None:
+@pytest.mark.parametrize(
+    ("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)]
+)
+def test_a_replay_shows_what_stands_before_the_damage(
+    log: Path, shared_prefix, damage: str, num_whole: int
+) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
     if damage == "a torn end":
         lines[-1] = lines[-1][:-30]
@@ -155,7 +166,9 @@ def test_a_replay_shows_what_stands_before_the_damage(log: Path, shared_prefix, 
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_what_is_no_recording_of_ours_is_one_sentence(tmp_path: Path, shared_prefix, follow: bool, monkeypatch) -> None:
+def test_what_is_no_recording_of_ours_is_one_sentence(
+    tmp_path: Path, shared_prefix, follow: bool, monkeypatch
+) -> None:
     contents = {
         b"Dear diary\n": "is not a minivllm recording",
         b'{"ev":"meta","schema":"other.trace"}\n': "is not a minivllm recording",
@@ -188,7 +201,9 @@ def test_what_is_no_recording_of_ours_is_one_sentence(tmp_path: Path, shared_pre
 
 ACCIDENTS = {
     "was cut short": lambda path: os.truncate(path, 500),
-    "was replaced": lambda path: shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path),
+    "was replaced": lambda path: (
+        shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path)
+    ),
     "was removed": Path.unlink,
 }
 
@@ -223,7 +238,9 @@ print(*absent(*{heavy}))
 
 
 @pytest.mark.parametrize("fact", ACCIDENTS)
-def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(log: Path, shared_prefix, fact: str) -> None:
+def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(
+    log: Path, shared_prefix, fact: str
+) -> None:
     source, events = TailSource(log), shared_prefix.events
     poll_until(source, lambda: len(source.recording) == len(events))
     ACCIDENTS[fact](log)
@@ -231,5 +248,7 @@ def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(log: Path
     assert f"{log} {fact}" in source.status.text
     assert source.poll(0.01) == 0
     assert all_events(source) == events
-    assert source.recording.view_at_event(200).state == fold(shared_prefix.header, events[:200]).state
+    assert (
+        source.recording.view_at_event(200).state == fold(shared_prefix.header, events[:200]).state
+    )
     source.close()

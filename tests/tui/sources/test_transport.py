@@ -1,4 +1,6 @@
-"""Moving through a recording: wherever one goes, the picture is the fold of exactly the events before that place."""
+"""Moving through a recording: wherever one goes, the picture is the fold of exactly the events
+before that place.
+"""
 
 import pytest
 from hypothesis import given
@@ -18,7 +20,11 @@ def folded(header: ev.LogHeader, events: list[ev.Event]) -> DashboardModel:
 
 def same(a: DashboardModel, b: DashboardModel) -> bool:
     """All that a panel could ask for."""
-    return (a.fold.state, list(a.fold.history), a.remembered) == (b.fold.state, list(b.fold.history), b.remembered)
+    return (a.fold.state, list(a.fold.history), a.remembered) == (
+        b.fold.state,
+        list(b.fold.history),
+        b.remembered,
+    )
 
 
 def transport_of(stage, state: str = "live") -> Transport:
@@ -36,7 +42,10 @@ def walked(memory_pressure):
 
 @RUNS
 @given(
-    moves=st.lists(st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]), max_size=30)
+    moves=st.lists(
+        st.sampled_from(["+s", "-s", "+e", "-e", "+n", "-n", "start", "live", "goto", "play"]),
+        max_size=30,
+    )
 )
 def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], walked) -> None:
     stage = walked
@@ -108,7 +117,9 @@ def test_marks_are_places_to_come_back_to_and_to_compare(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(30))
     assert transport.to_previous_mark() is None and transport.two_marks() is None
     transport.to_step(5)
-    assert transport.mark() == transport.mark() and len(transport.marks) == 1, "two at one moment are one"
+    assert transport.mark() == transport.mark() and len(transport.marks) == 1, (
+        "two at one moment are one"
+    )
     transport.to_step(20)
     assert [model.fold.step for model in transport.two_marks()] == [5, 20]
     transport.mark()

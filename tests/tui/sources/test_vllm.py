@@ -35,10 +35,18 @@ from minivllm.tui.vllm.kv import Numbered
 from minivllm.tui.vllm.metrics import parse_scrape
 from minivllm.tui.vllm.source import VllmSource
 from minivllm.tui.vllm.vllm_app import VllmApp
-from minivllm.tui.vllm.vllm_panels import VllmBlocks, VllmLatency, VllmLoad, VllmMemory, VllmUnknown, between
+from minivllm.tui.vllm.vllm_panels import (
+    VllmBlocks,
+    VllmLatency,
+    VllmLoad,
+    VllmMemory,
+    VllmUnknown,
+    between,
+)
 from minivllm.tui.vllm.vllm_view import Quantile, VllmView
 
-# Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no recording.
+# Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no
+# recording.
 METRICS = """\
 # HELP vllm:num_requests_running Number of requests in model execution batches.
 # TYPE vllm:num_requests_running gauge
@@ -114,10 +122,15 @@ def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
     assert view.quantile("no_such_seconds", 0.5) is None
     assert view_of(AFTER, AFTER).quantile("time_to_first_token_seconds", 0.5) is None
     assert rows(VllmLatency(), view)[0].split("  ")[0] == "first token"
-    assert between(Quantile(0.1, 0.25))[0] == "100–250 ms" and between(Quantile(80.0, math.inf))[0] == "over 80 s"
+    assert (
+        between(Quantile(0.1, 0.25))[0] == "100–250 ms"
+        and between(Quantile(80.0, math.inf))[0] == "over 80 s"
+    )
 
 
-@pytest.mark.parametrize("text", ["", "<html>", "garbage {", "python_info 1.0\n", 'vllm:x{le="a} 1\n', "vllm:x one\n"])
+@pytest.mark.parametrize(
+    "text", ["", "<html>", "garbage {", "python_info 1.0\n", 'vllm:x{le="a} 1\n', "vllm:x one\n"]
+)
 def test_a_text_that_is_no_metrics_of_vllm_is_one_typed_error(text: str) -> None:
     with pytest.raises(EventLogError, match="is this the address of a vLLM server"):
         parse_scrape(text, 0.0)
@@ -142,11 +155,17 @@ def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
     assert not view.knows_all_names and view.num_unknown_removed == 1 and view.num_lost_batches == 0
     source = type("Source", (), {"kv_status": ("live", "")})()
     shown = rows(VllmBlocks(source, id="blocks"), view)
-    assert missing_from(shown[0], 1, "unknown") == [] == missing_from(shown[2], 1) and shown[-1] == "╴"
+    assert (
+        missing_from(shown[0], 1, "unknown") == [] == missing_from(shown[2], 1) and shown[-1] == "╴"
+    )
 
 
-@pytest.mark.parametrize(("next_number", "num_lost"), [(5, 3), (0, 0)], ids=["lost batches", "started again"])
-def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(next_number: int, num_lost: int) -> None:
+@pytest.mark.parametrize(
+    ("next_number", "num_lost"), [(5, 3), (0, 0)], ids=["lost batches", "started again"]
+)
+def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(
+    next_number: int, num_lost: int
+) -> None:
     view = taken([AllBlocksCleared()], [stored(1, 2)])
     view.take_batch(Numbered(next_number, KVEventBatch(0.0, [stored(9, parent=2)])))
     assert [name for _, name in view.blocks] == [9] and not view.knows_all_names
@@ -216,7 +235,10 @@ def test_our_own_engine_is_told_as_a_vllm_would_be_through_both_sockets(encoding
         engine.run()
         view = source.view
         poll_until(source, lambda: view.last_number == publisher._next_seq - 1)
-        poll_until(source, lambda: view.value("generation_tokens_total") == engine.fold.counters.generation_tokens)
+        poll_until(
+            source,
+            lambda: view.value("generation_tokens_total") == engine.fold.counters.generation_tokens,
+        )
         in_pool = {int(block.hash, 16) for block in engine.fold.blocks if block.hash}
         assert {name for _, name in view.blocks} == in_pool and view.knows_all_names
         assert view.num_unsure == view.num_lost_batches == view.num_unknown_removed == 0
@@ -249,12 +271,16 @@ def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
 
 
 @pytest.mark.parametrize(("size", "ascii"), [((80, 24), True), ((140, 40), False)])
-def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, int], ascii: bool) -> None:
+def test_the_screen_shows_what_is_known_and_names_what_is_not(
+    size: tuple[int, int], ascii: bool
+) -> None:
     with metrics_server(lambda: BEFORE) as url:
         app = VllmApp(VllmSource(url), ascii=ascii)
 
         def text() -> str:
-            return "\n".join("".join(s.text for s in strip) for strip in app.screen._compositor.render_strips())
+            return "\n".join(
+                "".join(s.text for s in strip) for strip in app.screen._compositor.render_strips()
+            )
 
         async def main() -> str:
             async with app.run_test(size=size) as pilot:
@@ -264,7 +290,10 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, i
                 return text()
 
         shown = asyncio.run(main())
-    assert missing_from(shown, "waiting unknown", "LIVE", "25.0%") == [] and "unknown: --kv-events" in shown
+    assert (
+        missing_from(shown, "waiting unknown", "LIVE", "25.0%") == []
+        and "unknown: --kv-events" in shown
+    )
     assert not ascii or shown.isascii()
 
 
@@ -273,11 +302,16 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(size: tuple[int, i
     [
         ([], "Name one engine"),
         (["http://localhost:8000", "--vllm", "http://localhost:8000"], "Name one engine"),
-        (["http://localhost:8000", "--kv-events", "tcp://localhost:5557"], "--kv-events belongs to --vllm"),
+        (
+            ["http://localhost:8000", "--kv-events", "tcp://localhost:5557"],
+            "--kv-events belongs to --vllm",
+        ),
         (["--vllm", "http://localhost:8000"], "needs a terminal"),
     ],
 )
-def test_the_command_says_in_one_sentence_what_to_change(arguments: list[str], sentence: str, capsys) -> None:
+def test_the_command_says_in_one_sentence_what_to_change(
+    arguments: list[str], sentence: str, capsys
+) -> None:
     assert main(["attach", *arguments]) in (1, 2)
     assert sentence in capsys.readouterr().err
 
@@ -285,14 +319,19 @@ def test_the_command_says_in_one_sentence_what_to_change(arguments: list[str], s
 def test_a_rate_needs_two_answers_a_restart_begins_anew_and_the_window_moves_on() -> None:
     assert view_of(AFTER).rate("generation_tokens_total") is None
     view = view_of(BEFORE, AFTER, BEFORE)
-    assert view.rate("generation_tokens_total") is None and view.quantile("time_to_first_token_seconds", 0.5) is None
+    assert (
+        view.rate("generation_tokens_total") is None
+        and view.quantile("time_to_first_token_seconds", 0.5) is None
+    )
     view.take_scrape(parse_scrape(AFTER, 20.0))
     assert view.rate("generation_tokens_total") == 50.0
     assert view_of(BEFORE, *[AFTER] * 8).rate("generation_tokens_total") == 0.0
 
 
 def test_names_come_and_go_in_each_memory_and_chains_keep_their_order() -> None:
-    view = taken([AllBlocksCleared(), stored(1, 2, 3)], [BlockRemoved([3], "GPU"), stored(4, parent=2)])
+    view = taken(
+        [AllBlocksCleared(), stored(1, 2, 3)], [BlockRemoved([3], "GPU"), stored(4, parent=2)]
+    )
     assert [name for _, name in view.blocks] == [1, 2, 4] and view.knows_all_names
     assert [block.parent for block in view.blocks.values()] == [None, 1, 2]
     assert (view.num_stored, view.num_removed, view.num_unsure) == (4, 1, 0)
@@ -301,12 +340,16 @@ def test_names_come_and_go_in_each_memory_and_chains_keep_their_order() -> None:
 
 
 def test_a_server_that_goes_or_has_no_metrics_is_told_and_the_last_numbers_stay() -> None:
-    evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace('engine="1"', 'engine="\u202e1"')
+    evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace(
+        'engine="1"', 'engine="\u202e1"'
+    )
     with metrics_server(lambda: evil) as url:
         source = VllmSource(url)
         poll_until(source, lambda: source.status.state == "live" and source.view.scrape is not None)
     poll_until(source, lambda: source.status.state == "lost")
-    assert "does not answer" in source.status.text and source.view.value("num_requests_running") == 7
+    assert (
+        "does not answer" in source.status.text and source.view.value("num_requests_running") == 7
+    )
     assert all("\x1b" not in row and "\u202e" not in row for row in rows(VllmMemory(), source.view))
     source.close()
     with metrics_server(lambda: "<html>", status=404) as url:
@@ -320,6 +363,11 @@ def test_an_address_that_is_none_is_refused_and_leaves_no_thread() -> None:
     for url in ("localhost:8000", "ftp://host", "http://", "http://host:99999"):
         with pytest.raises(EventLogError, match="is no address of a server"):
             VllmSource(url)
-    with metrics_server(lambda: BEFORE) as url, pytest.raises(ConfigError, match="is no address of KV events"):
+    with (
+        metrics_server(lambda: BEFORE) as url,
+        pytest.raises(ConfigError, match="is no address of KV events"),
+    ):
         VllmSource(url, "nonsense")
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")] == []
+    assert [
+        thread.name for thread in threading.enumerate() if thread.name.startswith("minivllm-vllm")
+    ] == []

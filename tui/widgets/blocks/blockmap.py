@@ -3,9 +3,10 @@
 A block takes two columns (`cells`). With room to spare each block also shows its number and a wider
 glyph; with too many blocks for the room a cell stands for several, and says so. `lay_out` chooses.
 
-Which block lies under the mouse is worked out from the grid: a target in the style of each of thousands of cells
-would break up the runs that make a large map cheap. So the chosen block is marked here too, and not by `highlight`:
-its cell and the number that leads to it are turned bright as a whole, in brackets where there is room for them.
+Which block lies under the mouse is worked out from the grid: a target in the style of each of
+thousands of cells would break up the runs that make a large map cheap. So the chosen block is
+marked here too, and not by `highlight`: its cell and the number that leads to it are turned bright
+as a whole, in brackets where there is room for them.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,15 @@ from typing import NamedTuple
 from minivllm.tui.draw.lines import Line, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, Cell, block_cells, group_cells, regroup
+from minivllm.tui.widgets.blocks.cells import (
+    CACHED,
+    EMPTY,
+    FILL,
+    Cell,
+    block_cells,
+    group_cells,
+    regroup,
+)
 from minivllm.tui.widgets.frame.panel import Panel
 
 
@@ -40,7 +49,9 @@ class Grid(NamedTuple):
     def origin(self, cell: int) -> tuple[int, int]:
         """Where a cell begins: column (of its number, if it has one) and row."""
         row, place = divmod(cell, self.per_row)
-        return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (2 if self.spread else 1)
+        return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (
+            2 if self.spread else 1
+        )
 
     def cell_at(self, x: int, y: int) -> int | None:
         """The cell that is drawn there; None in a gap or beside the map."""
@@ -61,9 +72,10 @@ class BlockMap(Panel):
 
     HELP_TITLE = "KV cache blocks"
     HELP_TEXT = (
-        "Every block of the KV cache: how full it is, then the letter of its owner, or a digit where several sequences "
-        "share it; who writes into such a block copies it first. ░ is free but cached (a prompt that begins alike can still use it), ·· is empty; "
-        "a reversed mark: the last step wrote tokens into the block, or took, found, copied, freed or evicted it."
+        "Every block of the KV cache: how full it is, then the letter of its owner, or a digit"
+        " where several sequences share it; who writes into such a block copies it first. ░ is free"
+        " but cached (a prompt that begins alike can still use it), ·· is empty; a reversed mark:"
+        " the last step wrote tokens into the block, or took, found, copied, freed or evicted it."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -74,7 +86,8 @@ class BlockMap(Panel):
         self._group_size = 0
 
     def title(self, model: DashboardModel, width: int) -> str:
-        # Nothing that changes from step to step: a new title makes Textual paint the whole panel again.
+        # Nothing that changes from step to step: a new title makes Textual paint the whole panel
+        # again.
         return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -92,7 +105,9 @@ class BlockMap(Panel):
         return lines
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
-        """One for each `size` blocks; of the last frame's groups those that have not changed are taken over."""
+        """One for each `size` blocks; of the last frame's groups those that have not changed are
+        taken over.
+        """
         before, cells = self._blocks, block_cells(model)
         if size == 1:
             return cells
@@ -105,7 +120,11 @@ class BlockMap(Panel):
 
     def targets(self) -> list[Target]:
         """Every block, also where a cell stands for several."""
-        return [] if self._model is None else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
+        return (
+            []
+            if self._model is None
+            else [block(block_id) for block_id in range(len(self._model.fold.blocks))]
+        )
 
     def target_at(self, x: int, y: int) -> Target | None:
         """The block at a place, by arithmetic; of a cell for several the first."""
@@ -153,7 +172,9 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
 
 
 def _round_down(per_row: int) -> int:
-    """A row length that makes round numbers at the left: a multiple of 8, or 4, 2, 1 where it is tight."""
+    """A row length that makes round numbers at the left: a multiple of 8, or 4, 2, 1 where it is
+    tight.
+    """
     if per_row >= 8:
         return per_row // 8 * 8
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
@@ -187,7 +208,9 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """The cells of a row, neighbours of one style in one piece: most of a large map is such runs."""
+    """The cells of a row, neighbours of one style in one piece: most of a large map is such
+    runs.
+    """
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:
             yield gap, "faint"
@@ -227,7 +250,8 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
         # A full block in reverse would look empty.
         cells[at] = (character, "text*" if character in _BRIGHT else "text*!")
     return tuple(
-        ("".join(character for character, _ in run), style) for style, run in groupby(cells, key=itemgetter(1))
+        ("".join(character for character, _ in run), style)
+        for style, run in groupby(cells, key=itemgetter(1))
     )
 
 
@@ -235,7 +259,11 @@ _BRIGHT = FILL[5:]
 
 # Signs of the legend: the characters as they stand in the map.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
-_CACHED, _FREE, _TOUCHED = ((f"{CACHED}a", "cached"),), ((EMPTY * 2, "faint"),), (("█", "hue0"), ("a", "hue0!"))
+_CACHED, _FREE, _TOUCHED = (
+    ((f"{CACHED}a", "cached"),),
+    ((EMPTY * 2, "faint"),),
+    (("█", "hue0"), ("a", "hue0!")),
+)
 _ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
 _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
@@ -266,9 +294,15 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
             (_TOUCHED, "touched this step"),
         ),
         _explain(
-            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "free, cached"), (_FREE, "empty"), (_TOUCHED, "touched")
+            (_OWNED, "a's"),
+            (_SHARED, "2 share"),
+            (_CACHED, "free, cached"),
+            (_FREE, "empty"),
+            (_TOUCHED, "touched"),
         ),
-        _explain((_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "),
+        _explain(
+            (_OWNED, "a's"), (_SHARED, "2 share"), (_CACHED, "cached"), (_FREE, "empty"), gap=" "
+        ),
     )
 
 

@@ -1,9 +1,9 @@
 """The cells of the block map: what is drawn for one block, or for a group of them.
 
-The first character is how full the block is, the second whose: a letter for one owner, the reference
-count for several, and for a cached block that nobody holds the letter of who left it. The easy thing
-to get wrong is to draw a picture that cannot be read back: owners and counts here are those of the
-fold, and a test reads them off the drawn lines.
+The first character is how full the block is, the second whose: a letter for one owner, the
+reference count for several, and for a cached block that nobody holds the letter of who left it. The
+easy thing to get wrong is to draw a picture that cannot be read back: owners and counts here are
+those of the fold, and a test reads them off the drawn lines.
 """
 
 from functools import lru_cache
@@ -34,17 +34,20 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     """One cell for each block.
 
     Built from the block tables and not block by block: all full blocks of a sequence look alike, so
-    most of the map is one assignment each, and thousands of blocks fifteen times a second cost little.
+    most of the map is one assignment each, and thousands of blocks fifteen times a second cost
+    little.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    # A block that nobody holds any more joins the free queue only one event later; until then it is one that has changed.
+    # A block that nobody holds any more joins the free queue only one event later; until then it is
+    # one that has changed.
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # All sequences and not only the running ones: a frame may fall between a block and its admission.
+    # All sequences and not only the running ones: a frame may fall between a block and its
+    # admission.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -58,7 +61,9 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         full = _owned(letter, FILL[-1], model.hue(letter))
         for block_id in sequence.block_table[: sequence.num_computed_tokens // size]:
             cells[block_id] = full
-    for block_id, count in [(at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1]:
+    for block_id, count in [
+        (at, block.ref_cnt) for at, block in enumerate(blocks) if block.ref_cnt > 1
+    ]:
         cells[block_id] = _shared(cells[block_id].glyph, count)
     for block_id in model.changed:
         cells[block_id] = _touched(cells[block_id])
@@ -94,7 +99,9 @@ def _fill(num_tokens: int, size: int) -> str:
 
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
-    """One cell for each `size` blocks: the part in use, and whose if all of it is one sequence's."""
+    """One cell for each `size` blocks: the part in use, and whose if all of it is one
+    sequence's.
+    """
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
 
 
@@ -104,7 +111,9 @@ def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int
     From one frame to the next some hundred of thousands of blocks change.
     """
     groups = groups.copy()
-    changed = [at for at, (cell, old) in enumerate(zip(cells, before, strict=True)) if cell is not old]
+    changed = [
+        at for at, (cell, old) in enumerate(zip(cells, before, strict=True)) if cell is not old
+    ]
     for number in {at // size for at in changed}:
         groups[number] = _group(tuple(cells[number * size : (number + 1) * size]))
     return groups

@@ -18,8 +18,9 @@ class FreeQueue(Panel):
 
     HELP_TITLE = "Free queue"
     HELP_TEXT = (
-        "Blocks that nobody holds, in the order in which they will be handed out, the next one first. Those marked ░ are "
-        "still in the prefix cache: a prompt that begins alike takes them out of the middle, and being handed out evicts them."
+        "Blocks that nobody holds, in the order in which they will be handed out, the next one"
+        " first. Those marked ░ are still in the prefix cache: a prompt that begins alike takes"
+        " them out of the middle, and being handed out evicts them."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -47,7 +48,9 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    """A free block: its id, and if it is cached also the sign for that and the letter of who left it."""
+    """A free block: its id, and if it is cached also the sign for that and the letter of who left
+    it.
+    """
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight

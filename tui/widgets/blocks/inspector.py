@@ -1,9 +1,9 @@
 """Block inspector: all that is known of the chosen block.
 
-Facts stand in the order in which they answer questions: what is it, whose, how full, when does it die; then its place
-in the prefix cache, its age, and its tokens. A fact is a label and a list of items that flow over as many rows as
-they need. The easy thing to get wrong is to leave an owner out: all of them are named, and where there is no room
-for all, their number is.
+Facts stand in the order in which they answer questions: what is it, whose, how full, when does it
+die; then its place in the prefix cache, its age, and its tokens. A fact is a label and a list of
+items that flow over as many rows as they need. The easy thing to get wrong is to leave an owner
+out: all of them are named, and where there is no room for all, their number is.
 """
 
 from itertools import takewhile
@@ -52,9 +52,10 @@ class Inspector(Panel):
 
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
-        "Everything about the chosen block: who holds it and as which entry of their block tables, its tokens, and how many "
-        "allocations it will survive if it is free. Its hash names its content together with all before it, so it "
-        "leads to a parent, and to the blocks that follow it or hold the same."
+        "Everything about the chosen block: who holds it and as which entry of their block tables,"
+        " its tokens, and how many allocations it will survive if it is free. Its hash names its"
+        " content together with all before it, so it leads to a parent, and to the blocks that"
+        " follow it or hold the same."
     )
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
@@ -90,19 +91,30 @@ def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[F
         _owners(model, block_id, owners),
     ]
     if use.num_tokens:
-        where = f", positions {use.start}-{use.start + use.num_tokens - 1}" if use.start is not None else ""
-        facts.append(Fact("tokens", [Item(f"{use.num_tokens} of {model.header.block_size}{where}")]))
+        where = (
+            f", positions {use.start}-{use.start + use.num_tokens - 1}"
+            if use.start is not None
+            else ""
+        )
+        facts.append(
+            Fact("tokens", [Item(f"{use.num_tokens} of {model.header.block_size}{where}")])
+        )
     else:
         facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
     if block_id in model.fold.free_queue:
         facts.append(_end(model, block_id))
     if state.hash is None:
-        facts.append(Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")]))
+        facts.append(
+            Fact("hash", [Item("none: only full blocks have one" if owners else "none", "muted")])
+        )
     else:
         facts += _chain(index, block_id, state.hash, state.parent)
     facts.append(_age(model, block_id))
     masses = [
-        Item(f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}", model.hue(model.letter(seq_id)))
+        Item(
+            f"{model.letter(seq_id) or '?'} {model.mass[seq_id][entry]:.1%}",
+            model.hue(model.letter(seq_id)),
+        )
         for seq_id, entry in owners
         if entry < len(model.mass.get(seq_id, ()))
     ]
@@ -117,7 +129,9 @@ def _condition(model: DashboardModel, block_id: int) -> Item:
         return Item(f"in use, shared by {state.ref_cnt}", "shared*")
     if state.ref_cnt == 1:
         return Item("in use, 1 owner", "good")
-    return Item("free, still cached", "cached") if state.hash is not None else Item("empty", "faint")
+    return (
+        Item("free, still cached", "cached") if state.hash is not None else Item("empty", "faint")
+    )
 
 
 def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Fact:
@@ -125,7 +139,13 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
         items = [_sequence(model, seq_id, f" entry {entry}") for seq_id, entry in owners]
         return Fact("owners" if len(owners) > 1 else "owner", items)
     last = model.ages.last_owner(block_id)
-    return Fact("owner", [Item("nobody", "muted"), *([] if last is None else [_sequence(model, last, " had it last")])])
+    return Fact(
+        "owner",
+        [
+            Item("nobody", "muted"),
+            *([] if last is None else [_sequence(model, last, " had it last")]),
+        ],
+    )
 
 
 def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
@@ -133,12 +153,18 @@ def _sequence(model: DashboardModel, seq_id: str, words: str) -> Item:
     return Item(f"{letter or '-'} {short_name(seq_id)}{words}", model.hue(letter), sequence(seq_id))
 
 
-def _use(model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]) -> Use:
+def _use(
+    model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
+) -> Use:
     size = model.header.block_size
     if owners:
-        # Of several, who has written furthest: their tokens in this block are the same as far as they go.
+        # Of several, who has written furthest: their tokens in this block are the same as far as
+        # they go.
         entry = owners[0][1]
-        most = max(model.fold.sequences[seq_id].num_computed_tokens - entry * size for seq_id, entry in owners)
+        most = max(
+            model.fold.sequences[seq_id].num_computed_tokens - entry * size
+            for seq_id, entry in owners
+        )
         return Use(min(max(most, 0), size), entry * size)
     if model.fold.blocks[block_id].hash is None:
         return Use(0, None)
@@ -160,23 +186,37 @@ def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> 
     if parent is None:
         before = [Item("begins a prompt", "muted")]
     elif parent in index.carriers:
-        before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), *_blocks(index.carriers[parent])]
+        before = [
+            Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"),
+            *_blocks(index.carriers[parent]),
+        ]
     else:
         before = [Item(f"← {clean(parent)[:_HASH_SHOWN]}", "muted"), Item("evicted", "warn")]
     facts = [Fact("hash", [Item(clean(name)[:_HASH_SHOWN], "accent"), *before])]
-    children = sorted(child for after in index.children.get(name, ()) for child in index.carriers[after])
+    children = sorted(
+        child for after in index.children.get(name, ()) for child in index.carriers[after]
+    )
     if children:
         facts.append(Fact("next", _blocks(children)))
     copies = [other for other in index.carriers[name] if other != block_id]
     if copies:
         facts.append(
-            Fact("same", [*_blocks(copies), Item("hold the same" if len(copies) > 1 else "holds the same", "muted")])
+            Fact(
+                "same",
+                [
+                    *_blocks(copies),
+                    Item("hold the same" if len(copies) > 1 else "holds the same", "muted"),
+                ],
+            )
         )
     return facts
 
 
 def _blocks(block_ids: list[int]) -> list[Item]:
-    items = [Item(f"block {block_id}", "text", block(block_id)) for block_id in block_ids[:_MOST_RELATIVES]]
+    items = [
+        Item(f"block {block_id}", "text", block(block_id))
+        for block_id in block_ids[:_MOST_RELATIVES]
+    ]
     more = len(block_ids) - len(items)
     return [*items, Item(f"+ {more:,} more", "muted")] if more else items
 
@@ -201,7 +241,11 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
             skipped = max(first - state.num_prompt_tokens, 0)
             output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
             both = (("prompt", prompt, "text"), ("output", output, "good"))
-            return [Fact(label, [Item(str(id_), style) for id_ in ids]) for label, ids, style in both if ids]
+            return [
+                Fact(label, [Item(str(id_), style) for id_ in ids])
+                for label, ids, style in both
+                if ids
+            ]
     return []
 
 

@@ -1,8 +1,9 @@
-"""Attention mass: on which blocks of its past a sequence's newest token looked, as bars along its block table.
+"""Attention mass: on which blocks of its past a sequence's newest token looked, as bars along its
+block table.
 
-Only told if somebody asked (M), because the model has to compute it on the side. The easy thing to get wrong is
-whose blocks they are: a mass is told in the order of the block table of that moment, and a sequence that was
-preempted since has another table, so then nothing is drawn.
+Only told if somebody asked (M), because the model has to compute it on the side. The easy thing to
+get wrong is whose blocks they are: a mass is told in the order of the block table of that moment,
+and a sequence that was preempted since has another table, so then nothing is drawn.
 """
 
 from math import inf
@@ -20,7 +21,9 @@ _WIDEST = 5
 
 
 class Bar(NamedTuple):
-    """One column of the drawing: a block, or several neighbours where there are more than columns."""
+    """One column of the drawing: a block, or several neighbours where there are more than
+    columns.
+    """
 
     entry: int
     """Of its first block."""
@@ -33,15 +36,20 @@ class Mass(Panel):
 
     HELP_TITLE = "Attention mass"
     HELP_TEXT = (
-        "How much of the attention of a sequence's newest token fell on each block of its table, from the first entry on the "
-        "left, averaged over layers and heads: of the chosen sequence, or else of the first that runs. M switches it on; a "
-        "high first bar is the attention sink that most models have."
+        "How much of the attention of a sequence's newest token fell on each block of its table,"
+        " from the first entry on the left, averaged over layers and heads: of the chosen sequence,"
+        " or else of the first that runs. M switches it on; a high first bar is the attention sink"
+        " that most models have."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
         if seq_id is None:
-            hint = "nobody runs" if not model.fold.running else "not recorded: M records it from the next step on"
+            hint = (
+                "nobody runs"
+                if not model.fold.running
+                else "not recorded: M records it from the next step on"
+            )
             return [Row(width).put(hint, "faint").line()]
         bars = bars_of(model, seq_id, width)
         letter = model.letter(seq_id)
@@ -76,7 +84,9 @@ class Mass(Panel):
         seq_id = None if self._model is None else self._whose(self._model)
         if seq_id is None:
             return []
-        return [_target(bar) for bar in bars_of(self._model, seq_id, max(self.content_size.width, 1))]
+        return [
+            _target(bar) for bar in bars_of(self._model, seq_id, max(self.content_size.width, 1))
+        ]
 
     def _whose(self, model: DashboardModel) -> str | None:
         """The chosen sequence if its mass is known, else the first one of which it is."""
@@ -87,7 +97,11 @@ class Mass(Panel):
 
 def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
     mass = model.mass.get(seq_id)
-    return bool(mass) and seq_id in model.fold.sequences and len(mass) <= len(model.fold.sequences[seq_id].block_table)
+    return (
+        bool(mass)
+        and seq_id in model.fold.sequences
+        and len(mass) <= len(model.fold.sequences[seq_id].block_table)
+    )
 
 
 def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
@@ -117,7 +131,14 @@ def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> li
     glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
     return [
         # One span a row and no targets in it: what stands where is arithmetic.
-        ((gap.join([_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels]), style),)
+        (
+            (
+                gap.join(
+                    [_EIGHTHS[min(max(level - below * 8, 0), 8)] * glyphs for level in levels]
+                ),
+                style,
+            ),
+        )
         for below in range(rows - 1, -1, -1)
     ]
 

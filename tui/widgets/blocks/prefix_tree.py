@@ -1,8 +1,9 @@
 """Prefix tree: what the prefix cache holds, and how far a prompt's lookup got in it.
 
-Each row is a piece of a chain (`chains.Node`): its blocks, who holds them or that nobody does. The lookup of the
-chosen sequence, or the last one, is marked along its chain, down to the entry where it missed. The easy thing to get
-wrong is an old lookup: blocks that it hit may hold something else by now, and must not be marked.
+Each row is a piece of a chain (`chains.Node`): its blocks, who holds them or that nobody does. The
+lookup of the chosen sequence, or the last one, is marked along its chain, down to the entry where
+it missed. The easy thing to get wrong is an old lookup: blocks that it hit may hold something else
+by now, and must not be marked.
 """
 
 from itertools import islice
@@ -26,9 +27,10 @@ class PrefixTree(Panel):
 
     HELP_TITLE = "Prefix cache"
     HELP_TEXT = (
-        "The chains of cached blocks, one row for each piece without a branch: its blocks (= the same content in other "
-        "blocks), then the letters of those who hold it, or ░ if it is free but still a hit. ● marks what the lookup of "
-        "the chosen sequence, or else of the last that came in, found there, and × the entry where it ended."
+        "The chains of cached blocks, one row for each piece without a branch: its blocks (= the"
+        " same content in other blocks), then the letters of those who hold it, or ░ if it is free"
+        " but still a hit. ● marks what the lookup of the chosen sequence, or else of the last that"
+        " came in, found there, and × the entry where it ended."
     )
     RULE = "minivllm.core.kv_cache_manager:KVCacheManager.get_computed_blocks"
 
@@ -38,13 +40,20 @@ class PrefixTree(Panel):
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if not model.header.enable_prefix_caching:
-            return [Row(width).put("Prefix caching is off: no prompt finds another's blocks.", "muted").line()]
+            return [
+                Row(width)
+                .put("Prefix caching is off: no prompt finds another's blocks.", "muted")
+                .line()
+            ]
         index, chosen = self._index.of(model), self._chosen(model)
         lookup = self._lookup(model)
         hits = _found_there(model, lookup)
         lines = [_headline(model, lookup, width)]
         if not index.roots:
-            return [*lines, Row(width).put("nothing is cached: no block is full yet", "faint").line()][:height]
+            return [
+                *lines,
+                Row(width).put("nothing is cached: no block is full yet", "faint").line(),
+            ][:height]
         nodes, above = _page(index, _in_order(index, hits), chosen, height)
         if above:
             lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
@@ -54,7 +63,9 @@ class PrefixTree(Panel):
             is_root.append(not node.guide)
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
-                lines.append(Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line())
+                lines.append(
+                    Row(width).put(_guide(node.under, width), "faint").put(missed, "warn").line()
+                )
                 is_root.append(False)
         below = len(index.roots) - above - sum(is_root[:height])
         if height > 2 and (below > 0 or len(lines) > height):
@@ -64,7 +75,9 @@ class PrefixTree(Panel):
         return lines[:height]
 
     def targets(self) -> list[Target]:
-        """Every node, also those that are not on the screen: its chosen block, or else its first."""
+        """Every node, also those that are not on the screen: its chosen block, or else its
+        first.
+        """
         if self._model is None:
             return []
         index, chosen = self._index.of(self._model), self._chosen(self._model)
@@ -95,11 +108,17 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
 def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
     """The beginnings of all chains, first that of the lookup."""
     first = index.root(hits[0]) if hits else None
-    return index.roots if first is None else [first, *(root for root in index.roots if root != first)]
+    return (
+        index.roots if first is None else [first, *(root for root in index.roots if root != first)]
+    )
 
 
-def _page(index: PrefixIndex, order: list[str], chosen: int | None, height: int) -> tuple[list[Node], int]:
-    """The nodes to draw: the first page, or the one with the chosen block; and how many chains come before it."""
+def _page(
+    index: PrefixIndex, order: list[str], chosen: int | None, height: int
+) -> tuple[list[Node], int]:
+    """The nodes to draw: the first page, or the one with the chosen block; and how many chains come
+    before it.
+    """
     # Beside the nodes up to four rows are needed, and none of them may push out the chosen block.
     size = max(height - 4, 1)
     page = list(islice(index.nodes(order), height))
@@ -130,12 +149,19 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     found = (f" found {plural(len(lookup.hits), 'block')}", "good" if lookup.hits else "muted")
     if lookup.missed is None:
         return first_that_fits(
-            width, (*who, found, (f", all it asked for, in step {lookup.step:,}", "muted")), (*who, found)
+            width,
+            (*who, found, (f", all it asked for, in step {lookup.step:,}", "muted")),
+            (*who, found),
         )
     why = miss(lookup.why)
     return first_that_fits(
         width,
-        (*who, (f" in step {lookup.step:,}", "muted"), found, (f", missed entry {lookup.missed}: {why}", "warn")),
+        (
+            *who,
+            (f" in step {lookup.step:,}", "muted"),
+            found,
+            (f", missed entry {lookup.missed}: {why}", "warn"),
+        ),
         (*who, found, (f", missed entry {lookup.missed}: {why}", "warn")),
         (*who, (f" found {len(lookup.hits)}, missed: ", "muted"), (why, "warn")),
     )

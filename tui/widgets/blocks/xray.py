@@ -1,10 +1,10 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
-The engine has run the kernel over the very queries and keys of a decode and told what each program read and knew
-(`kernel.traced`). This panel plays it: one counter says how many tiles have been taken in, and everything drawn is a
-function of the trace and that counter, so the same counter shows the same picture. It plays by itself until a
-person moves it with ↑ and ↓. Programs run side by side on a device; here they come one after the other, as they
-were traced.
+The engine has run the kernel over the very queries and keys of a decode and told what each program
+read and knew (`kernel.traced`). This panel plays it: one counter says how many tiles have been
+taken in, and everything drawn is a function of the trace and that counter, so the same counter
+shows the same picture. It plays by itself until a person moves it with ↑ and ↓. Programs run side
+by side on a device; here they come one after the other, as they were traced.
 """
 
 from bisect import bisect_right
@@ -35,7 +35,9 @@ class Moment(NamedTuple):
 
 
 def num_ticks(trace: KernelTraced) -> int:
-    """Counters from 0 on that show something new: one for each tile, and one for a program without any."""
+    """Counters from 0 on that show something new: one for each tile, and one for a program without
+    any.
+    """
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
@@ -52,9 +54,10 @@ class XRay(Panel):
 
     HELP_TITLE = "Kernel x-ray"
     HELP_TEXT = (
-        "The attention kernel at one real token, played tile by tile: its programs, the blocks that the one that plays has read "
-        "(█), reads (▶) and will read (·), and the running maximum and sum of its softmax for each query head. Choose a running "
-        "sequence and press X; ↑ and ↓ go from tile to tile. Where Triton is not installed, a recording made elsewhere is played."
+        "The attention kernel at one real token, played tile by tile: its programs, the blocks that"
+        " the one that plays has read (█), reads (▶) and will read (·), and the running maximum and"
+        " sum of its softmax for each query head. Choose a running sequence and press X; ↑ and ↓ go"
+        " from tile to tile. Where Triton is not installed, a recording made elsewhere is played."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -69,7 +72,12 @@ class XRay(Panel):
 
     def tick(self) -> None:
         """Play on by one tile; from the end, after a rest, from the beginning."""
-        if self.plays and self._trace is not None and self._trace.programs and self.content_size.height:
+        if (
+            self.plays
+            and self._trace is not None
+            and self._trace.programs
+            and self.content_size.height
+        ):
             self.counter = (self.counter + 1) % (num_ticks(self._trace) + _REST)
             self.show_again()
 
@@ -92,7 +100,11 @@ class XRay(Panel):
 
     def show(self, model: DashboardModel) -> None:
         if model.trace is not self._trace:
-            same = self._trace is not None and model.trace is not None and model.trace.seq == self._trace.seq
+            same = (
+                self._trace is not None
+                and model.trace is not None
+                and model.trace.seq == self._trace.seq
+            )
             self._trace = model.trace
             # After a step back in time the same trace is another object.
             if not same:
@@ -105,14 +117,20 @@ class XRay(Panel):
             hint = "No kernel was traced: choose a running sequence and press X."
             return [Row(width).put(hint, "faint").line()]
         if trace.problem or not trace.programs:
-            return [Row(width).put(clean(trace.problem or "The kernel ran no program."), "warn").line()]
+            return [
+                Row(width).put(clean(trace.problem or "The kernel ran no program."), "warn").line()
+            ]
         at = moment(trace, self.counter)
         playing = trace.programs[at.program]
         room = height - 3
-        tiles = _tiles(playing, at.tile, width, max(room // 2, 1), are_ours=trace.recorded != "another")
+        tiles = _tiles(
+            playing, at.tile, width, max(room // 2, 1), are_ours=trace.recorded != "another"
+        )
         softmax = _softmax(playing, at.tile, width, max(room - len(tiles) - 1, 1))
         grid = _grid(trace, at.program, width, max(height - 2 - len(tiles) - len(softmax), 1))
-        return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][:height]
+        return [_head(model, trace, width), *grid, _place(trace, at, width), *tiles, *softmax][
+            :height
+        ]
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
@@ -146,9 +164,14 @@ def _sign(number: int, current: int) -> str:
 
 
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
-    """One sign a program, each kernel in rows of its own; of many rows those around the one that plays."""
+    """One sign a program, each kernel in rows of its own; of many rows those around the one that
+    plays.
+    """
     rows: dict[tuple[str, int], list[int]] = {}
-    axes = {kernel: _row_axis(trace, kernel) for kernel in {program.kernel for program in trace.programs}}
+    axes = {
+        kernel: _row_axis(trace, kernel)
+        for kernel in {program.kernel for program in trace.programs}
+    }
     for number, program in enumerate(trace.programs):
         rows.setdefault((program.kernel, program.program[axes[program.kernel]]), []).append(number)
     drawn: list[tuple[bool, Line]] = []
@@ -164,8 +187,12 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
 
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
-    """Programs of one kernel stand in one row for each place along the first axis that has several."""
-    places = zip(*(program.program for program in trace.programs if program.kernel == kernel), strict=True)
+    """Programs of one kernel stand in one row for each place along the first axis that has
+    several.
+    """
+    places = zip(
+        *(program.program for program in trace.programs if program.kernel == kernel), strict=True
+    )
     return next((axis for axis, along in enumerate(places) if len(set(along)) > 1), 0)
 
 
@@ -190,10 +217,16 @@ def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
     )
 
 
-def _tiles(program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool) -> list[Line]:
-    """The tiles in order with their blocks; of many those around the one that is read. `are_ours`: blocks of this pool."""
+def _tiles(
+    program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool
+) -> list[Line]:
+    """The tiles in order with their blocks; of many those around the one that is read. `are_ours`:
+    blocks of this pool.
+    """
     if not program.tiles:
-        return [Row(width).put("reads no key: puts together what the others have found", "muted").line()]
+        return [
+            Row(width).put("reads no key: puts together what the others have found", "muted").line()
+        ]
     rows, here = [Row(width)], 0
     for number, tile in enumerate(program.tiles):
         sign = _sign(number, current)
@@ -204,7 +237,9 @@ def _tiles(program: TracedProgram, current: int, width: int, most: int, *, are_o
             here = len(rows) - 1
         rows[-1].put(sign, _SIGNS[sign])
         for text, target in texts:
-            rows[-1].put(text, _SIGNS[sign].removesuffix("!"), target=target if are_ours else None).put(" ")
+            rows[-1].put(
+                text, _SIGNS[sign].removesuffix("!"), target=target if are_ours else None
+            ).put(" ")
     return _around([row.line() for row in rows], here, most)
 
 
@@ -220,7 +255,10 @@ def _softmax(program: TracedProgram, current: int, width: int, most: int) -> lis
     if not program.tiles:
         return []
     first = max(current + 1 - most, 0)
-    return [_after(program.tiles[number], number, number == current, width) for number in range(first, current + 1)]
+    return [
+        _after(program.tiles[number], number, number == current, width)
+        for number in range(first, current + 1)
+    ]
 
 
 def _after(tile: TracedTile, number: int, newest: bool, width: int) -> Line:

@@ -1,7 +1,8 @@
 """What two recordings of one trace have not in common at the moment on the screen.
 
-Numbers side by side with their ratio, the step at which the plans part, and one request as it is in both. The easy thing
-to get wrong is a ratio that says nothing: of zero there is none, and of equal numbers it is not shown as one.
+Numbers side by side with their ratio, the step at which the plans part, and one request as it is in
+both. The easy thing to get wrong is a ratio that says nothing: of zero there is none, and of equal
+numbers it is not shown as one.
 """
 
 from typing import NamedTuple
@@ -45,8 +46,9 @@ class Comparison(Panel):
 
     HELP_TITLE = "A and B"
     HELP_TEXT = (
-        "Both recordings after the same step: the first step that they planned differently, the chosen request (or one that "
-        "runs) in both, and their numbers, with B over A as ×. Choose a request in any panel to follow it here."
+        "Both recordings after the same step: the first step that they planned differently, the"
+        " chosen request (or one that runs) in both, and their numbers, with B over A as ×. Choose"
+        " a request in any panel to follow it here."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -72,7 +74,12 @@ class Comparison(Panel):
 
     def show(self, model: DashboardModel) -> None:
         super().show(model)
-        if self.is_attached and self._plans is not None and self._plans.has_more and not self._will_look_on:
+        if (
+            self.is_attached
+            and self._plans is not None
+            and self._plans.has_more
+            and not self._will_look_on
+        ):
             self._will_look_on = True
             self.set_timer(SECONDS_BETWEEN_LOOKS, self._look_on)
 
@@ -82,19 +89,27 @@ class Comparison(Panel):
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
         """One request in both, on a line each."""
-        seq_id = self.context.selection.seq_id or next(iter([*a.fold.running, *b.fold.running]), None)
+        seq_id = self.context.selection.seq_id or next(
+            iter([*a.fold.running, *b.fold.running]), None
+        )
         if seq_id is None:
             return [Row(width).put("nobody runs in either", "muted").line()]
         target = sequence(seq_id)
         lines = []
         for label, model in (("A", a), ("B", b)):
-            row = Row(width).put(f"{label}  ", "accent*").put(f"{short_name(seq_id)}  ", "text*", target=target)
+            row = (
+                Row(width)
+                .put(f"{label}  ", "accent*")
+                .put(f"{short_name(seq_id)}  ", "text*", target=target)
+            )
             lines.append(row.put(_state_of(model, seq_id), "text").line())
         both = [model.fold.sequences.get(seq_id) for model in (a, b)]
         if None not in both and all(one.output_token_ids for one in both):
             lines[1] = (
                 *lines[1],
-                *_same_tokens(*(one.output_token_ids for one in both), room=width - _cells(lines[1])),
+                *_same_tokens(
+                    *(one.output_token_ids for one in both), room=width - _cells(lines[1])
+                ),
             )
         return lines
 
@@ -107,7 +122,10 @@ class Comparison(Panel):
             return Figure(name, *(getattr(one, field) for one in counters))
 
         seconds = [max(model.fold.t - model.header.mono, 0.0) for model in (a, b)]
-        speed = [one.generation_tokens / t if t else 0.0 for one, t in zip(counters, seconds, strict=True)]
+        speed = [
+            one.generation_tokens / t if t else 0.0
+            for one, t in zip(counters, seconds, strict=True)
+        ]
         waste = [100 * one.waste if one is not None else 0.0 for one in usage]
         saved = [100 * one.saved_by_sharing if one is not None else 0.0 for one in usage]
         return [
@@ -142,10 +160,18 @@ def _parting(search: PlanSearch, width: int) -> list[Line]:
             if search.same_up_to >= 0
             else "No plans yet."
         )
-        return [Row(width).put(words, "muted").put(" Looking on …" if search.has_more else "", "warn").line()]
+        return [
+            Row(width)
+            .put(words, "muted")
+            .put(" Looking on …" if search.has_more else "", "warn")
+            .line()
+        ]
     row = Row(width).put("First different plan: ", "muted")
     row.put(f"step {found.step:,}", "warn*", target=step(found.step))
-    return [row.line(), *(_plan(label, plan, width) for label, plan in (("A", found.a), ("B", found.b)))]
+    return [
+        row.line(),
+        *(_plan(label, plan, width) for label, plan in (("A", found.a), ("B", found.b))),
+    ]
 
 
 def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
@@ -173,8 +199,13 @@ def _state_of(model: DashboardModel, seq_id: str) -> str:
         if life is None or life.end is None:
             return "not there"
         at_step, _, reason = life.end
-        return f"finished ({clean(reason)}) in step {at_step:,} with {plural(life.num_tokens, 'token')}"
-    tokens = f"{plural(len(one.output_token_ids), 'token')}, {plural(len(one.block_table), 'block')}"
+        return (
+            f"finished ({clean(reason)}) in step {at_step:,} with"
+            f" {plural(life.num_tokens, 'token')}"
+        )
+    tokens = (
+        f"{plural(len(one.output_token_ids), 'token')}, {plural(len(one.block_table), 'block')}"
+    )
     preempted = f", preempted {one.num_preemptions}×" if one.num_preemptions else ""
     if one.slot is not None:
         doing = "prefill" if one.num_computed_tokens < one.num_tokens - 1 else "decode"
@@ -186,9 +217,17 @@ def _state_of(model: DashboardModel, seq_id: str) -> str:
 def _same_tokens(a: list[int], b: list[int], room: int) -> Line:
     both = min(len(a), len(b))
     parted = next((index for index in range(both) if a[index] != b[index]), None)
-    words = f"first {plural(both, 'token')} the same" if parted is None else f"texts part at token {parted + 1}"
+    words = (
+        f"first {plural(both, 'token')} the same"
+        if parted is None
+        else f"texts part at token {parted + 1}"
+    )
     row = Row(room).put("   ")
-    return row.put(words, "muted" if parted is None else "warn").line() if room > len(words) + 3 else ()
+    return (
+        row.put(words, "muted" if parted is None else "warn").line()
+        if room > len(words) + 3
+        else ()
+    )
 
 
 def _cells(line: Line) -> int:
@@ -196,17 +235,24 @@ def _cells(line: Line) -> int:
 
 
 def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
-    """In as many columns as are needed and fit, filled one after another; the last figures are the first left out."""
+    """In as many columns as are needed and fit, filled one after another; the last figures are the
+    first left out.
+    """
     if height <= 0:
         return []
     number = max(len(text) for figure in figures for text in figure.texts) + 1
     names = max(len(figure.name) for figure in figures) + 1
     cell_width = names + 2 * number + 2 + _RATIO
     columns = max(min((width + 2) // (cell_width + 2), -(-len(figures) // max(height - 1, 1))), 1)
-    heading, rows = Row(width), [Row(width) for _ in range(min(-(-len(figures) // columns), max(height - 1, 1)))]
+    heading, rows = (
+        Row(width),
+        [Row(width) for _ in range(min(-(-len(figures) // columns), max(height - 1, 1)))],
+    )
     for column in range(columns):
         gap = "" if column == 0 else "  "
-        heading.put(gap).put("", width=names).put(f"{'A':>{number}}{'B':>{number}}  {'B/A':<{_RATIO}}", "faint")
+        heading.put(gap).put("", width=names).put(
+            f"{'A':>{number}}{'B':>{number}}  {'B/A':<{_RATIO}}", "faint"
+        )
         for row, figure in zip(rows, figures[column * len(rows) :], strict=False):
             a, b = figure.texts
             differs = figure.a != figure.b
@@ -214,4 +260,6 @@ def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
                 f"{a:>{number}}{b:>{number}}  ", "text*" if differs else "muted"
             )
             row.put(f"{figure.ratio:<{_RATIO}}", "accent" if differs else "faint")
-    return [heading.line(), *(row.line() for row in rows)][:height] if height > 1 else [rows[0].line()]
+    return (
+        [heading.line(), *(row.line() for row in rows)][:height] if height > 1 else [rows[0].line()]
+    )

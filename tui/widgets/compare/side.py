@@ -1,7 +1,9 @@
-"""One of two recordings that are compared: its policy, and how it is doing at the moment on the screen.
+"""One of two recordings that are compared: its policy, and how it is doing at the moment on the
+screen.
 
-Draws whichever model it is given; the screen gives it the right one. The easy thing to get wrong is to make a person
-look for the difference: what the two headers do not have in common comes first and is marked, whatever its name.
+Draws whichever model it is given; the screen gives it the right one. The easy thing to get wrong is
+to make a person look for the difference: what the two headers do not have in common comes first and
+is marked, whatever its name.
 """
 
 import textwrap
@@ -35,9 +37,9 @@ class Side(Panel):
 
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
-        "The policy of a recording, with ≠ where the other one's is different, and its state after the same step: the last "
-        "plan as a bar as wide as the token budget, and the block map. Waste is memory that is allocated and not used, over "
-        "all that is allocated."
+        "The policy of a recording, with ≠ where the other one's is different, and its state after"
+        " the same step: the last plan as a bar as wide as the token budget, and the block map."
+        " Waste is memory that is allocated and not used, over all that is allocated."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:
@@ -56,7 +58,9 @@ class Side(Panel):
         if self._is_second and own is None:
             return _no_second(width)[:height]
         self._map.context = self.context
-        facts = flow(_policy(model.header, None if other is None else other.recording.header), width)
+        facts = flow(
+            _policy(model.header, None if other is None else other.recording.header), width
+        )
         status = flow(self._status(model, own), width)
         # The map needs some rows, and equal facts are the first that can go.
         lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
@@ -64,7 +68,9 @@ class Side(Panel):
         if len(lines) < height:
             lines.append(bar)
         room = height - len(lines)
-        return [*lines, *self._map.lines(model, width, room)][:height] if room > 0 else lines[:height]
+        return (
+            [*lines, *self._map.lines(model, width, room)][:height] if room > 0 else lines[:height]
+        )
 
     def _transports(self) -> tuple[Transport | None, Transport | None]:
         """This side's own, and the other one's."""
@@ -98,7 +104,10 @@ def _no_second(width: int) -> list[Line]:
     return [
         Row(width).put(row, style).line()
         for text, style in _NO_SECOND
-        for row in textwrap.wrap(text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False) or [""]
+        for row in textwrap.wrap(
+            text, max(width, 8), subsequent_indent="    ", break_on_hyphens=False
+        )
+        or [""]
     ]
 
 
@@ -139,7 +148,16 @@ def policy_of(header: LogHeader) -> dict[str, str]:
     return {name: clean(str(value))[-32:] for name, value in facts.items()}
 
 
-_ALWAYS_SHOWN = ("memory", "batching", "prefill", "budget", "slots", "order", "prefix cache", "blocks")
+_ALWAYS_SHOWN = (
+    "memory",
+    "batching",
+    "prefill",
+    "budget",
+    "slots",
+    "order",
+    "prefix cache",
+    "blocks",
+)
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
@@ -148,7 +166,11 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
     others = own if other is None else policy_of(other)
     different = [name for name in own if own[name] != others[name]]
     items = [[("≠ ", "warn*"), (f"{name} ", "muted"), (own[name], "warn*")] for name in different]
-    return items + [[(f"{name} ", "faint"), (own[name], "muted")] for name in _ALWAYS_SHOWN if name not in different]
+    return items + [
+        [(f"{name} ", "faint"), (own[name], "muted")]
+        for name in _ALWAYS_SHOWN
+        if name not in different
+    ]
 
 
 def _bar(model: DashboardModel, width: int) -> Line:

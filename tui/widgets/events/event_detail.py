@@ -24,8 +24,9 @@ class EventDetail(Panel):
 
     HELP_TITLE = "Event"
     HELP_TEXT = (
-        "One event with all its fields, what its kind means, and the function of the engine that emitted it. Sequences, "
-        "blocks and steps in it can be chosen, and s shows the function with the line."
+        "One event with all its fields, what its kind means, and the function of the engine that"
+        " emitted it. Sequences, blocks and steps in it can be chosen, and s shows the function"
+        " with the line."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -36,12 +37,29 @@ class EventDetail(Panel):
         event = None if self.context is None else event_in_question(self.context)
         if event is None:
             return [Row(width).put("Nothing has happened yet here.", "muted").line()][:height]
-        top = [Row(width).put(event.__struct_config__.tag, "accent*").put(f"  event {event.seq:,}", "muted").line()]
-        top += [Row(width).put(text, style_of(event)).line() for text in _wrap(sentence_of(event), width)[:2]]
-        meaning = [Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)]
+        top = [
+            Row(width)
+            .put(event.__struct_config__.tag, "accent*")
+            .put(f"  event {event.seq:,}", "muted")
+            .line()
+        ]
+        top += [
+            Row(width).put(text, style_of(event)).line()
+            for text in _wrap(sentence_of(event), width)[:2]
+        ]
+        meaning = [
+            Row(width).put(text, "text").line() for text in _wrap(meaning_of(type(event)), width)
+        ]
         where, _, function = event.rule.partition(":")
-        rule = Row(width).put("emitted by ", "faint").put(function, "muted").put(f" in {where}", "faint").line()
-        # A line for each field where there is room; else as many a line as fit, before anything is left out.
+        rule = (
+            Row(width)
+            .put("emitted by ", "faint")
+            .put(function, "muted")
+            .put(f" in {where}", "faint")
+            .line()
+        )
+        # A line for each field where there is room; else as many a line as fit, before anything is
+        # left out.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -77,8 +95,12 @@ def _fields(event: ev.Event, width: int) -> list[Line]:
     for name in names:
         texts = _wrap(_text_of(getattr(event, name)), width - label_width)
         target = _target(name, getattr(event, name))
-        lines.append(Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target).line())
-        lines += [Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]]
+        lines.append(
+            Row(width).put(name, "muted", label_width).put(texts[0], "text", target=target).line()
+        )
+        lines += [
+            Row(width).put("", width=label_width).put(text, "text").line() for text in texts[1:3]
+        ]
     return lines
 
 
@@ -88,7 +110,9 @@ def _flowing_fields(event: ev.Event, width: int) -> list[Line]:
         text = _text_of(getattr(event, name))
         if cell_len(name) + cell_len(text) + 1 > rows[-1].room and rows[-1].room < width:
             rows.append(Row(width))
-        rows[-1].put(f"{name} ", "muted").put(text, "text", target=_target(name, getattr(event, name))).put("   ")
+        rows[-1].put(f"{name} ", "muted").put(
+            text, "text", target=_target(name, getattr(event, name))
+        ).put("   ")
     return [row.line() for row in rows]
 
 
@@ -101,7 +125,10 @@ def _text_of(value: object) -> str:
         case float():
             return f"{value:.6g}"
         case list() if value and isinstance(value[0], int | float):
-            numbers = " ".join(f"{one:.3g}" if isinstance(one, float) else str(one) for one in value[:_MOST_NUMBERS])
+            numbers = " ".join(
+                f"{one:.3g}" if isinstance(one, float) else str(one)
+                for one in value[:_MOST_NUMBERS]
+            )
             return f"{len(value):,}: {numbers}"
         case str():
             return (

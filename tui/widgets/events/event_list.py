@@ -1,9 +1,10 @@
 """The event stream itself, an event a row, around the place where the picture stands.
 
-The list is read from the recording and never from the model: only the rows that are visible, with some around them. Its
-cursor is the place in time: choosing an event goes to just after it, so that all other panels show what it did. The easy
-thing to get wrong is a filter over ten million events: the search looks at a bounded number a frame (`event_search`), says
-how far it has come, and asks for the next frame itself, since nothing else changes while the picture stands still.
+The list is read from the recording and never from the model: only the rows that are visible, with
+some around them. Its cursor is the place in time: choosing an event goes to just after it, so that
+all other panels show what it did. The easy thing to get wrong is a filter over ten million events:
+the search looks at a bounded number a frame (`event_search`), says how far it has come, and asks
+for the next frame itself, since nothing else changes while the picture stands still.
 """
 
 from minivllm.events import types as ev
@@ -24,9 +25,9 @@ class EventList(Panel):
 
     HELP_TITLE = "Events"
     HELP_TEXT = (
-        "Everything that the engine said, an event a row: number, step, seconds since the beginning, whose, kind and what it "
-        "says; ▶ came last, and what is faint has not happened yet. ↑, ↓ and a click go to an event in time, and / shows only "
-        "those that contain a word."
+        "Everything that the engine said, an event a row: number, step, seconds since the"
+        " beginning, whose, kind and what it says; ▶ came last, and what is faint has not happened"
+        " yet. ↑, ↓ and a click go to an event in time, and / shows only those that contain a word."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -37,7 +38,11 @@ class EventList(Panel):
         self._will_look_on = False
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return "Events" if self.context is None or not self.context.event_filter else "Events, filtered"
+        return (
+            "Events"
+            if self.context is None or not self.context.event_filter
+            else "Events, filtered"
+        )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         if self.context is None:
@@ -50,14 +55,25 @@ class EventList(Panel):
         room = height - len(head)
         found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
         if wanted is not None and height > 1:
-            head[0] = _search_note(self.context.event_filter, self._search, len(transport.recording), width)
+            head[0] = _search_note(
+                self.context.event_filter, self._search, len(transport.recording), width
+            )
         self._owners.learn(transport.recording, found)
         last = max((index for index, _ in found if index < transport.position), default=None)
         now = None if last is None or last != transport.position - 1 else last
         rows = []
         for index, event in found:
             letter = model.letter(self._owners.owner(index, event))
-            rows.append(_row(model, event, letter, width, here=index == now, to_come=index >= transport.position))
+            rows.append(
+                _row(
+                    model,
+                    event,
+                    letter,
+                    width,
+                    here=index == now,
+                    to_come=index >= transport.position,
+                )
+            )
         return [*head, *rows]
 
     def show(self, model: DashboardModel) -> None:
@@ -129,7 +145,15 @@ def _heading(width: int) -> Line:
     return row.put("what it says", "faint").line()
 
 
-def _row(model: DashboardModel, event: ev.Event, letter: str | None, width: int, *, here: bool, to_come: bool) -> Line:
+def _row(
+    model: DashboardModel,
+    event: ev.Event,
+    letter: str | None,
+    width: int,
+    *,
+    here: bool,
+    to_come: bool,
+) -> Line:
     target = event_target(event.seq)
     number = "faint" if to_come else "muted"
     row = Row(width).put("▶ " if here else "  ", "accent*", target=target)
@@ -140,14 +164,20 @@ def _row(model: DashboardModel, event: ev.Event, letter: str | None, width: int,
         row.put(f"{event.t - model.header.mono:>{_Columns.TIME}.3f} ", number, target=target)
     row.put(f" {letter or ' '} ", "faint" if to_come else f"{model.hue(letter)}*", target=target)
     kind = event.__struct_config__.tag
-    row.put(f"{kind:<{_Columns.KIND}} ", "faint" if to_come else "accent*" if here else "muted", target=target)
+    row.put(
+        f"{kind:<{_Columns.KIND}} ",
+        "faint" if to_come else "accent*" if here else "muted",
+        target=target,
+    )
     style = "faint" if to_come else style_of(event)
     return row.put(sentence_of(event), style, row.room, target=target).line()
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
     """How many were found, and among how many: the search is not over the whole recording."""
-    row = Row(width).put(f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1)))
+    row = Row(width).put(
+        f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
+    )
     row.put(f"  {len(search.found):,} found", "text*")
     looked = f"{search.stop - search.start:,} of {total:,} events looked at"
     row.put(f" in {looked}", "muted")

@@ -15,8 +15,8 @@ class EventLog(Panel):
 
     HELP_TITLE = "Recent events"
     HELP_TEXT = (
-        "What the engine decided, newest last, with the number of the step. Tokens and plans come at every step and are "
-        "left out: the slots and the budget show them."
+        "What the engine decided, newest last, with the number of the step. Tokens and plans come"
+        " at every step and are left out: the slots and the budget show them."
     )
 
     def targets(self) -> list[Target]:

@@ -1,4 +1,5 @@
-"""`PanelRow` and `PanelColumn`: boxes that put panels side by side and one under the other, with nothing of their own.
+"""`PanelRow` and `PanelColumn`: boxes that put panels side by side and one under the other, with
+nothing of their own.
 
 Textual composes each row of a frame from all widgets there, boxes included, and works out style,
 padding and border of each. A box here has none of these, so `render_lines` is overridden to give

@@ -11,7 +11,9 @@ _ROOM_FOR_FACTS = 40
 """Columns of the model's name and the step, which a long sentence must leave."""
 
 _QUIET_SECONDS = 10
-"""Of a source that is somewhere else; an engine in this process says itself that it stands still."""
+"""Of a source that is somewhere else; an engine in this process says itself that it stands
+still.
+"""
 
 
 class Header(Panel, can_focus=False):
@@ -19,8 +21,9 @@ class Header(Panel, can_focus=False):
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
-        "The model, the number of the last step, output tokens per second (of a run on a virtual clock, as in lessons: per step), and the part of all prompt tokens that the "
-        "prefix cache had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
+        "The model, the number of the last step, output tokens per second (of a run on a virtual"
+        " clock, as in lessons: per step), and the part of all prompt tokens that the prefix cache"
+        " had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -46,9 +49,15 @@ class Header(Panel, can_focus=False):
         moves_on = status.state in ("live", "lost") and transport.steps_behind
         behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
-            # The app says the whole sentence once; here it stands where the step has room beside it.
+            # The app says the whole sentence once; here it stands where the step has room beside
+            # it.
             text = clean(status.text)
-            return f" {text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else 'SOURCE LOST'} ", "bad*!"
+            return (
+                (
+                    f" {text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else 'SOURCE LOST'} "
+                ),
+                "bad*!",
+            )
         match transport.state:
             case "paused":
                 return f" PAUSED{behind} ", "warn*!"
@@ -80,7 +89,14 @@ class Header(Panel, can_focus=False):
         hits = model.hit_rate()
         facts: list[list[Span]] = []
         if counters.invariant_violations:
-            facts.append([(f" {plural(counters.invariant_violations, 'invariant violation').upper()} ", "bad*!")])
+            facts.append(
+                [
+                    (
+                        f" {plural(counters.invariant_violations, 'invariant violation').upper()} ",
+                        "bad*!",
+                    )
+                ]
+            )
         status = self.context.transport.source.status
         if status.state == "recording" and status.text:
             facts.append([(" LOG DAMAGED ", "bad*!")])
@@ -93,7 +109,9 @@ class Header(Panel, can_focus=False):
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         label = "blocks " if width >= 100 else ""
-        facts.append([(label, "muted"), *(span for count, word in blocks for span in _count(count, word))])
+        facts.append(
+            [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]
+        )
         # On the virtual clock every step takes equally long: only tokens a step mean anything.
         if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
             facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])

@@ -1,7 +1,9 @@
-"""The bottom line: the keys that matter on this screen now, most important first, and as many as there is room for.
+"""The bottom line: the keys that matter on this screen now, most important first, and as many as
+there is room for.
 
-What can be pressed depends on the screen, on whether the engine can be steered, and on whether a panel fills the screen. How
-to get help and how to leave are always the last two. Keys come from the bindings, so a person's own keys are shown.
+What can be pressed depends on the screen, on whether the engine can be steered, and on whether a
+panel fills the screen. How to get help and how to leave are always the last two. Keys come from the
+bindings, so a person's own keys are shown.
 """
 
 from collections.abc import Iterator
@@ -23,7 +25,14 @@ _HERE = {
     "lesson": ("lesson.next", "lesson.back"),
 }
 """Commands of one screen, in front of those of all."""
-_STEERED = ("engine.pause", "engine.add", "engine.step", "engine.burst", "engine.option", "engine.abort")
+_STEERED = (
+    "engine.pause",
+    "engine.add",
+    "engine.step",
+    "engine.burst",
+    "engine.option",
+    "engine.abort",
+)
 _LAST = ("time.notable", "time.goto", "look.maximize", "look.next_panel", "app.palette")
 _LABELS = {
     "look.maximize": "Zoom",
@@ -53,14 +62,21 @@ class Key(NamedTuple):
 class KeyBar(Footer):
     """The footer of a dashboard's screen.
 
-    Textual has no public name for an entry of its footer (`FooterKey`), and none for "the bindings are known".
+    Textual has no public name for an entry of its footer (`FooterKey`), and none for "the bindings
+    are known".
     """
 
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:
             return
         for key in self._keys():
-            shown = FooterKey(key.binding.key, key.display, key.label, key.binding.action, tooltip=key.binding.tooltip)
+            shown = FooterKey(
+                key.binding.key,
+                key.display,
+                key.label,
+                key.binding.action,
+                tooltip=key.binding.tooltip,
+            )
             yield shown.data_bind(compact=Footer.compact)
 
     def on_resize(self, event: Resize) -> None:
@@ -86,7 +102,10 @@ class KeyBar(Footer):
         elif context.lesson is not None:
             yield "screen('lesson')"
         yield from _FIRST
-        yield from ("time.live", *(one for one in _HERE.get(screen, ()) if context.control or "engine" not in one))
+        yield from (
+            "time.live",
+            *(one for one in _HERE.get(screen, ()) if context.control or "engine" not in one),
+        )
         yield from _STEERED if context.control is not None else ()
         yield from _LAST
 
@@ -96,11 +115,17 @@ class KeyBar(Footer):
             bound.setdefault(active.binding.id or active.binding.action, active.binding)
         for command_id in ids:
             if (binding := bound.get(command_id)) is not None:
-                yield Key(binding, self.app.get_key_display(binding), self._label(command_id, binding))
+                yield Key(
+                    binding, self.app.get_key_display(binding), self._label(command_id, binding)
+                )
 
     def _label(self, command_id: str, binding: Binding) -> str:
         if command_id == "look.maximize" and self.screen.maximized is not None:
             return "Back to all panels"
-        if command_id == "time.toggle" and self.screen.context.control is not None and self.app.size.width >= 100:
+        if (
+            command_id == "time.toggle"
+            and self.screen.context.control is not None
+            and self.app.size.width >= 100
+        ):
             return "Pause picture"
         return _LABELS.get(command_id, binding.description)

@@ -1,7 +1,9 @@
-"""LessonText: the words of a lesson's page: what was checked, what is said or asked, and what can be pressed.
+"""LessonText: the words of a lesson's page: what was checked, what is said or asked, and what can
+be pressed.
 
-Knows pages and how to wrap them. The easy thing to get wrong is the room: on a small terminal the question, or the verdict, must not fall
-off the bottom, so the keys stand last and what was checked gives way first.
+Knows pages and how to wrap them. The easy thing to get wrong is the room: on a small terminal the
+question, or the verdict, must not fall off the bottom, so the keys stand last and what was checked
+gives way first.
 """
 
 from itertools import groupby
@@ -24,8 +26,9 @@ class LessonText(Panel):
 
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
-        "The lesson's words; the bright panel beside them is the one they are about. All panels show the engine that the lesson runs, "
-        "and everything that works on the dashboard works here: step through time with the arrows, choose, ask why."
+        "The lesson's words; the bright panel beside them is the one they are about. All panels"
+        " show the engine that the lesson runs, and everything that works on the dashboard works"
+        " here: step through time with the arrows, choose, ask why."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
@@ -47,7 +50,9 @@ class LessonText(Panel):
         page = self._lesson.page
         head, said = _head(self._lesson.title, page, width), _said(page, width)
         keys = self._keys(page, width)
-        claims = [row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)]
+        claims = [
+            row for claim in page.claims for row in _hanging("✓ ", claim, "good", "muted", width)
+        ]
         if claims:
             claims.append(())
         room = height - len(said) - len(keys) - 1
@@ -66,10 +71,14 @@ class LessonText(Panel):
         if self.busy:
             return [*rows, Row(width).put("The engine is at work ...", "muted").line()]
         if page.waits:
-            row = Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")
+            row = (
+                Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")
+            )
             return [
                 *rows,
-                row.put(f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted").line(),
+                row.put(
+                    f" {page.unit}s" if page.unit.isalpha() else f" {page.unit}", "muted"
+                ).line(),
                 Row(width).put("type it, then enter", "muted").line(),
             ]
         on = "q leave" if page.last and self._lesson.at_newest else "space go on"
@@ -107,7 +116,9 @@ def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> l
 
 
 def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
-    """The text wrapped beside a sign, with its marks drawn: one style a character, found before the wrapping and cut like it."""
+    """The text wrapped beside a sign, with its marks drawn: one style a character, found before the
+    wrapping and cut like it.
+    """
     styles: list[tuple[str, str]] = []
     at = 0
     for match in _MARKED.finditer(text):
@@ -117,7 +128,9 @@ def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
         at = match.end()
     styles += [(character, "text") for character in clean(text[at:])]
     lines, used = [], 0
-    for y, row in enumerate(wrap("".join(character for character, _ in styles), width - cell_len(sign))):
+    for y, row in enumerate(
+        wrap("".join(character for character, _ in styles), width - cell_len(sign))
+    ):
         line = Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style)
         # A break swallows one space or none: the row begins where its text is found again.
         while used < len(styles) and row and styles[used][0] != row[0]:

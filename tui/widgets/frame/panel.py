@@ -5,8 +5,9 @@ class does the rest: it compares the rows with those on the screen and has Textu
 that differ. One widget a panel, not one a cell: a map of a thousand blocks as a thousand widgets
 takes two thirds of a processor core, as lines it takes a twentieth.
 
-It also does what all panels have in common for a person: a panel can have the focus, what its lines stand for can be
-chosen with the mouse or by moving through it, and what is chosen is drawn in reverse everywhere.
+It also does what all panels have in common for a person: a panel can have the focus, what its lines
+stand for can be chosen with the mouse or by moving through it, and what is chosen is drawn in
+reverse everywhere.
 """
 
 from itertools import zip_longest
@@ -34,7 +35,9 @@ _ROWS_KEPT = 256
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard. One in which there is nothing to choose and nothing more to read has `can_focus=False`."""
+    """One part of the dashboard. One in which there is nothing to choose and nothing more to read
+    has `can_focus=False`.
+    """
 
     HELP_TITLE: ClassVar[str] = ""
     """What `?` calls it."""
@@ -46,7 +49,9 @@ class Panel(Widget, can_focus=True):
     """Whether the cursor begins at the last thing, whichever way it goes."""
 
     class Chosen(Message):
-        """A person has chosen something. `opened`: and wants to see it on the screen that is made for it."""
+        """A person has chosen something. `opened`: and wants to see it on the screen that is made
+        for it.
+        """
 
         def __init__(self, target: Target, opened: bool) -> None:
             super().__init__()
@@ -62,7 +67,9 @@ class Panel(Widget, can_focus=True):
         self._strips: dict[int, Strip] = {}
         """As they are on the screen, from border to border, the first and the last included."""
         self._painted: dict[Line, Strip] = {}
-        """The last rows of content: in a list that moves up each line comes again, one row higher."""
+        """The last rows of content: in a list that moves up each line comes again, one row
+        higher.
+        """
         self._ends: tuple[list[Segment], list[Segment]] | None = None
         """Border and padding to the left and to the right of every row of content."""
         self._made_for: tuple[object, ...] = ()
@@ -72,7 +79,9 @@ class Panel(Widget, can_focus=True):
     # ---- what a panel says ----
 
     def title(self, model: DashboardModel, width: int) -> str:
-        """The words in the top border; ours alone, nothing from outside (Textual reads it as markup)."""
+        """The words in the top border; ours alone, nothing from outside (Textual reads it as
+        markup).
+        """
         return self.HELP_TITLE
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -80,7 +89,9 @@ class Panel(Widget, can_focus=True):
         raise NotImplementedError
 
     def targets(self) -> list[Target]:
-        """What can be chosen in this panel now, in the order in which the cursor goes through it."""
+        """What can be chosen in this panel now, in the order in which the cursor goes through
+        it.
+        """
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -113,7 +124,8 @@ class Panel(Widget, can_focus=True):
         for y in changed:
             self._strips.pop(y + top, None)
         if changed:
-            # From border to border, which is what is kept of a row: of a part of it Textual would make another strip.
+            # From border to border, which is what is kept of a row: of a part of it Textual would
+            # make another strip.
             self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
 
     def show_again(self) -> None:
@@ -148,8 +160,11 @@ class Panel(Widget, can_focus=True):
         Overridden because Textual looks up all styles for each row anew, which was half of a frame.
         """
         size = self.outer_size
-        # The filter that every app has makes a terminal's own colours exact, and all of ours are exact.
-        is_filtered = any(not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters())
+        # The filter that every app has makes a terminal's own colours exact, and all of ours are
+        # exact.
+        is_filtered = any(
+            not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters()
+        )
         if is_filtered or crop != size.region or self.styles.opacity < 1:
             return super().render_lines(crop)
         styles = self.styles
@@ -219,7 +234,9 @@ class Panel(Widget, can_focus=True):
     # ---- choosing ----
 
     def move_cursor(self, by: int) -> bool:
-        """Choose the next thing in this panel, or the one before; false if there is nothing to choose."""
+        """Choose the next thing in this panel, or the one before; false if there is nothing to
+        choose.
+        """
         targets = self.targets()
         if not targets:
             return False

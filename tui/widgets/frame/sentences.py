@@ -40,7 +40,10 @@ class Summary(Panel, can_focus=False):
     """The end of the run in a few sentences."""
 
     HELP_TITLE = "Summary"
-    HELP_TEXT = "The run has finished and these are its results. The other panels stay as the last step left them."
+    HELP_TEXT = (
+        "The run has finished and these are its results. The other panels stay as the last step"
+        " left them."
+    )
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)

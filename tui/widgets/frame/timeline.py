@@ -12,12 +12,15 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class TimeLine(Panel, can_focus=False):
-    """One line: a slider with its marks, the step, the event that came last. A click or a drag on the slider moves in time."""
+    """One line: a slider with its marks, the step, the event that came last. A click or a drag on
+    the slider moves in time.
+    """
 
     HELP_TITLE = "Time line"
     HELP_TEXT = (
-        "Where in the recording the picture stands, with marks (m) as letters, and the event that came last there. "
-        "← and → go step by step, [ and ] event by event, { and } to the next thing worth seeing, end back to live; the bar can be clicked and dragged."
+        "Where in the recording the picture stands, with marks (m) as letters, and the event that"
+        " came last there. ← and → go step by step, [ and ] event by event, { and } to the next"
+        " thing worth seeing, end back to live; the bar can be clicked and dragged."
     )
 
     class Moved(Message):
@@ -55,7 +58,9 @@ class TimeLine(Panel, can_focus=False):
         for number, mark in enumerate(transport.marks):
             cells[_cell(mark.position, len(recording), slider_width)] = str((number + 1) % 10)
         row.put(" " + "".join(cells[: at + 1]), "accent").put("".join(cells[at + 1 :]), "faint")
-        row.put(f" step {model.fold.step:,}", "text*").put(f"/{recording.head.fold.step:,}", "muted")
+        row.put(f" step {model.fold.step:,}", "text*").put(
+            f"/{recording.head.fold.step:,}", "muted"
+        )
         row.put(f"  event {transport.position:,}", "text").put(f"/{len(recording):,}", "muted")
         if transport.speed != 1.0:
             row.put(f"  {transport.speed:g}×", "warn")

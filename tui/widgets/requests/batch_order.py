@@ -1,8 +1,9 @@
 """Running and waiting: everybody in the order in which the scheduler looks at them.
 
-First those that run, in order of admission: each takes what it needs of the budget that those before have left. Then
-those that wait; only the first of them is looked at. Who is preempted goes from the end of the first list to the start
-of the second (fcfs). The easy thing to get wrong is who got no tokens: it runs all the same, and the row says so.
+First those that run, in order of admission: each takes what it needs of the budget that those
+before have left. Then those that wait; only the first of them is looked at. Who is preempted goes
+from the end of the first list to the start of the second (fcfs). The easy thing to get wrong is who
+got no tokens: it runs all the same, and the row says so.
 """
 
 from rich.cells import cell_len
@@ -22,9 +23,9 @@ class BatchOrder(Panel):
 
     HELP_TITLE = "Running and waiting"
     HELP_TEXT = (
-        "Everybody in the order in which the scheduler decides: first those that run, with the tokens that the last step gave "
-        "each and how far it is, then the queue. Only the first in the queue is looked at, and its reason for waiting is the "
-        "scheduler's own."
+        "Everybody in the order in which the scheduler decides: first those that run, with the"
+        " tokens that the last step gave each and how far it is, then the queue. Only the first in"
+        " the queue is looked at, and its reason for waiting is the scheduler's own."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
@@ -32,7 +33,9 @@ class BatchOrder(Panel):
         """Also those out of sight: the cursor moves the window."""
         if self._model is None:
             return []
-        return [to_sequence(seq_id) for seq_id in (*self._model.fold.running, *self._model.fold.waiting)]
+        return [
+            to_sequence(seq_id) for seq_id in (*self._model.fold.running, *self._model.fold.waiting)
+        ]
 
     def title(self, model: DashboardModel, width: int) -> str:
         return f"Running {len(model.fold.running)}, waiting {len(model.fold.waiting)}"
@@ -45,7 +48,8 @@ class BatchOrder(Panel):
         chosen = None if self.context is None else self.context.selection.seq_id
         scheduled = {item.seq_id: item for item in model.fold.scheduled}
         lines = [
-            _running_row(model, running[at], scheduled.get(running[at]), width) for at in _window(running, chosen, top)
+            _running_row(model, running[at], scheduled.get(running[at]), width)
+            for at in _window(running, chosen, top)
         ]
         if top and bottom and height > top + bottom:
             lines.append(Row(width).put("─" * width, "faint").line())
@@ -57,7 +61,9 @@ class BatchOrder(Panel):
 
 
 def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
-    """Rows for those that run and those that wait, beside a rule and a row for those that have none."""
+    """Rows for those that run and those that wait, beside a rule and a row for those that have
+    none.
+    """
     rule = 1 if running and waiting and height > 2 else 0
     room = height - rule
     if running + waiting > room:
@@ -73,8 +79,14 @@ def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
     return range(start, min(start + room, len(seq_ids)))
 
 
-def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int) -> Line:
-    sequence, letter, target = model.fold.sequences[seq_id], model.letter(seq_id), to_sequence(seq_id)
+def _running_row(
+    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int
+) -> Line:
+    sequence, letter, target = (
+        model.fold.sequences[seq_id],
+        model.letter(seq_id),
+        to_sequence(seq_id),
+    )
     row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*", target=target)
     row.put(short_name(seq_id), "text*", 14 if width >= 48 else 8, target).put(" ")
     if item is None:
@@ -90,7 +102,9 @@ def _running_row(model: DashboardModel, seq_id: str, item: ScheduledState | None
 def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
     """Rows of the queue, all with as many details as leave every reason whole."""
     for detail in (2, 1, 0):
-        rows = [waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions]
+        rows = [
+            waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions
+        ]
         if all(cell_len(text_of(row)) <= width for row in rows):
             break
     return [line(width, *row) for row in rows]

@@ -14,14 +14,16 @@ class Finished(Panel):
 
     HELP_TITLE = "Finished"
     HELP_TEXT = (
-        "The last sequences that ended, newest first: done (an end token or a stop string), at limit (max_tokens) or "
-        "aborted; a beam search stands here once, with the best text that it found. Then all their tokens, prompt and "
-        "output, and the beginning of the output."
+        "The last sequences that ended, newest first: done (an end token or a stop string), at"
+        " limit (max_tokens) or aborted; a beam search stands here once, with the best text that it"
+        " found. Then all their tokens, prompt and output, and the beginning of the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
         counters = model.fold.counters
-        return f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
+        return (
+            f"Finished  {plural(counters.finished_requests + counters.aborted_requests, 'request')}"
+        )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         history = model.fold.history
@@ -36,6 +38,8 @@ class Finished(Panel):
             target = to_sequence(done.seq_id)
             row = Row(width).put(f"{letter or ' '} ", f"{model.hue(letter)}*", target=target)
             row.put(short_name(done.seq_id), "text", name_width, target).put(f" {word:<8} ", style)
-            row.put(f"{done.num_tokens:>4} tok  ", "muted").put(clean(done.text[:LONGEST_TEXT]), "text")
+            row.put(f"{done.num_tokens:>4} tok  ", "muted").put(
+                clean(done.text[:LONGEST_TEXT]), "text"
+            )
             lines.append(row.line())
         return lines

@@ -1,8 +1,9 @@
 """One request: what is known of it, its phases as sentences, its prompt and its text.
 
-Of the chosen sequence; of the first that runs if none is chosen. It may still be there (the fold has it), have ended (the
-fold's history has its text) or be known by its life alone. The easy thing to get wrong is room: prompt and text can be
-thousands of words, so the facts come first and each part gets what the others leave; of both texts the end is shown.
+Of the chosen sequence; of the first that runs if none is chosen. It may still be there (the fold
+has it), have ended (the fold's history has its text) or be known by its life alone. The easy thing
+to get wrong is room: prompt and text can be thousands of words, so the facts come first and each
+part gets what the others leave; of both texts the end is shown.
 """
 
 from typing import NamedTuple
@@ -34,23 +35,29 @@ class RequestDetail(Panel):
 
     HELP_TITLE = "Chosen request"
     HELP_TEXT = (
-        "The chosen sequence, or else the first that runs: its parameters, what the prefix cache had of it, how often it was "
-        "preempted, its phases with the times at which they began, its prompt and its text. Where a text is longer than the "
-        "room, its end is shown."
+        "The chosen sequence, or else the first that runs: its parameters, what the prefix cache"
+        " had of it, how often it was preempted, its phases with the times at which they began, its"
+        " prompt and its text. Where a text is longer than the room, its end is shown."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         chosen = None if self.context is None else self.context.selection.seq_id
         life = shown_life(model, chosen)
         if life is None:
-            words = "nobody to show yet" if chosen is None else f"{short_name(chosen)} is not known at this moment"
+            words = (
+                "nobody to show yet"
+                if chosen is None
+                else f"{short_name(chosen)} is not known at this moment"
+            )
             return [Row(width).put(words, "faint").line()]
         if width < _TWO_COLUMNS:
             # The texts are what the panel is for: they get at least half.
             facts = _facts(model, life, width, max(height - max(height // 2, 3), 1))
             return (facts + _texts(model, life, width, height - len(facts)))[:height]
         left = min(width * 2 // 5, 64)
-        return _beside(_facts(model, life, left, height), left, _texts(model, life, width - left - 2, height))
+        return _beside(
+            _facts(model, life, left, height), left, _texts(model, life, width - left - 2, height)
+        )
 
 
 def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
@@ -94,7 +101,9 @@ def _facts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
 
 
 def _wrapped(sentences: list[Span], width: int) -> list[Line]:
-    return [line(width, (row, style)) for sentence, style in sentences for row in wrap(sentence, width)]
+    return [
+        line(width, (row, style)) for sentence, style in sentences for row in wrap(sentence, width)
+    ]
 
 
 def _numbers(model: DashboardModel, life: Life) -> list[Span]:
@@ -105,7 +114,9 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
         sentences.append((clean(life.request_id), "muted"))
     if sequence is not None:
         request = model.fold.requests[sequence.request_id]
-        siblings = f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
+        siblings = (
+            f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
+        )
         sentences.append((
             f"{plural(sequence.num_prompt_tokens, 'prompt token')}, {sequence.num_cached_tokens:,} from the cache; "
             f"{len(sequence.output_token_ids):,} of at most {request.max_tokens:,} output tokens; "
@@ -113,8 +124,13 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
         ))  # fmt: skip
     elif done is not None:
         which = "since it was forked" if life.phases[0][2] == "decode" else "of them output"
-        sentences.append((f"{plural(done.num_tokens, 'token')} in all, {life.num_tokens:,} {which}", "text"))
-    times = [(first_token_after(life), "to its first token"), (life.time_per_output_token, "a token after that")]
+        sentences.append(
+            (f"{plural(done.num_tokens, 'token')} in all, {life.num_tokens:,} {which}", "text")
+        )
+    times = [
+        (first_token_after(life), "to its first token"),
+        (life.time_per_output_token, "a token after that"),
+    ]
     if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))
     if sequence is not None and sequence.block_table:
@@ -132,15 +148,27 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
         words = _WORDS[phase] if number or phase != "decode" else "is forked and decodes"
         if phase == "preempted" and life.preemption is not None and life.preemption.step == step:
             whom = life.preemption.victim_of
-            words = f"is preempted for {'itself' if whom == life.preemption.seq_id else short_name(whom)} and waits"
-        lasted = f" for {plural(until[0] - step, 'step')}, {duration(until[1] - t)}" if until[0] > step else ""
+            words = (
+                "is preempted for"
+                f" {'itself' if whom == life.preemption.seq_id else short_name(whom)} and waits"
+            )
+        lasted = (
+            f" for {plural(until[0] - step, 'step')}, {duration(until[1] - t)}"
+            if until[0] > step
+            else ""
+        )
         going_on = " so far" if lasted and last and life.end is None else ""
         sentences.append(
-            (_when(model, step, t) + words + lasted + going_on, "bad" if phase == "preempted" else "muted")
+            (
+                _when(model, step, t) + words + lasted + going_on,
+                "bad" if phase == "preempted" else "muted",
+            )
         )
     if life.end is not None:
         limit = f" of {plural(life.num_tokens, 'output token')}" if life.end[2] == "length" else ""
-        sentences.append((_when(model, *life.end[:2]) + f"ends: {state_of(life)[0]}{limit}", "muted"))
+        sentences.append(
+            (_when(model, *life.end[:2]) + f"ends: {state_of(life)[0]}{limit}", "muted")
+        )
     return sentences
 
 
@@ -176,14 +204,22 @@ def _texts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
     output = wrap_tail(texts.output, width, max(height - 1, 1)) if texts.output else ["nothing yet"]
     if height < 3:
         return _styled(output[-height:], "text", width)
-    prompt = ["not told: it was given as token ids"] if texts.prompt is None else wrap_tail(texts.prompt, width, height)
+    prompt = (
+        ["not told: it was given as token ids"]
+        if texts.prompt is None
+        else wrap_tail(texts.prompt, width, height)
+    )
     # A third for the prompt, the rest for the text; what one does not need the other has.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)
     if for_prompt < len(prompt):
         prompt = wrap_tail(texts.prompt or "", width, for_prompt)
-    lines = [line(width, ("prompt", "accent*")), *_styled(prompt, "muted", width), line(width, ("text", "accent*"))]
+    lines = [
+        line(width, ("prompt", "accent*")),
+        *_styled(prompt, "muted", width),
+        line(width, ("text", "accent*")),
+    ]
     return lines + _styled(output[-for_output:] if for_output else [], "text", width)
 
 

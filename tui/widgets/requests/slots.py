@@ -22,9 +22,10 @@ class Slots(Panel):
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
-        "One row for each sequence that runs, also for each sample or beam of one request (ada, ada.1): its slot and letter, "
-        "PREFILL with tokens done of tokens known or DECODE with tokens written, the block table, and its text. ↺2 means that "
-        "it was preempted twice and had to compute again."
+        "One row for each sequence that runs, also for each sample or beam of one request (ada,"
+        " ada.1): its slot and letter, PREFILL with tokens done of tokens known or DECODE with"
+        " tokens written, the block table, and its text. ↺2 means that it was preempted twice and"
+        " had to compute again."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -43,14 +44,20 @@ class Slots(Panel):
         return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
 
     def _is_gone(self) -> bool:
-        """Whether these are the last words of an engine that does not answer any more, and nobody is known to run."""
+        """Whether these are the last words of an engine that does not answer any more, and nobody
+        is known to run.
+        """
         transport = None if self.context is None else self.context.transport
         return (
-            transport is not None and transport.state == "live" and transport.source.status.state in ("lost", "ended")
+            transport is not None
+            and transport.state == "live"
+            and transport.source.status.state in ("lost", "ended")
         )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two lines a slot if that leaves enough for the other panels, else one, else as many as fit."""
+        """Two lines a slot if that leaves enough for the other panels, else one, else as many as
+        fit.
+        """
         most = max((viewport.height - 9) // 3, 3)
         if not self._num_slots and self.context is not None:
             self._num_slots = self.context.transport.view.max_num_seqs
@@ -85,26 +92,42 @@ class Slots(Panel):
 
 def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
     """One row a slot, also for those above a limit that was lowered while they ran."""
-    return max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
+    return (
+        max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
+    )
 
 
 def _slot(
-    model: DashboardModel, seq_id: str, item: ScheduledState | None, width: int, name_width: int, tall: bool, gone: bool
+    model: DashboardModel,
+    seq_id: str,
+    item: ScheduledState | None,
+    width: int,
+    name_width: int,
+    tall: bool,
+    gone: bool,
 ) -> list[Line]:
     sequence = model.fold.sequences[seq_id]
     letter = model.letter(seq_id)
     row = Row(width)
     target = to_sequence(seq_id)
-    row.put(f"{sequence.slot:>2} ", "muted").put(f"{letter} ", f"{model.hue(letter)}*", target=target)
+    row.put(f"{sequence.slot:>2} ", "muted").put(
+        f"{letter} ", f"{model.hue(letter)}*", target=target
+    )
     row.put(short_name(seq_id), "text*", name_width, target).put(" ")
     row.put(f"↺{sequence.num_preemptions}" if sequence.num_preemptions else "", "warn", 3)
-    prefilling = sequence.num_computed_tokens < sequence.num_tokens - 1 if item is None else item.kind == "prefill"
+    prefilling = (
+        sequence.num_computed_tokens < sequence.num_tokens - 1
+        if item is None
+        else item.kind == "prefill"
+    )
     count_width = 8 if width < 100 else 10
     if prefilling:
         done = f"{sequence.num_computed_tokens}/{model.num_tokens_planned(seq_id)}"
         row.put("PREFILL ", "muted" if gone else "accent*").put(done, "text", count_width)
     else:
-        row.put("DECODE  ", "muted" if gone else "good*").put(f"+{len(sequence.output_token_ids)}", "text", count_width)
+        row.put("DECODE  ", "muted" if gone else "good*").put(
+            f"+{len(sequence.output_token_ids)}", "text", count_width
+        )
     blocks = _newest_blocks(sequence.block_table)
     if tall:
         row.put(" blocks ", "muted").put(_newest(blocks, max(row.room // 2, 12)), "text").put("  ")

@@ -1,9 +1,10 @@
 """Timelines: a row for each request's sequences, from arrival to end, over the steps of the engine.
 
-Each phase has its own sign: ░ queued, ▓ prefill, the letter for decode, × preempted. The axis is steps and not seconds: a
-step is what a sequence can gain or lose, and a slow step would only look like a long wait. The easy thing to get wrong is
-a cell for several steps: a queue or a prefill of one step would vanish behind a hundred decodes, so the rarer phase
-is drawn. And cells stand still while time goes on, since each always stands for the same steps until the scale changes.
+Each phase has its own sign: ░ queued, ▓ prefill, the letter for decode, × preempted. The axis is
+steps and not seconds: a step is what a sequence can gain or lose, and a slow step would only look
+like a long wait. The easy thing to get wrong is a cell for several steps: a queue or a prefill of
+one step would vanish behind a hundred decodes, so the rarer phase is drawn. And cells stand still
+while time goes on, since each always stands for the same steps until the scale changes.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,7 +35,9 @@ class Axis(NamedTuple):
     """Which steps the cells of a timeline stand for."""
 
     first: int
-    """The first step of the first cell; a multiple of `steps_per_cell` if there are several cells."""
+    """The first step of the first cell; a multiple of `steps_per_cell` if there are several
+    cells.
+    """
     steps_per_cell: int
     width: int
 
@@ -59,13 +62,16 @@ class Timelines(Panel):
 
     HELP_TITLE = "Requests"
     HELP_TEXT = (
-        "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓ prefill, its letter for decode, "
-        "× preempted. Then its state, the time to its first token and the time from one token to the next; a sample "
-        "or beam is indented under the one that it was forked off, and moves up when that one is pruned."
+        "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓"
+        " prefill, its letter for decode, × preempted. Then its state, the time to its first token"
+        " and the time from one token to the next; a sample or beam is indented under the one that"
+        " it was forked off, and moves up when that one is pruned."
     )
 
     def targets(self) -> list[Target]:
-        """Every sequence that is remembered, also those out of sight: the cursor moves the window."""
+        """Every sequence that is remembered, also those out of sight: the cursor moves the
+        window.
+        """
         if self._model is None:
             return []
         return [to_sequence(life.seq_id) for life in in_order(self._model)]
@@ -82,13 +88,22 @@ class Timelines(Panel):
         start, shown = _window(model, lives, chosen, height - head)
         names = [_name(model, life) for life in shown]
         name_width = min(max(map(cell_len, names)), 16 if width >= 100 else 9)
-        rows = [_facts(model, life, name, name_width, width) for life, name in zip(shown, names, strict=True)]
+        rows = [
+            _facts(model, life, name, name_width, width)
+            for life, name in zip(shown, names, strict=True)
+        ]
         bar_width = max(min(row.room for row in rows), 0)
         first = min(life.phases[0][0] for life in shown)
         # To the present, as long as somebody on the screen lives.
-        last = max(life.end[0] if life.end else max(model.fold.step, life.phases[-1][0]) for life in shown)
+        last = max(
+            life.end[0] if life.end else max(model.fold.step, life.phases[-1][0]) for life in shown
+        )
         axis = Axis.over(first, last, bar_width)
-        part = f"{start + 1:,}-{start + len(shown):,} of {len(lives):,} ↑↓" if len(shown) < len(lives) else ""
+        part = (
+            f"{start + 1:,}-{start + len(shown):,} of {len(lives):,} ↑↓"
+            if len(shown) < len(lives)
+            else ""
+        )
         lines = [_head(model, axis, last, part, width - bar_width, width)] if head else []
         for life, row in zip(shown, rows, strict=True):
             _put_bar(row, model, life, axis)
@@ -97,7 +112,9 @@ class Timelines(Panel):
 
 
 def in_order(model: DashboardModel) -> list[Life]:
-    """All lives in order of arrival, the sequences of a request together, each below the one that it was forked off."""
+    """All lives in order of arrival, the sequences of a request together, each below the one that
+    it was forked off.
+    """
     requests: dict[str, list[Life]] = {}
     for life in model.lives.by_sequence.values():
         requests.setdefault(life.request_id, []).append(life)
@@ -105,15 +122,21 @@ def in_order(model: DashboardModel) -> list[Life]:
 
 
 def _below(group: list[Life], parent: str | None) -> Iterator[Life]:
-    """The sequences of one request that were forked off `parent`, each with all that were forked off it."""
+    """The sequences of one request that were forked off `parent`, each with all that were forked
+    off it.
+    """
     for life in group:
         if life.parent == parent:
             yield life
             yield from _below(group, life.seq_id)
 
 
-def _window(model: DashboardModel, lives: list[Life], chosen: str | None, room: int) -> tuple[int, list[Life]]:
-    """The number of the first row and the rows: those around the chosen one; else the newest that run, with the first of those that wait."""
+def _window(
+    model: DashboardModel, lives: list[Life], chosen: str | None, room: int
+) -> tuple[int, list[Life]]:
+    """The number of the first row and the rows: those around the chosen one; else the newest that
+    run, with the first of those that wait.
+    """
     room = max(room, 1)
     if len(lives) <= room:
         return 0, lives
@@ -132,7 +155,11 @@ def _name(model: DashboardModel, life: Life) -> str:
     depth, parent = 0, life.parent
     while parent is not None:
         depth, parent = depth + 1, model.lives.by_sequence[parent].parent
-    return f"{' ' * (min(depth, _DEEPEST) - 1)}└{short_name(life.seq_id)}" if depth else short_name(life.seq_id)
+    return (
+        f"{' ' * (min(depth, _DEEPEST) - 1)}└{short_name(life.seq_id)}"
+        if depth
+        else short_name(life.seq_id)
+    )
 
 
 def state_of(life: Life) -> tuple[str, str]:
@@ -140,7 +167,10 @@ def state_of(life: Life) -> tuple[str, str]:
     if life.end is not None:
         return REASONS.get(life.end[2], ("ended", "muted"))
     phase = life.phases[-1][2]
-    return phase, {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}[phase]
+    return (
+        phase,
+        {"queued": "warn", "prefill": "accent", "decode": "good", "preempted": "bad"}[phase],
+    )
 
 
 def duration(seconds: float | None) -> str:
@@ -155,7 +185,9 @@ def duration(seconds: float | None) -> str:
 
 
 def first_token_after(life: Life) -> float | None:
-    """Time to the first token; a fork has none of its own, since its request waited and not itself."""
+    """Time to the first token; a fork has none of its own, since its request waited and not
+    itself.
+    """
     return None if life.phases[0][2] == "decode" else life.time_to_first_token
 
 

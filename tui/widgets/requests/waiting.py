@@ -15,8 +15,9 @@ class Waiting(Panel):
 
     HELP_TITLE = "Waiting"
     HELP_TEXT = (
-        "Who waits for a batch slot, next first, with the scheduler's own reason. Only the first one is looked at: if it "
-        "does not fit, those behind it wait for it, so that a large request cannot be overtaken for ever."
+        "Who waits for a batch slot, next first, with the scheduler's own reason. Only the first"
+        " one is looked at: if it does not fit, those behind it wait for it, so that a large"
+        " request cannot be overtaken for ever."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -29,25 +30,35 @@ class Waiting(Panel):
         shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):
-            rows = [waiting_row(model, position, name_width, detail) for position in range(len(shown))]
+            rows = [
+                waiting_row(model, position, name_width, detail) for position in range(len(shown))
+            ]
             # The reason comes last and matters most: leave out details until every reason fits.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]
         if len(lines) < min(height, len(waiting)):
-            lines.append(Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line())
+            lines.append(
+                Row(width).put(f"+ {len(waiting) - len(shown):,} more behind", "muted").line()
+            )
         return lines
 
 
 def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
-    """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a sign only."""
+    """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a
+    sign only.
+    """
     fold = model.fold
     seq_id = fold.waiting[position]
     sequence = fold.sequences[seq_id]
     letter = model.letter(seq_id)
     target = to_sequence(seq_id)
     name = fit(short_name(seq_id), name_width)
-    spans = [(f"{letter or ' '} ", f"{model.hue(letter)}*@{target}"), (name, f"text*@{target}"), (" ", "text")]
+    spans = [
+        (f"{letter or ' '} ", f"{model.hue(letter)}*@{target}"),
+        (name, f"text*@{target}"),
+        (" ", "text"),
+    ]
     if detail == 2:
         spans.append((f"{sequence.num_tokens:>5,} tok  ", "muted"))
     if sequence.num_preemptions:

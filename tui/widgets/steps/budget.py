@@ -19,9 +19,10 @@ class Budget(Panel):
 
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The bar is the most tokens one step may compute, each part marked with the letter of the sequence that got it "
-        "(+ where several share a cell): a decode takes one token, a prefill a chunk, in reverse. Below: the sums, why some "
-        "of it was not used, and how much the last steps used."
+        "The bar is the most tokens one step may compute, each part marked with the letter of the"
+        " sequence that got it (+ where several share a cell): a decode takes one token, a prefill"
+        " a chunk, in reverse. Below: the sums, why some of it was not used, and how much the last"
+        " steps used."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -34,8 +35,15 @@ class Budget(Panel):
         budget, used = _budget(model), _used(model)
         decode = sum(item.num_tokens for item in model.fold.scheduled if item.kind == "decode")
         unused = budget - used
-        sums = Row(width).put("decode ", "muted").put(f"{decode:,}", "text*").put("  prefill ", "muted")
-        sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(f"{unused:,}", "text*")
+        sums = (
+            Row(width)
+            .put("decode ", "muted")
+            .put(f"{decode:,}", "text*")
+            .put("  prefill ", "muted")
+        )
+        sums.put(f"{used - decode:,}", "text*").put("  unused ", "muted").put(
+            f"{unused:,}", "text*"
+        )
         lines = _bar(model, width, _bar_rows(budget, width, height))
         lines += [sums.line(), Row(width).put(_why_unused(model, unused), "muted").line()]
         if height > len(lines):
@@ -63,11 +71,13 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
     return -(-budget // max(width * rows, 1))
 
 
-def bar_cells(items: list[ScheduledState], budget: int, tokens_per_cell: int) -> list[ScheduledState | str]:
+def bar_cells(
+    items: list[ScheduledState], budget: int, tokens_per_cell: int
+) -> list[ScheduledState | str]:
     """What each cell of the bar stands for: an item, `+` for several, `·` for tokens not given out.
 
-    To scale: each cell stands for the same number of tokens and counts as used if at least half of them
-    are. Only the first is always shown as used when anything ran.
+    To scale: each cell stands for the same number of tokens and counts as used if at least half of
+    them are. Only the first is always shown as used when anything ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -85,7 +95,10 @@ def bar_cells(items: list[ScheduledState], budget: int, tokens_per_cell: int) ->
 def _bar(model: DashboardModel, width: int, rows: int) -> list[Line]:
     budget = _budget(model)
     cells = bar_cells(model.fold.scheduled, budget, _tokens_per_cell(budget, width, rows))
-    return [_bar_row(model, cells[start : start + width], width) for start in range(0, len(cells), width)]
+    return [
+        _bar_row(model, cells[start : start + width], width)
+        for start in range(0, len(cells), width)
+    ]
 
 
 def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: int) -> Line:
@@ -120,7 +133,9 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step's plan may not be complete: nobody was turned away, and somebody has no part of it so far."""
+    """Whether the step's plan may not be complete: nobody was turned away, and somebody has no part
+    of it so far.
+    """
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False

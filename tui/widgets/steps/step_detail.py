@@ -1,7 +1,8 @@
 """One step: who got how many tokens, who was turned away and why, who was put out for whom.
 
-Of the step that is chosen, else of the last one. The easy thing to get wrong is how long the shares are remembered:
-of a step long past there are only sums, and then the panel says so instead of showing nobody.
+Of the step that is chosen, else of the last one. The easy thing to get wrong is how long the shares
+are remembered: of a step long past there are only sums, and then the panel says so instead of
+showing nobody.
 """
 
 from minivllm.text import plural, short_name
@@ -20,9 +21,10 @@ class StepDetail(Panel):
 
     HELP_TITLE = "Chosen step"
     HELP_TEXT = (
-        "The step that is chosen in the history, or else the last one: its budget, why some of it was left over, who was "
-        "preempted for whom, blocks hit and evicted, its time, and how many tokens each sequence got. Choose a sequence "
-        "here and press w to be told why it got so many."
+        "The step that is chosen in the history, or else the last one: its budget, why some of it"
+        " was left over, who was preempted for whom, blocks hit and evicted, its time, and how many"
+        " tokens each sequence got. Choose a sequence here and press w to be told why it got so"
+        " many."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
@@ -30,7 +32,11 @@ class StepDetail(Panel):
         chosen = None if self.context is None else self.context.selection.step
         record = chosen_record(model, chosen)
         if record is None:
-            words = "no step has ended yet" if chosen is None else f"step {chosen:,} is not remembered at this moment"
+            words = (
+                "no step has ended yet"
+                if chosen is None
+                else f"step {chosen:,} is not remembered at this moment"
+            )
             return [Row(width).put(words, "faint").line()]
         lines = [_sums(model, record, width), *_left_over(model, record, width)]
         lines += [_preempted(model, preemption, width) for preemption in record.preempted]
@@ -50,8 +56,14 @@ def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | Non
 
 
 def _sums(model: DashboardModel, record: StepRecord, width: int) -> Line:
-    row = Row(width).put(f"step {record.step:,}", "text*").put(f"  {record.used:,} of {record.budget:,}: ", "text")
-    row.put(f"{record.decode_tokens:,} decode", "text").put(f", {record.prefill_tokens:,} prefill", "text")
+    row = (
+        Row(width)
+        .put(f"step {record.step:,}", "text*")
+        .put(f"  {record.used:,} of {record.budget:,}: ", "text")
+    )
+    row.put(f"{record.decode_tokens:,} decode", "text").put(
+        f", {record.prefill_tokens:,} prefill", "text"
+    )
     when = f"  at {record.t - model.header.mono:,.2f} s"
     return row.put(when if row.room >= len(when) else "", "muted").line()
 
@@ -74,15 +86,23 @@ def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Li
 def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Line:
     letter = model.letter(preemption.seq_id)
     row = Row(width).put(f"{letter or '?'} ", f"{model.hue(letter)}*")
-    row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(" preempted for ", "bad")
-    whom = "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
+    row.put(short_name(preemption.seq_id), "bad*", target=to_sequence(preemption.seq_id)).put(
+        " preempted for ", "bad"
+    )
+    whom = (
+        "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
+    )
     row.put(whom, "bad", target=to_sequence(preemption.victim_of))
     return row.put(f" (needs {preemption.need}, {preemption.free} free)", "bad").line()
 
 
 def _blocks(record: StepRecord, width: int) -> Line:
-    row = Row(width).put(f"{plural(record.num_hits, 'block')} hit", "good" if record.num_hits else "faint")
-    return row.put(f", {record.num_evicted:,} evicted", "warn" if record.num_evicted else "faint").line()
+    row = Row(width).put(
+        f"{plural(record.num_hits, 'block')} hit", "good" if record.num_hits else "faint"
+    )
+    return row.put(
+        f", {record.num_evicted:,} evicted", "warn" if record.num_evicted else "faint"
+    ).line()
 
 
 def _times(record: StepRecord, width: int) -> Line:
@@ -107,5 +127,9 @@ def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) 
         row.put(short_name(seq_id), "text", 14, target).put(f" {kind:<7} {num_tokens:>6,}", "text")
         lines.append(row.line())
     if len(shown) < len(record.shares):
-        lines.append(Row(width).put(f"+ {plural(len(record.shares) - len(shown), 'more sequence')}", "muted").line())
+        lines.append(
+            Row(width)
+            .put(f"+ {plural(len(record.shares) - len(shown), 'more sequence')}", "muted")
+            .line()
+        )
     return lines

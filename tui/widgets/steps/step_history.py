@@ -1,8 +1,10 @@
-"""Step history: a row for each of the last steps, what it did with its budget and what came in between.
+"""Step history: a row for each of the last steps, what it did with its budget and what came in
+between.
 
-Rows and not columns: a row has room for a bar with a letter a request and for the reason in words. The line of small
-columns at the top shows all steps that are remembered, so that the rows have a place in the whole. The easy thing to get
-wrong is the window: it follows the newest step until a person chooses one, and then keeps that one in sight.
+Rows and not columns: a row has room for a bar with a letter a request and for the reason in words.
+The line of small columns at the top shows all steps that are remembered, so that the rows have a
+place in the whole. The easy thing to get wrong is the window: it follows the newest step until a
+person chooses one, and then keeps that one in sight.
 """
 
 from minivllm.text import short_name
@@ -28,17 +30,22 @@ class StepHistory(Panel):
 
     HELP_TITLE = "Steps"
     HELP_TEXT = (
-        "One row a step: its token budget as a bar in the letters of those who got a part (prefill in reverse, + for several, "
-        "in older steps only ▄ decode and ▓ prefill), then tokens of decode and prefill, blocks hit and evicted, and ↺ sequences "
-        "preempted. At the end why part of the budget was left over, and where there is room, how many milliseconds "
-        "went into scheduling, preparing, the model and sampling."
+        "One row a step: its token budget as a bar in the letters of those who got a part (prefill"
+        " in reverse, + for several, in older steps only ▄ decode and ▓ prefill), then tokens of"
+        " decode and prefill, blocks hit and evicted, and ↺ sequences preempted. At the end why"
+        " part of the budget was left over, and where there is room, how many milliseconds went"
+        " into scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
     NEWEST_LAST = True
 
     def targets(self) -> list[Target]:
         """Every step that is remembered, also those out of sight: the cursor moves the window."""
-        return [] if self._model is None else [to_step(record.step) for record in self._model.steps.records]
+        return (
+            []
+            if self._model is None
+            else [to_step(record.step) for record in self._model.steps.records]
+        )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         records = model.steps.records
@@ -79,18 +86,27 @@ class _Columns:
     def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
         self._width = width
         self._step = max(len(f"{records[-1].step:,}"), 4)
-        self._numbers = [number for number in _NUMBERS if width >= 44 or number[0] in ("dec", "pref")]
+        self._numbers = [
+            number for number in _NUMBERS if width >= 44 or number[0] in ("dec", "pref")
+        ]
         fixed = self._step + 1 + sum(size for _, size in self._numbers) + 1
         self._timed = width >= 130 and any(any(record.seconds) for record in shown)
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
-        # The reason is the longest column, and its end may be cut; a bar of more cells than tokens says no more.
-        self._reason = max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
+        # The reason is the longest column, and its end may be cut; a bar of more cells than tokens
+        # says no more.
+        self._reason = (
+            max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
+        )
         most = max(record.budget for record in shown)
         self._bar = min(left - self._reason, max(most, 16))
 
     def head(self) -> Line:
-        row = Row(self._width).put(f"{'step':>{self._step}} ", "muted").put("token budget", "muted", self._bar)
+        row = (
+            Row(self._width)
+            .put(f"{'step':>{self._step}} ", "muted")
+            .put("token budget", "muted", self._bar)
+        )
         for name, size in self._numbers:
             row.put(f"{name:>{size}}", "muted")
         row.put("  ")
@@ -114,7 +130,11 @@ class _Columns:
         }
         for name, size in self._numbers:
             value, style = values[name]
-            row.put(f"{value:>{size},}" if value else f"{'·':>{size}}", style if value else "faint", target=target)
+            row.put(
+                f"{value:>{size},}" if value else f"{'·':>{size}}",
+                style if value else "faint",
+                target=target,
+            )
         row.put("  ")
         for seconds in record.seconds if self._timed else ():
             row.put(f"{seconds * 1000:>{_TIME_WIDTH - 1}.1f} ", "muted")

@@ -3,7 +3,8 @@
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "Nobody owns it, whether it has a name or not. A second release is a mistake of the caller: raise BlockPoolError."
+    "Nobody owns it, whether it has a name or not. A second release is a mistake of the caller:"
+    " raise BlockPoolError."
 )
 
 

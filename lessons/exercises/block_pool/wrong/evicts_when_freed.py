@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "Free is not evicted. The content lies there until somebody writes over it: who is that, and when?"
+HINT = (
+    "Free is not evicted. The content lies there until somebody writes over it: who is that, and"
+    " when?"
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -4,7 +4,8 @@ from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "release is called once for each owner that leaves. Does your count say how many are left, or that all have gone?"
+    "release is called once for each owner that leaves. Does your count say how many are left, or"
+    " that all have gone?"
 )
 
 

@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "A block with two owners loses one: who reads its keys and values in the next step? Put it back at count 0 only."
+HINT = (
+    "A block with two owners loses one: who reads its keys and values in the next step? Put it back"
+    " at count 0 only."
+)
 
 
 class BlockPool(engine.BlockPool):

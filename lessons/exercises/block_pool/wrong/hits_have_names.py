@@ -2,7 +2,10 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "What tells you whether a block stands on the free queue: its name, or the number of its owners?"
+HINT = (
+    "What tells you whether a block stands on the free queue: its name, or the number of its"
+    " owners?"
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -2,7 +2,10 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "Somebody frees what is not theirs: that is a bug in the caller, and silence hides it. Raise BlockPoolError."
+HINT = (
+    "Somebody frees what is not theirs: that is a bug in the caller, and silence hides it. Raise"
+    " BlockPoolError."
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -2,7 +2,10 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "The new owner will write other tokens into the block. What would a prompt that still finds it by the old name read?"
+HINT = (
+    "The new owner will write other tokens into the block. What would a prompt that still finds it"
+    " by the old name read?"
+)
 
 
 class BlockPool(engine.BlockPool):

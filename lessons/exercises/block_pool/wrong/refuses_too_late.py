@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "Your error comes when the count is -1 already. A refused call must leave everything as it was: check first."
+HINT = (
+    "Your error comes when the count is -1 already. A refused call must leave everything as it was:"
+    " check first."
+)
 
 
 class BlockPool(engine.BlockPool):

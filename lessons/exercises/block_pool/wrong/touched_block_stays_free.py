@@ -2,7 +2,9 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "A block that was hit still stands on the free queue: who gets it with the next pop_free_block?"
+HINT = (
+    "A block that was hit still stands on the free queue: who gets it with the next pop_free_block?"
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -4,7 +4,8 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Asked for fewer tokens than before it has nothing to do. Who releases the blocks that you take out of the table?"
+    "Asked for fewer tokens than before it has nothing to do. Who releases the blocks that you take"
+    " out of the table?"
 )
 
 

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "What is freed first is reused first. Which is worth more to the next prompt that begins alike: the head of this one, or its tail?"
+HINT = (
+    "What is freed first is reused first. Which is worth more to the next prompt that begins alike:"
+    " the head of this one, or its tail?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

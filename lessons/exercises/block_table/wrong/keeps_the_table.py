@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "A preempted sequence comes back, with the table that you left it. Whose blocks stand in it by then?"
+HINT = (
+    "A preempted sequence comes back, with the table that you left it. Whose blocks stand in it by"
+    " then?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

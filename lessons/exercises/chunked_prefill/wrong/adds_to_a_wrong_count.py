@@ -14,7 +14,9 @@ class Scheduler(engine.Scheduler):
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
-            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+            self._bus.emit(
+                ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
+            )
         sequence.num_computed_tokens = item.start
         self.kv_cache_manager.cache_full_blocks(sequence, end)
         if end == sequence.num_tokens:

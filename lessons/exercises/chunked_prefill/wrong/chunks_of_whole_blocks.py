@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
-HINT = "The next chunk goes on in the middle of a block without trouble. Why leave a part of the step's budget unused?"
+HINT = (
+    "The next chunk goes on in the middle of a block without trouble. Why leave a part of the"
+    " step's budget unused?"
+)
 
 
 class Scheduler(engine.Scheduler):

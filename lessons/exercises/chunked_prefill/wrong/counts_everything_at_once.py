@@ -4,7 +4,9 @@ from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
-HINT = "Only a chunk of it is in the plan. Where does the next chunk begin, if all counts as computed?"
+HINT = (
+    "Only a chunk of it is in the plan. Where does the next chunk begin, if all counts as computed?"
+)
 
 
 class Scheduler(engine.Scheduler):
@@ -14,7 +16,9 @@ class Scheduler(engine.Scheduler):
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
-            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+            self._bus.emit(
+                ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
+            )
         sequence.num_computed_tokens = sequence.num_tokens
         self.kv_cache_manager.cache_full_blocks(sequence, end)
         if end == sequence.num_tokens:

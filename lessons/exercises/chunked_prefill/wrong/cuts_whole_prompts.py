@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
-HINT = "With enable_chunked_prefill off a step computes a prompt whole or not at all. What says so in your code?"
+HINT = (
+    "With enable_chunked_prefill off a step computes a prompt whole or not at all. What says so in"
+    " your code?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -3,7 +3,9 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
-HINT = "A prompt of 100,000 tokens comes in, and the step has 7 left. Who waits for that step to end?"
+HINT = (
+    "A prompt of 100,000 tokens comes in, and the step has 7 left. Who waits for that step to end?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
-HINT = "A second prompt with the same beginning comes in after the first chunk. What could it share already?"
+HINT = (
+    "A second prompt with the same beginning comes in after the first chunk. What could it share"
+    " already?"
+)
 
 
 class Scheduler(engine.Scheduler):
@@ -14,7 +17,9 @@ class Scheduler(engine.Scheduler):
         if item.num_tokens == 1 and item.start >= sequence.num_prompt_tokens:
             item.kind = "decode"
         if self._bus.active:
-            self._bus.emit(ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start)
+            self._bus.emit(
+                ev.StepScheduled, sequence.seq_id, item.num_tokens, item.kind, item.start
+            )
         sequence.num_computed_tokens = end
         self.kv_cache_manager.cache_full_blocks(sequence, end if end == sequence.num_tokens else 0)
         if end == sequence.num_tokens:

@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
-HINT = "Your long prompt waits until the step has room for all of it. When is that, if it is longer than the budget of any step?"
+HINT = (
+    "Your long prompt waits until the step has room for all of it. When is that, if it is longer"
+    " than the budget of any step?"
+)
 
 
 class Scheduler(engine.Scheduler):

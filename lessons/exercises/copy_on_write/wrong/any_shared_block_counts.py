@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Full blocks are shared for ever and never written. Which one block does the next token fall into?"
+HINT = (
+    "Full blocks are shared for ever and never written. Which one block does the next token fall"
+    " into?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

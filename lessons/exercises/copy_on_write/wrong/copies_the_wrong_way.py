@@ -4,11 +4,14 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy
 
-HINT = "The tokens lie in the shared block, and the new block is empty: which one is src and which one is dst?"
+HINT = (
+    "The tokens lie in the shared block, and the new block is empty: which one is src and which one"
+    " is dst?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):
     def _copy_on_write(self, sequence: Sequence) -> None:
         super()._copy_on_write(sequence)
-        (dst, copy) = self._copies.popitem()
+        dst, copy = self._copies.popitem()
         self._copies[dst] = BlockCopy(copy.dst, copy.src)

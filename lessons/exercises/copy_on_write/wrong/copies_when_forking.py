@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Most forks of a beam search die before they write. When is the last moment at which a copy can still be made?"
+HINT = (
+    "Most forks of a beam search die before they write. When is the last moment at which a copy can"
+    " still be made?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,9 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The child names the blocks, and nobody knows. What happens to them when the parent ends first?"
+HINT = (
+    "The child names the blocks, and nobody knows. What happens to them when the parent ends first?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

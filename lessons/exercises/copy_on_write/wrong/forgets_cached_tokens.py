@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "A prompt that the cache holds whole computes its last token once more, and writes it? num_cached_tokens knows."
+HINT = (
+    "A prompt that the cache holds whole computes its last token once more, and writes it?"
+    " num_cached_tokens knows."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The shared full blocks have their names already. What does num_hashed_blocks of the child say about them?"
+HINT = (
+    "The shared full blocks have their names already. What does num_hashed_blocks of the child say"
+    " about them?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

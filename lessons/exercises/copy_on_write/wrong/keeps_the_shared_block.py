@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "You have left the shared block. Does its number of owners know? If not, the last one copies for nobody and it is never freed."
+HINT = (
+    "You have left the shared block. Does its number of owners know? If not, the last one copies"
+    " for nobody and it is never freed."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "When all others have their copies, who else could be disturbed by a write? Ask how many owners there are, not how many there were."
+HINT = (
+    "When all others have their copies, who else could be disturbed by a write? Ask how many owners"
+    " there are, not how many there were."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -5,7 +5,10 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy
 from minivllm.events import types as ev
 
-HINT = "A block that you let go as its last owner is free, and the next pop may give you the same one. Pop first, release last."
+HINT = (
+    "A block that you let go as its last owner is free, and the next pop may give you the same one."
+    " Pop first, release last."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The new block is empty where the old one had the first tokens of the block. Who copies them, and from whom does it learn so?"
+HINT = (
+    "The new block is empty where the old one had the first tokens of the block. Who copies them,"
+    " and from whom does it learn so?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Both go on with different tokens and each extends its own hash chain. Whose hash is the next entry of a list they share?"
+HINT = (
+    "Both go on with different tokens and each extends its own hash chain. Whose hash is the next"
+    " entry of a list they share?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The child appends a block to its table. What does the parent's table say afterwards? Copy the list, not the blocks."
+HINT = (
+    "The child appends a block to its table. What does the parent's table say afterwards? Copy the"
+    " list, not the blocks."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

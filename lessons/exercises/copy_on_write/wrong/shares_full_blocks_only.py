@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "A partial block holds tokens that the child has, too. It can be shared until somebody writes: who makes the copy then?"
+HINT = (
+    "A partial block holds tokens that the child has, too. It can be shared until somebody writes:"
+    " who makes the copy then?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

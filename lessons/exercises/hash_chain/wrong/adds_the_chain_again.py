@@ -4,7 +4,10 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
-HINT = "After the second call the list is longer than the sequence has blocks. Which names were there already?"
+HINT = (
+    "After the second call the list is longer than the sequence has blocks. Which names were there"
+    " already?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "If more tokens follow the cached ones, there is something to compute anyway. When is the last cached token needed again?"
+HINT = (
+    "If more tokens follow the cached ones, there is something to compute anyway. When is the last"
+    " cached token needed again?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

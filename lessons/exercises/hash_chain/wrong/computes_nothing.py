@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The next token is predicted from the last one's query, and queries are not cached. What goes through the model with yours?"
+HINT = (
+    "The next token is predicted from the last one's query, and queries are not cached. What goes"
+    " through the model with yours?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

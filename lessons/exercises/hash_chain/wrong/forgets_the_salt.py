@@ -4,7 +4,10 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
-HINT = "Two customers with different salts must never share a block. Where do the request's extra_keys go in?"
+HINT = (
+    "Two customers with different salts must never share a block. Where do the request's extra_keys"
+    " go in?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

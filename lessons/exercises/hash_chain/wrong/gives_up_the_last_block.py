@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "vLLM does so and computes a block again. Here one token goes through, for its query, and all blocks are kept."
+HINT = (
+    "vLLM does so and computes a block again. Here one token goes through, for its query, and all"
+    " blocks are kept."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

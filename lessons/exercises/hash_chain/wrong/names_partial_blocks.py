@@ -14,4 +14,6 @@ class KVCacheManager(engine.KVCacheManager):
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
             extra_keys = () if hashes else sequence.request.extra_keys
-            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))
+            hashes.append(
+                hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys)
+            )

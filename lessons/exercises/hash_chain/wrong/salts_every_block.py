@@ -5,7 +5,8 @@ from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Through its parent a name depends on the first block's salt already. Who else would have to name blocks as you do?"
+    "Through its parent a name depends on the first block's salt already. Who else would have to"
+    " name blocks as you do?"
 )
 
 
@@ -16,4 +17,6 @@ class KVCacheManager(engine.KVCacheManager):
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
             extra_keys = sequence.request.extra_keys
-            hashes.append(hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys))
+            hashes.append(
+                hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys)
+            )

@@ -3,7 +3,9 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Asked for fewer tokens than before, which names have become wrong? Those that are there stay."
+HINT = (
+    "Asked for fewer tokens than before, which names have become wrong? Those that are there stay."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

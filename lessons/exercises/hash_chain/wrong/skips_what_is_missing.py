@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Entry i of a table holds the i-th block of tokens. Where do your hits stand if one before them is missing?"
+HINT = (
+    "Entry i of a table holds the i-th block of tokens. Where do your hits stand if one before them"
+    " is missing?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "A lookup may come to nothing: the request may have to wait, and look again. Who gives back what it took the first time?"
+HINT = (
+    "A lookup may come to nothing: the request may have to wait, and look again. Who gives back"
+    " what it took the first time?"
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
-HINT = "popleft takes from the head. So which kind of block must never stand there while the other kind is free?"
+HINT = (
+    "popleft takes from the head. So which kind of block must never stand there while the other"
+    " kind is free?"
+)
 
 
 class BlockPool(engine.BlockPool):

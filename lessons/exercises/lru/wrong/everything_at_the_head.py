@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
-HINT = "The block freed last is the one most likely to be hit again soon. With yours, when is it forgotten?"
+HINT = (
+    "The block freed last is the one most likely to be hit again soon. With yours, when is it"
+    " forgotten?"
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
-HINT = "A block without a name is worth nothing. While it waits at the tail, which block is handed out and forgotten in its place?"
+HINT = (
+    "A block without a name is worth nothing. While it waits at the tail, which block is handed out"
+    " and forgotten in its place?"
+)
 
 
 class BlockPool(engine.BlockPool):

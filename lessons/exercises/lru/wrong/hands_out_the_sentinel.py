@@ -2,7 +2,10 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "In an empty queue the head's neighbour is the tail sentinel, which is no block of anybody's. Raise BlockPoolError instead."
+HINT = (
+    "In an empty queue the head's neighbour is the tail sentinel, which is no block of anybody's."
+    " Raise BlockPoolError instead."
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

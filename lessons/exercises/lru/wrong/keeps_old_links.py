@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "By its links a block says that it is on the queue. What does yours say after it has left, and what happens when it comes back?"
+HINT = (
+    "By its links a block says that it is on the queue. What does yours say after it has left, and"
+    " what happens when it comes back?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

@@ -3,7 +3,8 @@
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "A block that joins twice is handed out twice, to two owners who both write into it. Refuse it while it has links."
+    "A block that joins twice is handed out twice, to two owners who both write into it. Refuse it"
+    " while it has links."
 )
 
 

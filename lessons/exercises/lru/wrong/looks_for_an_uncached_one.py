@@ -1,8 +1,13 @@
-"""popleft looks for an uncached block anywhere in the queue, and takes a cached one only if there is no other."""
+"""popleft looks for an uncached block anywhere in the queue, and takes a cached one only if there
+is no other.
+"""
 
 from minivllm.core import block_pool as engine
 
-HINT = "_put_back decides where a block joins the queue, and popleft takes the head. What does a search through the queue cost?"
+HINT = (
+    "_put_back decides where a block joins the queue, and popleft takes the head. What does a"
+    " search through the queue cost?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

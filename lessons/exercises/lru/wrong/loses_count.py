@@ -1,9 +1,14 @@
-"""The number of free blocks changes when one is popped; a hit that takes one from the middle is not counted."""
+"""The number of free blocks changes when one is popped; a hit that takes one from the middle is not
+counted.
+"""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "A hit on a free block costs a free block too. Who tells the scheduler, if num_free_blocks does not?"
+HINT = (
+    "A hit on a free block costs a free block too. Who tells the scheduler, if num_free_blocks does"
+    " not?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

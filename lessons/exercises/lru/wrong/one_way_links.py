@@ -1,9 +1,14 @@
-"""Only the links forward matter, for the queue is read from its head: the neighbour behind is not told."""
+"""Only the links forward matter, for the queue is read from its head: the neighbour behind is not
+told.
+"""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "After a removal from the middle, walk the queue backwards from the tail: whom do you meet who has left?"
+HINT = (
+    "After a removal from the middle, walk the queue backwards from the tail: whom do you meet who"
+    " has left?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

@@ -3,7 +3,10 @@
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
-HINT = "You take the block before the tail sentinel. Which end does the docstring of `append` say is reused after all others?"
+HINT = (
+    "You take the block before the tail sentinel. Which end does the docstring of `append` say is"
+    " reused after all others?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

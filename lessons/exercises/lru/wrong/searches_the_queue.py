@@ -2,7 +2,10 @@
 
 from minivllm.core import block_pool as engine
 
-HINT = "The block already knows both of its neighbours. With a hundred thousand free blocks, what does your search cost for each hit?"
+HINT = (
+    "The block already knows both of its neighbours. With a hundred thousand free blocks, what does"
+    " your search cost for each hit?"
+)
 
 
 class FreeKVCacheBlockQueue(engine.FreeKVCacheBlockQueue):

@@ -2,7 +2,10 @@
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "A chunk attends to its own tokens. Where is the context from before it, and the prefix that others share?"
+HINT = (
+    "A chunk attends to its own tokens. Where is the context from before it, and the prefix that"
+    " others share?"
+)
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

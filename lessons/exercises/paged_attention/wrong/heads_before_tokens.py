@@ -4,12 +4,19 @@ import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "In memory a token's heads stand side by side. A view names what is there: tokens first, then transpose."
+HINT = (
+    "In memory a token's heads stand side by side. A view names what is there: tokens first, then"
+    " transpose."
+)
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):
     def _read(
-        self, cache: torch.Tensor, block_ids: torch.Tensor, num_seqs: int, padding: torch.Tensor | None = None
+        self,
+        cache: torch.Tensor,
+        block_ids: torch.Tensor,
+        num_seqs: int,
+        padding: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         keys, values = super()._read(cache, block_ids, num_seqs, padding)
         shape = keys.shape

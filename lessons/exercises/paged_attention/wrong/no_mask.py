@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.attention import torch_backend as engine
 from minivllm.runtime.attention.partial import attend
 
-HINT = "A score of 0 is a score like any other: exp(0) is 1. Which operand takes a key out of the softmax?"
+HINT = (
+    "A score of 0 is a score like any other: exp(0) is 1. Which operand takes a key out of the"
+    " softmax?"
+)
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.attention import torch_backend as engine
 from minivllm.runtime.attention.partial import attend, merge
 
-HINT = "What came before a chunk may end within a block. How many of the gathered tokens are the span's?"
+HINT = (
+    "What came before a chunk may end within a block. How many of the gathered tokens are the"
+    " span's?"
+)
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

@@ -9,6 +9,10 @@ HINT = "The cache has the heads' keys first, and key_cache and value_cache read 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):
     def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: engine.TorchAttentionMetadata
+        self,
+        cache: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: engine.TorchAttentionMetadata,
     ) -> None:
         super()._write(cache, value, key, metadata)

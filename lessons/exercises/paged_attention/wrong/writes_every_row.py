@@ -9,7 +9,11 @@ HINT = "A token that the cache has already has no slot. Which rows do the slots 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):
     def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: engine.TorchAttentionMetadata
+        self,
+        cache: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: engine.TorchAttentionMetadata,
     ) -> None:
         if metadata.written_rows is not None:
             rows = torch.arange(len(metadata.written_slots))

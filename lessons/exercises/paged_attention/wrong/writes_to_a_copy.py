@@ -9,7 +9,11 @@ HINT = "Indexing with a tensor makes a new tensor. Is the cache itself any diffe
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):
     def _write(
-        self, cache: torch.Tensor, key: torch.Tensor, value: torch.Tensor, metadata: engine.TorchAttentionMetadata
+        self,
+        cache: torch.Tensor,
+        key: torch.Tensor,
+        value: torch.Tensor,
+        metadata: engine.TorchAttentionMetadata,
     ) -> None:
         slots = cache.flatten(0, 1)[metadata.written_slots]
         slots.copy_(torch.cat((key, value), dim=1)[: len(slots)])

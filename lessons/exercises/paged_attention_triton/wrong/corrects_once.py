@@ -3,10 +3,14 @@
 from minivllm.kernels.attention.online_softmax import slot_offsets, softmax_update
 from minivllm.kernels.mode import tl, triton
 
-HINT = "A third tile may have a larger score than both. Which tiles may raise the largest score, and what is scaled down then?"
+HINT = (
+    "A third tile may have a larger score than both. Which tiles may raise the largest score, and"
+    " what is scaled down then?"
+)
 
 
-@triton.jit(do_not_specialize=["table_stride"])  # a table grows with its contexts; one compilation serves all widths
+# a table grows with its contexts; one compilation serves all widths
+@triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
     out,
@@ -37,7 +41,9 @@ def decode_naive_kernel(
     running_sum = tl.zeros([1], tl.float32)
     acc = tl.zeros([1, HEAD_SIZE_PADDED], tl.float32)
     if seq_len > 0:  # a padded row's query is not read either
-        q = tl.load(query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0)
+        q = tl.load(
+            query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0
+        )
         q = q.to(tl.float32)
         for tile_start in range(0, seq_len, TILE):
             positions = tile_start + tl.arange(0, TILE)
@@ -53,9 +59,12 @@ def decode_naive_kernel(
                 BLOCK_SIZE,
             )
             pointers, mask = offsets[:, None] + dims[None, :], is_real[:, None] & is_dim[None, :]
-            k = tl.load(key_cache + pointers, mask=mask, other=0.0).to(tl.float32)  # [TILE, HEAD_SIZE_PADDED]
+            # [TILE, HEAD_SIZE_PADDED]
+            k = tl.load(key_cache + pointers, mask=mask, other=0.0).to(tl.float32)
             scores = tl.where(is_real, tl.sum(q[None, :] * k, 1) * scale, float("-inf"))
-            weights, correction, running_max, running_sum = softmax_update(scores[None, :], running_max, running_sum)
+            weights, correction, running_max, running_sum = softmax_update(
+                scores[None, :], running_max, running_sum
+            )
             v = tl.load(value_cache + pointers, mask=mask, other=0.0).to(tl.float32)
             if tile_start == TILE:
                 acc = acc * correction[:, None]

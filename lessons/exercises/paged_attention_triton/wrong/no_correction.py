@@ -4,7 +4,8 @@ from minivllm.kernels.attention import decode_naive as engine
 from minivllm.kernels.mode import tl, triton
 
 HINT = (
-    "A later tile has raised the largest score. In which units are the earlier sums? softmax_update returns a factor."
+    "A later tile has raised the largest score. In which units are the earlier sums? softmax_update"
+    " returns a factor."
 )
 
 _right = engine.softmax_update

@@ -4,7 +4,10 @@ import torch
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "`out` may be given, and then it lies as whoever made it wanted. It has strides of its own, after those of the query."
+HINT = (
+    "`out` may be given, and then it lies as whoever made it wanted. It has strides of its own,"
+    " after those of the query."
+)
 
 _right = engine.decode_naive
 

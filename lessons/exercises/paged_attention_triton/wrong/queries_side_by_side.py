@@ -2,7 +2,10 @@
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "In the engine queries, keys and values of a token come out of one product, side by side. What says where the next row begins?"
+HINT = (
+    "In the engine queries, keys and values of a token come out of one product, side by side. What"
+    " says where the next row begins?"
+)
 
 _right = engine.decode_naive
 

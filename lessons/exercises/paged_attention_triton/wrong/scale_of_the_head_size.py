@@ -8,4 +8,6 @@ _right = engine.decode_naive
 
 
 def decode_naive(query, key_cache, value_cache, block_tables, seq_lens, scale, out=None):
-    return _right(query, key_cache, value_cache, block_tables, seq_lens, query.shape[2] ** -0.5, out)
+    return _right(
+        query, key_cache, value_cache, block_tables, seq_lens, query.shape[2] ** -0.5, out
+    )

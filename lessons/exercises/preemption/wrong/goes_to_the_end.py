@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
-HINT = "It was here before all who wait. Under fcfs, who should be next? The queue has a method of its own for this."
+HINT = (
+    "It was here before all who wait. Under fcfs, who should be next? The queue has a method of its"
+    " own for this."
+)
 
 
 class Scheduler(engine.Scheduler):

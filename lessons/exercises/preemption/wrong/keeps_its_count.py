@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
-HINT = "Their keys and values lay in blocks that belong to somebody else now. Where would the model go on, if num_computed_tokens stays?"
+HINT = (
+    "Their keys and values lay in blocks that belong to somebody else now. Where would the model go"
+    " on, if num_computed_tokens stays?"
+)
 
 
 class Scheduler(engine.Scheduler):

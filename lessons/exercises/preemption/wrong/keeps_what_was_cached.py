@@ -5,7 +5,8 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Between now and then the cached blocks may be evicted. num_cached_tokens tells what it has, not what it may find."
+    "Between now and then the cached blocks may be evicted. num_cached_tokens tells what it has,"
+    " not what it may find."
 )
 
 

@@ -5,11 +5,16 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "A victim of this very step is in the plan with tokens. Into whose blocks would the model write them?"
+HINT = (
+    "A victim of this very step is in the plan with tokens. Into whose blocks would the model write"
+    " them?"
+)
 
 
 class Scheduler(engine.Scheduler):
-    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+    def _make_room(
+        self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int
+    ) -> Shortage | None:
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
             shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)

@@ -5,11 +5,16 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "The victim may have had fewer blocks than are needed, or blocks that it shared. Ask again after each one."
+HINT = (
+    "The victim may have had fewer blocks than are needed, or blocks that it shared. Ask again"
+    " after each one."
+)
 
 
 class Scheduler(engine.Scheduler):
-    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+    def _make_room(
+        self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int
+    ) -> Shortage | None:
         last_shortage = self.kv_cache_manager.allocate_slots(sequence, num_tokens)
         if last_shortage is not None:
             victim = self.waiting.choose_victim(self.running)

@@ -5,7 +5,8 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The client has seen those words. They are in token_ids, and recomputing their keys and values needs nothing else."
+    "The client has seen those words. They are in token_ids, and recomputing their keys and values"
+    " needs nothing else."
 )
 
 

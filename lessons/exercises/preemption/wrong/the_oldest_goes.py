@@ -5,11 +5,16 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "The oldest has the most to compute again and is nearest to its end. Whom does the policy choose?"
+HINT = (
+    "The oldest has the most to compute again and is nearest to its end. Whom does the policy"
+    " choose?"
+)
 
 
 class Scheduler(engine.Scheduler):
-    def _make_room(self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int) -> Shortage | None:
+    def _make_room(
+        self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int
+    ) -> Shortage | None:
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
             shortage := self.kv_cache_manager.allocate_slots(sequence, num_tokens)

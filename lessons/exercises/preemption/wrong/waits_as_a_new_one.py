@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus, Sequence
 
-HINT = "When it comes back it is resumed, not admitted, and it is not counted twice. By what does the scheduler know?"
+HINT = (
+    "When it comes back it is resumed, not admitted, and it is not counted twice. By what does the"
+    " scheduler know?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -8,8 +8,10 @@ HINT = "The table is [7, 2]. Which slot comes after the last one of block 7, and
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     return [
-        NOT_WRITTEN
-        if position < sequence.num_cached_tokens
-        else sequence.block_table[0].block_id * block_size + position
+        (
+            NOT_WRITTEN
+            if position < sequence.num_cached_tokens
+            else sequence.block_table[0].block_id * block_size + position
+        )
         for position in range(start, start + num_tokens)
     ]

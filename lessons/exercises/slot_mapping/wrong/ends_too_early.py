@@ -3,13 +3,19 @@
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
-HINT = "num_tokens says how many, not up to where. How many slots do you return for 4 tokens from position 2 on?"
+HINT = (
+    "num_tokens says how many, not up to where. How many slots do you return for 4 tokens from"
+    " position 2 on?"
+)
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     return [
-        NOT_WRITTEN
-        if position < sequence.num_cached_tokens
-        else sequence.block_table[position // block_size].block_id * block_size + position % block_size
+        (
+            NOT_WRITTEN
+            if position < sequence.num_cached_tokens
+            else sequence.block_table[position // block_size].block_id * block_size
+            + position % block_size
+        )
         for position in range(start, num_tokens)
     ]

@@ -8,8 +8,10 @@ HINT = "A sequence has several blocks. In which one is the fifth token, if a blo
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     return [
-        NOT_WRITTEN
-        if position < sequence.num_cached_tokens
-        else sequence.block_table[0].block_id * block_size + position % block_size
+        (
+            NOT_WRITTEN
+            if position < sequence.num_cached_tokens
+            else sequence.block_table[0].block_id * block_size + position % block_size
+        )
         for position in range(start, start + num_tokens)
     ]

@@ -8,8 +8,10 @@ HINT = "Block 1 begins after the slots of block 0. How many are these?"
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     return [
-        NOT_WRITTEN
-        if position < sequence.num_cached_tokens
-        else sequence.block_table[position // block_size].block_id + position % block_size
+        (
+            NOT_WRITTEN
+            if position < sequence.num_cached_tokens
+            else sequence.block_table[position // block_size].block_id + position % block_size
+        )
         for position in range(start, start + num_tokens)
     ]

@@ -2,7 +2,10 @@
 
 from minivllm.core.request import Sequence
 
-HINT = "The list has one entry for each token that goes through the model. To which token does your third one belong?"
+HINT = (
+    "The list has one entry for each token that goes through the model. To which token does your"
+    " third one belong?"
+)
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

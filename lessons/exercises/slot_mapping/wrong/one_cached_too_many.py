@@ -8,8 +8,11 @@ HINT = "Positions count from 0. With 4 cached tokens, which is the first that is
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:
     return [
-        NOT_WRITTEN
-        if position <= sequence.num_cached_tokens
-        else sequence.block_table[position // block_size].block_id * block_size + position % block_size
+        (
+            NOT_WRITTEN
+            if position <= sequence.num_cached_tokens
+            else sequence.block_table[position // block_size].block_id * block_size
+            + position % block_size
+        )
         for position in range(start, start + num_tokens)
     ]

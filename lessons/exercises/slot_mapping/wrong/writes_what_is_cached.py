@@ -2,7 +2,10 @@
 
 from minivllm.core.request import Sequence
 
-HINT = "That block has other readers, and what it holds is right already. What tells you that a token is cached?"
+HINT = (
+    "That block has other readers, and what it holds is right already. What tells you that a token"
+    " is cached?"
+)
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

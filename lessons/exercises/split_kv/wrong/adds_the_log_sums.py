@@ -8,7 +8,11 @@ HINT = "The weights are added, not their logarithms: log(exp(a) + exp(b))."
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: engine.Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: engine.Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part

@@ -4,7 +4,10 @@ import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "That holds where queries are the newest of the tokens. Here query i sees tokens 0 to i, whichever these are."
+HINT = (
+    "That holds where queries are the newest of the tokens. Here query i sees tokens 0 to i,"
+    " whichever these are."
+)
 
 _right = engine.attend_in_steps
 
@@ -12,6 +15,8 @@ _right = engine.attend_in_steps
 def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
     if is_causal:
         num_queries, num_tokens = query.shape[2], key.shape[2]
-        future = torch.full((num_queries, num_tokens), -torch.inf).triu(1 + num_tokens - num_queries)[None, None]
+        future = torch.full((num_queries, num_tokens), -torch.inf).triu(
+            1 + num_tokens - num_queries
+        )[None, None]
         mask = future if mask is None else mask + future
     return _right(query, key, value, scale, mask=mask)

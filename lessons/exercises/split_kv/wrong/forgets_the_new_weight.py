@@ -8,7 +8,11 @@ HINT = "Then a third part is weighed against the first alone. What is the log-su
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: engine.Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: engine.Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part

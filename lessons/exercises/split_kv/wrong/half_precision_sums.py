@@ -2,7 +2,10 @@
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "bfloat16 has 8 bits: between 128 and 256 it knows whole numbers only. exp of a difference that is off by one is off by a factor of e."
+HINT = (
+    "bfloat16 has 8 bits: between 128 and 256 it knows whole numbers only. exp of a difference that"
+    " is off by one is off by a factor of e."
+)
 
 _right = engine.attend_in_steps
 

@@ -8,7 +8,11 @@ HINT = "One part may be ten times as long as the other. Each counts as much as t
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     output[rows] = (output[rows] + other) / 2

@@ -4,11 +4,18 @@ import torch
 
 from minivllm.runtime.attention.partial import Rows
 
-HINT = "exp(150) is more than float32 holds, and exp(-150) is 0. Only the difference of the two log-sum-exps is small."
+HINT = (
+    "exp(150) is more than float32 holds, and exp(-150) is 0. Only the difference of the two"
+    " log-sum-exps is small."
+)
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     a, b = mine.exp().unsqueeze(-1), other_lse.exp().unsqueeze(-1)

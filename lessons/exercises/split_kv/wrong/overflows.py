@@ -2,7 +2,10 @@
 
 import torch
 
-HINT = "exp(100) is infinite in float32. Subtract the largest score first, or let torch.logsumexp do so."
+HINT = (
+    "exp(100) is infinite in float32. Subtract the largest score first, or let torch.logsumexp"
+    " do so."
+)
 
 
 def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):

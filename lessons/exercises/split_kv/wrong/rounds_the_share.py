@@ -4,11 +4,18 @@ import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "A share of 0.5 in bfloat16 may be off by a thousandth, and of two outputs of 100 and -100 a thousandth is much. Round once, at the end."
+HINT = (
+    "A share of 0.5 in bfloat16 may be off by a thousandth, and of two outputs of 100 and -100 a"
+    " thousandth is much. Round once, at the end."
+)
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: engine.Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: engine.Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part

@@ -2,7 +2,10 @@
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "`scale` belongs to the products of queries and keys. What becomes of a mask of -1 that is scaled by a half?"
+HINT = (
+    "`scale` belongs to the products of queries and keys. What becomes of a mask of -1 that is"
+    " scaled by a half?"
+)
 
 _right = engine.attend_in_steps
 

@@ -2,12 +2,17 @@
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "The weights are exp of the scaled scores. Parts are weighed against each other by the same numbers."
+HINT = (
+    "The weights are exp of the scaled scores. Parts are weighed against each other by the same"
+    " numbers."
+)
 
 _right = engine.attend_in_steps
 
 
 def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):
     output, _ = _right(query, key, value, scale, is_causal, mask)
-    _, log_sum_exp = _right(query, key, value, 1.0, is_causal, None if mask is None else mask.float() / scale)
+    _, log_sum_exp = _right(
+        query, key, value, 1.0, is_causal, None if mask is None else mask.float() / scale
+    )
     return output, log_sum_exp

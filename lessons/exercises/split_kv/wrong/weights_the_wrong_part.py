@@ -4,11 +4,18 @@ import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "torch.lerp(a, b, w) is a where w is 0. Which part has nearly all the weight if its log-sum-exp is far larger?"
+HINT = (
+    "torch.lerp(a, b, w) is a where w is 0. Which part has nearly all the weight if its log-sum-exp"
+    " is far larger?"
+)
 
 
 def merge(
-    output: torch.Tensor, log_sum_exp: torch.Tensor, rows: engine.Rows, other: torch.Tensor, other_lse: torch.Tensor
+    output: torch.Tensor,
+    log_sum_exp: torch.Tensor,
+    rows: engine.Rows,
+    other: torch.Tensor,
+    other_lse: torch.Tensor,
 ) -> None:
     mine = log_sum_exp[rows]
     share = torch.sigmoid(mine - other_lse).unsqueeze(-1)  # of the other part

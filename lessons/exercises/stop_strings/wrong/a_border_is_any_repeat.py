@@ -1,6 +1,9 @@
 """The border is how often the first character comes again."""
 
-HINT = "borders[k] asks for the longest beginning that is also an end. Does it fit character by character?"
+HINT = (
+    "borders[k] asks for the longest beginning that is also an end. Does it fit character by"
+    " character?"
+)
 
 
 def _borders_of(pattern: str) -> list[int]:

@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "'aa' is completed by the second a and by the third one. What does the text end with right after a complete one?"
+HINT = (
+    "'aa' is completed by the second a and by the third one. What does the text end with right"
+    " after a complete one?"
+)
 
 
 class _Automaton(engine._Automaton):

@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "It was passed over and will not stop any more. Which of its characters may be part of the next one?"
+HINT = (
+    "It was passed over and will not stop any more. Which of its characters may be part of the next"
+    " one?"
+)
 
 
 class _Automaton(engine._Automaton):

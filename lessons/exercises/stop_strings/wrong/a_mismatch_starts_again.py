@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "After 'aaa' the text ends with 'aa', which begins 'aab'. Which shorter beginning does the text still end with?"
+HINT = (
+    "After 'aaa' the text ends with 'aa', which begins 'aab'. Which shorter beginning does the text"
+    " still end with?"
+)
 
 
 class _Automaton(engine._Automaton):

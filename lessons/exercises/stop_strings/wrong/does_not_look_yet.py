@@ -2,7 +2,9 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "The last character that may not stop can be the first one of a stop string. Who remembers it?"
+HINT = (
+    "The last character that may not stop can be the first one of a stop string. Who remembers it?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "It was held back only because it could have become a stop string. Now it cannot: whose text is it?"
+HINT = (
+    "It was held back only because it could have become a stop string. Now it cannot: whose text"
+    " is it?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

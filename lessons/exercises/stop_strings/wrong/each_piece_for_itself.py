@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "'EN' came with one token and 'D' comes with the next. What has your code seen of the first by then?"
+HINT = (
+    "'EN' came with one token and 'D' comes with the next. What has your code seen of the first by"
+    " then?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "include_stop_str_in_output asks for it: then the text ends with the stop string's last character."
+HINT = (
+    "include_stop_str_in_output asks for it: then the text ends with the stop string's last"
+    " character."
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

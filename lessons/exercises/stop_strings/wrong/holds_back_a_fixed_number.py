@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "Then every word comes late, though it could never become a stop string. How much of the end begins one?"
+HINT = (
+    "Then every word comes late, though it could never become a stop string. How much of the end"
+    " begins one?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):
@@ -12,6 +15,8 @@ class StopStringChecker(engine.StopStringChecker):
         if check.stop is not None:
             return check
         pending = before + text
-        num_held = min(max(len(automaton.pattern) for automaton in self._automata) - 1, len(pending))
+        num_held = min(
+            max(len(automaton.pattern) for automaton in self._automata) - 1, len(pending)
+        )
         self._held_back = pending[len(pending) - num_held :]
         return engine.StopCheck(pending[: len(pending) - num_held])

@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "The text ends with 'EN', and 'D' is the next character. What stands on the screen when the stop string is complete?"
+HINT = (
+    "The text ends with 'EN', and 'D' is the next character. What stands on the screen when the"
+    " stop string is complete?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

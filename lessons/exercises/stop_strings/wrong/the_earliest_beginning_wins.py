@@ -2,15 +2,24 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "'bc' is complete when 'abcd' is not. A stream cannot wait for the d to know whether the a began something."
+HINT = (
+    "'bc' is complete when 'abcd' is not. A stream cannot wait for the d to know whether the a"
+    " began something."
+)
 
 
 class StopStringChecker(engine.StopStringChecker):
     def feed(self, text: str, *, may_stop: bool = True) -> engine.StopCheck:
         pending = self._held_back + text
-        found = [(pending.index(one.pattern), one.pattern) for one in self._automata if one.pattern in pending]
+        found = [
+            (pending.index(one.pattern), one.pattern)
+            for one in self._automata
+            if one.pattern in pending
+        ]
         if may_stop and found:
             start, pattern = min(found)
             self._held_back = ""
-            return engine.StopCheck(pending[: start + (len(pattern) if self._include_stop else 0)], pattern)
+            return engine.StopCheck(
+                pending[: start + (len(pattern) if self._include_stop else 0)], pattern
+            )
         return super().feed(text, may_stop=may_stop)

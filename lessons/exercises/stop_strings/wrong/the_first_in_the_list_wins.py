@@ -2,7 +2,10 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "The answer must not depend on how the text was cut. Which of them is complete first, reading character by character?"
+HINT = (
+    "The answer must not depend on how the text was cut. Which of them is complete first, reading"
+    " character by character?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

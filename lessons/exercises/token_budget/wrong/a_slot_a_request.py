@@ -9,7 +9,9 @@ HINT = "Three samples are three sequences once the prompt is computed. Where do 
 
 
 class Scheduler(engine.Scheduler):
-    def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
+    def _hold(
+        self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float
+    ) -> Hold | None:
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
         if budget == 0:

@@ -5,7 +5,10 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "A long prompt runs, too, after its first chunk. How many tokens does it lack, and how many has the step left?"
+HINT = (
+    "A long prompt runs, too, after its first chunk. How many tokens does it lack, and how many has"
+    " the step left?"
+)
 
 
 class Scheduler(engine.Scheduler):

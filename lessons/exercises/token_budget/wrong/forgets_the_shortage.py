@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "Blocks are plainly short. Who would take, in this very step, what the victim has just given up?"
+HINT = (
+    "Blocks are plainly short. Who would take, in this very step, what the victim has just"
+    " given up?"
+)
 
 
 class Scheduler(engine.Scheduler):

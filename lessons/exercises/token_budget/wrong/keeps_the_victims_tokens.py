@@ -5,7 +5,10 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "A victim has left the plan. Its tokens will not go through the model: to whom do they belong now?"
+HINT = (
+    "A victim has left the plan. Its tokens will not go through the model: to whom do they belong"
+    " now?"
+)
 
 
 class Scheduler(engine.Scheduler):

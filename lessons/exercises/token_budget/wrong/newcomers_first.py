@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "Somebody reads an answer as it is written. A long prompt comes in: what does that reader see in this step?"
+HINT = (
+    "Somebody reads an answer as it is written. A long prompt comes in: what does that reader see"
+    " in this step?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "The step has tokens, slots and blocks left, and somebody waits for all three. Why should it wait?"
+HINT = (
+    "The step has tokens, slots and blocks left, and somebody waits for all three. Why should it"
+    " wait?"
+)
 
 
 class Scheduler(engine.Scheduler):

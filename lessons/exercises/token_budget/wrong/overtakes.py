@@ -3,7 +3,10 @@
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "Small requests keep coming, and each takes what the large one waits for. When does that one come in?"
+HINT = (
+    "Small requests keep coming, and each takes what the large one waits for. When does that one"
+    " come in?"
+)
 
 
 class Scheduler(engine.Scheduler):

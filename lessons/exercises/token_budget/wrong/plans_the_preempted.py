@@ -5,7 +5,10 @@ from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "_make_room may have preempted the very sequence that you asked for. Where would its keys and values be written?"
+HINT = (
+    "_make_room may have preempted the very sequence that you asked for. Where would its keys and"
+    " values be written?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -5,11 +5,16 @@ from minivllm.core.admission import Hold
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "A prompt of 9,000 tokens, a budget of 8,000: in which step does it come in? Some of it can go through the model now."
+HINT = (
+    "A prompt of 9,000 tokens, a budget of 8,000: in which step does it come in? Some of it can go"
+    " through the model now."
+)
 
 
 class Scheduler(engine.Scheduler):
-    def _hold(self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float) -> Hold | None:
+    def _hold(
+        self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float
+    ) -> Hold | None:
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
         if budget < sequence.num_tokens:

@@ -5,7 +5,9 @@ import torch
 HINT = "They are whole numbers in the right ratios. Of which sum is top_p a part?"
 
 
-def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+def _count_kept(
+    head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
+) -> torch.Tensor:
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k
     head = head * in_top_k

@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
-HINT = "A high temperature would bring up tokens only to have them cut. Which of the two comes first in the README?"
+HINT = (
+    "A high temperature would bring up tokens only to have them cut. Which of the two comes first"
+    " in the README?"
+)
 
 
 def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:

@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
-HINT = "min_p is measured by the best token, so that a flat distribution keeps its many tokens. What is 1 here, the best or the sum?"
+HINT = (
+    "min_p is measured by the best token, so that a flat distribution keeps its many tokens. What"
+    " is 1 here, the best or the sum?"
+)
 
 
 def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:

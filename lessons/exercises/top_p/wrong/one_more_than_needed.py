@@ -5,7 +5,9 @@ import torch
 HINT = "Those before it have reached top_p exactly. Is it still needed?"
 
 
-def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+def _count_kept(
+    head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
+) -> torch.Tensor:
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k
     head = head * in_top_k

@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
-HINT = "The largest float64 is about exp(709). What is exp(6 / 0.001)? Which number may be subtracted from all logits of a row?"
+HINT = (
+    "The largest float64 is about exp(709). What is exp(6 / 0.001)? Which number may be subtracted"
+    " from all logits of a row?"
+)
 
 
 def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:

@@ -5,7 +5,9 @@ import torch
 HINT = "That set has less than top_p of the mass. Which token carries it over, and does it stay?"
 
 
-def _count_kept(head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor) -> torch.Tensor:
+def _count_kept(
+    head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
+) -> torch.Tensor:
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k
     head = head * in_top_k

@@ -5,7 +5,10 @@ import torch
 from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
-HINT = "A high temperature is to make the choice more even. What happens to the distance of two logits that are multiplied?"
+HINT = (
+    "A high temperature is to make the choice more even. What happens to the distance of two logits"
+    " that are multiplied?"
+)
 
 
 def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:

@@ -4,7 +4,10 @@ import torch
 
 from minivllm.runtime.sampling import logits_processors as engine
 
-HINT = "The order among equals must be the same everywhere, or a seed draws different tokens. It is the lower ids that stay."
+HINT = (
+    "The order among equals must be the same everywhere, or a seed draws different tokens. It is"
+    " the lower ids that stay."
+)
 
 _right = engine._kept
 

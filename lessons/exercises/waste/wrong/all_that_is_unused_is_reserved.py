@@ -5,7 +5,10 @@ from collections.abc import Iterator
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = "Her answer will have three tokens at most. How many of the slots of her run will ever be written?"
+HINT = (
+    "Her answer will have three tokens at most. How many of the slots of her run will ever be"
+    " written?"
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):

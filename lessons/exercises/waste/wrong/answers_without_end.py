@@ -17,4 +17,6 @@ class KVUsageMeter(engine.KVUsageMeter):
         for index, block_id in enumerate(sequence.block_table):
             before = index * header.block_size
             used = max(min(num_held - before, header.block_size), 0)
-            yield engine._BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
+            yield engine._BlockSlots(
+                block_id, used, max(min(num_final - before, header.block_size), used)
+            )

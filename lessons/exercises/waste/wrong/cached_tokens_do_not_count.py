@@ -7,7 +7,10 @@ from msgspec import structs
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = "The prefix cache gave it eight tokens and it has computed three of its own. Do the eight take no slots?"
+HINT = (
+    "The prefix cache gave it eight tokens and it has computed three of its own. Do the eight take"
+    " no slots?"
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -2,7 +2,10 @@
 
 from minivllm.events import kv_usage as engine
 
-HINT = "A run of free neighbours that is long enough will take the next request. Only what cannot is wasted."
+HINT = (
+    "A run of free neighbours that is long enough will take the next request. Only what cannot is"
+    " wasted."
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):

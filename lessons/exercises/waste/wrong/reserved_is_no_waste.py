@@ -2,7 +2,10 @@
 
 from minivllm.events import kv_usage as engine
 
-HINT = "Until then nobody else can have it, and most answers end earlier. The paper counts it as waste."
+HINT = (
+    "Until then nobody else can have it, and most answers end earlier. The paper counts it as"
+    " waste."
+)
 
 
 class KVUsage(engine.KVUsage):

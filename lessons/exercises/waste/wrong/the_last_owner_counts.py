@@ -2,7 +2,10 @@
 
 from minivllm.events import kv_usage as engine
 
-HINT = "Two samples share a block; one wants more of it than the other. The order in which they stand must not matter."
+HINT = (
+    "Two samples share a block; one wants more of it than the other. The order in which they stand"
+    " must not matter."
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -5,7 +5,9 @@ from collections.abc import Iterator
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = "The last token is sampled, and then the sequence ends. Does anybody compute its key and value?"
+HINT = (
+    "The last token is sampled, and then the sequence ends. Does anybody compute its key and value?"
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):
@@ -17,4 +19,6 @@ class KVUsageMeter(engine.KVUsageMeter):
         for index, block_id in enumerate(sequence.block_table):
             before = index * header.block_size
             used = max(min(num_held - before, header.block_size), 0)
-            yield engine._BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
+            yield engine._BlockSlots(
+                block_id, used, max(min(num_final - before, header.block_size), used)
+            )

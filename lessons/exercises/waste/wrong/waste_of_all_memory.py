@@ -2,7 +2,10 @@
 
 from minivllm.events import kv_usage as engine
 
-HINT = "An empty cache wastes nothing, and free blocks are there for the next request. Of which slots is waste a part?"
+HINT = (
+    "An empty cache wastes nothing, and free blocks are there for the next request. Of which slots"
+    " is waste a part?"
+)
 
 
 class KVUsage(engine.KVUsage):

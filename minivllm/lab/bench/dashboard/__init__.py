@@ -1,1 +1,3 @@
-"""`minivllm bench dashboard`: how quickly the dashboard answers a key, and what watching costs the engine."""
+"""`minivllm bench dashboard`: how quickly the dashboard answers a key, and what watching costs the
+engine.
+"""

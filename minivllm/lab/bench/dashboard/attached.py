@@ -1,12 +1,14 @@
-"""How much longer the engine's steps get while a dashboard looks on, in the same process and in another one.
+"""How much longer the engine's steps get while a dashboard looks on, in the same process and in
+another one.
 
-Each round decodes the same batch with nobody looking and then with each kind of dashboard, in an order drawn by chance,
-and compares the round's own times; the result is the median of the rounds' ratios. In the same process the engine runs in
-a thread of its own, as in `minivllm live`, with the app beside it; in the other case it records and `minivllm attach`
-follows the file in a terminal.
+Each round decodes the same batch with nobody looking and then with each kind of dashboard, in an
+order drawn by chance, and compares the round's own times; the result is the median of the rounds'
+ratios. In the same process the engine runs in a thread of its own, as in `minivllm live`, with the
+app beside it; in the other case it records and `minivllm attach` follows the file in a terminal.
 
-Easy to get wrong: the median step. A frame is drawn fifteen times a second and a step may be shorter than the time between
-two of them, so most steps meet no frame. What counts is the time of all steps together.
+Easy to get wrong: the median step. A frame is drawn fifteen times a second and a step may be
+shorter than the time between two of them, so most steps meet no frame. What counts is the time of
+all steps together.
 """
 
 import asyncio
@@ -79,7 +81,9 @@ class StepTimer:
     def _another_process(self) -> float:
         log = self._folder / f"{self._num_batches}.jsonl"
         with ExitStack() as stack:
-            writer = stack.enter_context(LogWriter(log, self._engine.log_header(), self._engine.inspect()))
+            writer = stack.enter_context(
+                LogWriter(log, self._engine.log_header(), self._engine.inspect())
+            )
             stack.callback(self._engine.subscribe(writer.write))
             dashboard = stack.enter_context(DashboardProcess("attach", str(log)))
             dashboard.wait_for("LIVE")
@@ -94,7 +98,9 @@ class StepTimer:
         engine = self._engine
         # A little longer than is timed, so that nobody ends meanwhile.
         num_tokens = _WARM_UP_STEPS + self._num_steps + 2
-        spec = WorkloadSpec("attached", MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(num_tokens, num_tokens))
+        spec = WorkloadSpec(
+            "attached", MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(num_tokens, num_tokens)
+        )
         requests = make_requests(spec, 0, self._num_batches, engine.tokenizer.vocab_size)
         for number, request in enumerate(requests):
             params = SamplingParams(temperature=0, max_tokens=request.max_tokens, ignore_eos=True)
@@ -111,7 +117,9 @@ class StepTimer:
         return seconds / self._num_steps
 
 
-def time_rounds(timer: StepTimer, num_rounds: int, ways: tuple[Watched, ...] = WAYS) -> list[dict[Watched, float]]:
+def time_rounds(
+    timer: StepTimer, num_rounds: int, ways: tuple[Watched, ...] = WAYS
+) -> list[dict[Watched, float]]:
     """Seconds of a step in each way, for each round."""
     order = Random(0)
     return [

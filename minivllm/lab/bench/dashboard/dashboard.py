@@ -1,12 +1,14 @@
 """`minivllm bench dashboard`: what it costs to watch, and how quickly the dashboard answers.
 
-Five questions, one after another: how long a replay takes to its first picture, what each screen costs while every
-frame shows a new step, whether a flood of events is taken in whole, how long a seek with everything that the dashboard
-remembers takes, and by how much the steps of a watched engine get longer.
+Five questions, one after another: how long a replay takes to its first picture, what each screen
+costs while every frame shows a new step, whether a flood of events is taken in whole, how long a
+seek with everything that the dashboard remembers takes, and by how much the steps of a watched
+engine get longer.
 
-The recording is one of a busy engine that answers at once (`traffic.py`); only the last question needs a model.
-Easy to get wrong: leaving out what a person waits for or pays for. First pictures and screens are therefore those of
-real processes in a terminal (`terminal.py`), from their start and with all their threads.
+The recording is one of a busy engine that answers at once (`traffic.py`); only the last question
+needs a model. Easy to get wrong: leaving out what a person waits for or pays for. First pictures
+and screens are therefore those of real processes in a terminal (`terminal.py`), from their start
+and with all their threads.
 """
 
 import argparse
@@ -22,7 +24,13 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.events.recording.fold_codec import FOLD
-from minivllm.lab.bench.dashboard.attached import WAYS, StepTimer, median_slowdown, slowdowns, time_rounds
+from minivllm.lab.bench.dashboard.attached import (
+    WAYS,
+    StepTimer,
+    median_slowdown,
+    slowdowns,
+    time_rounds,
+)
 from minivllm.lab.bench.dashboard.load import cpu_of_screens, flood
 from minivllm.lab.bench.dashboard.terminal import DashboardProcess
 from minivllm.lab.bench.events import time_reading
@@ -48,14 +56,18 @@ SECONDS_PER_SCREEN = 6.0
 FLOOD_EVENTS_PER_SECOND = 20_000
 FLOOD_SECONDS = 5
 SECONDS_PER_RUN = 1.5
-"""Of an engine's steps, watched in one way: so many steps are timed as it takes in about this time."""
+"""Of an engine's steps, watched in one way: so many steps are timed as it takes in about this
+time.
+"""
 PARTS = ("paint", "screens", "flood", "seek", "attached")
 _SHORT_EVENTS = 5000
 """Of the second recording that is replayed: the first picture must not depend on the length."""
 
 
 def first_paint(log: Path, num_paints: int) -> dict[str, object]:
-    """Seconds from the start of `minivllm replay` to a picture of the run, and whether torch was imported for it."""
+    """Seconds from the start of `minivllm replay` to a picture of the run, and whether torch was
+    imported for it.
+    """
     shows_the_run = f"{NUM_BLOCKS:,} blocks of"
     seconds = []
     for _ in range(num_paints):
@@ -89,9 +101,13 @@ def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str,
     }
 
 
-def attached(model: str, dtype: str, num_rounds: int, seconds_per_run: float, folder: Path) -> dict[str, object]:
+def attached(
+    model: str, dtype: str, num_rounds: int, seconds_per_run: float, folder: Path
+) -> dict[str, object]:
     """By how much a watched engine's steps are longer."""
-    engine = LLMEngine.from_config(EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS))
+    engine = LLMEngine.from_config(
+        EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS)
+    )
     # A first short run says how long a step takes, and warms the engine up.
     step = StepTimer(engine, 8, folder).seconds_per_step("nobody")
     num_steps = min(max(int(seconds_per_run / step), 8), 400)
@@ -136,7 +152,10 @@ def measure(
             progress.update(task, description=part, refresh=True)
             match part:
                 case "paint":
-                    result[part] = {"short": first_paint(short, num_paints), "long": first_paint(log, num_paints)}
+                    result[part] = {
+                        "short": first_paint(short, num_paints),
+                        "long": first_paint(log, num_paints),
+                    }
                 case "screens":
                     result[part] = cpu_of_screens(log, folder / "growing.jsonl", seconds_per_screen)
                 case "flood":
@@ -158,7 +177,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="parts",
         action="append",
         choices=PARTS,
-        help="measure this alone; may be given several times (default: all, which takes some minutes)",
+        help=(
+            "measure this alone; may be given several times (default: all, which takes some"
+            " minutes)"
+        ),
     )
     parser.add_argument(
         "--num-events",
@@ -171,7 +193,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; the exit status."""
-    result = measure(args.model, args.dtype, args.num_threads, args.parts or PARTS, num_events=args.num_events)
+    result = measure(
+        args.model, args.dtype, args.num_threads, args.parts or PARTS, num_events=args.num_events
+    )
     title = f"The dashboard at 120x36, {NUM_BLOCKS:,} blocks"
     print_report(title, ("", "measured", "goal"), list(_rows(result)), [], result, args.json)
     return 0
@@ -180,11 +204,19 @@ def run(args: argparse.Namespace) -> int:
 def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
     for log, paint in result.get("paint", {}).items():
         torch = ", torch imported" if paint["imports_torch"] else ""
-        yield f"first picture of a {log} recording", f"{paint['median_seconds']:.2f} s{torch}", "0.50 s"
+        yield (
+            f"first picture of a {log} recording",
+            f"{paint['median_seconds']:.2f} s{torch}",
+            "0.50 s",
+        )
     for screen, share in result.get("screens", {}).items():
         yield f"{screen}, 15 steps/s, of a core", f"{share:.1%}", "10 %"
     if put := result.get("flood"):
-        yield f"{put['num_put']:,} events, taken in", f"{put['events_per_second']:,.0f}/s", "20,000/s"
+        yield (
+            f"{put['num_put']:,} events, taken in",
+            f"{put['events_per_second']:,.0f}/s",
+            "20,000/s",
+        )
         yield "of them lost", f"{put['num_lost']:,}", "0"
         yield "of a core meanwhile", f"{put['cpu']:.1%}", ""
     if seek := result.get("seek"):

@@ -1,11 +1,13 @@
-"""What the dashboard costs under load: each screen while every frame shows a new step, and a flood of events.
+"""What the dashboard costs under load: each screen while every frame shows a new step, and a flood
+of events.
 
-The screens are measured from outside: `minivllm attach` in a terminal follows a recording that grows by one step of a
-busy engine fifteen times a second. The flood is measured from within: a thread puts events at a steady rate and the
-app, without a terminal, must have taken in every one.
+The screens are measured from outside: `minivllm attach` in a terminal follows a recording that
+grows by one step of a busy engine fifteen times a second. The flood is measured from within: a
+thread puts events at a steady rate and the app, without a terminal, must have taken in every one.
 
-Easy to get wrong: an idle pool. A map in which nothing changes costs nothing, so the recording is one of a pool that
-is full, with evictions and preemptions (`traffic.py`), and all that comes before that point is written at once.
+Easy to get wrong: an idle pool. A map in which nothing changes costs nothing, so the recording is
+one of a pool that is full, with evictions and preemptions (`traffic.py`), and all that comes before
+that point is written at once.
 """
 
 import asyncio
@@ -35,7 +37,9 @@ _PUT_EVERY = 0.005
 
 
 class GrowingLog:
-    """Copies a recording into a new file, step by step at a steady pace, in a thread. A context manager."""
+    """Copies a recording into a new file, step by step at a steady pace, in a thread. A context
+    manager.
+    """
 
     def __init__(self, recording: Path, copy: Path, steps_per_second: float) -> None:
         self._steps = steps_of(recording)
@@ -84,7 +88,10 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
     shares: dict[str, float] = {}
     from minivllm.tui.app import FRAMES_PER_SECOND
 
-    with GrowingLog(recording, copy, FRAMES_PER_SECOND) as log, DashboardProcess("attach", str(copy)) as dashboard:
+    with (
+        GrowingLog(recording, copy, FRAMES_PER_SECOND) as log,
+        DashboardProcess("attach", str(copy)) as dashboard,
+    ):
         dashboard.wait_for("LIVE")
         for screen, key in SCREENS.items():
             dashboard.press(key)
@@ -93,7 +100,10 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
             time.sleep(seconds)
             shares[screen] = (dashboard.cpu_seconds() - used) / (clock.now() - started)
             if log.has_ended:
-                raise BenchError("The recording ended before every screen was measured: take one with more events.")
+                raise BenchError(
+                    "The recording ended before every screen was measured: take one with more"
+                    " events."
+                )
     return shares
 
 
@@ -142,7 +152,8 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)
-        # What was put last is taken in at the next frames; nothing is ever dropped, so only a hang ends this earlier.
+        # What was put last is taken in at the next frames; nothing is ever dropped, so only a hang
+        # ends this earlier.
         while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
             await pilot.pause(1 / FRAMES_PER_SECOND)
         seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds

@@ -1,10 +1,13 @@
-"""`DashboardProcess`: the real `minivllm` command in a terminal of its own, driven and watched from outside.
+"""`DashboardProcess`: the real `minivllm` command in a terminal of its own, driven and watched from
+outside.
 
-For what cannot be measured from within: the time from the start of a process to its first picture, and the processor
-time of a dashboard with everything that belongs to it, interpreter and terminal output included.
+For what cannot be measured from within: the time from the start of a process to its first picture,
+and the processor time of a dashboard with everything that belongs to it, interpreter and terminal
+output included.
 
-Easy to get wrong: a terminal that nobody reads. Its buffer holds a few kilobytes; then the dashboard would wait for
-us and its frames would cost nothing. A thread reads all the time, which is also what a terminal does.
+Easy to get wrong: a terminal that nobody reads. Its buffer holds a few kilobytes; then the
+dashboard would wait for us and its frames would cost nothing. A thread reads all the time, which is
+also what a terminal does.
 """
 
 import fcntl
@@ -30,7 +33,9 @@ class DashboardProcess:
     """Runs `minivllm ARGUMENTS` at 120x36 until it is closed. A context manager."""
 
     def __init__(self, *arguments: str, import_times: bool = False) -> None:
-        """`import_times`: the interpreter also writes into the terminal the name of every module that it imports."""
+        """`import_times`: the interpreter also writes into the terminal the name of every module
+        that it imports.
+        """
         self._clock = MonotonicClock()
         self._output = bytearray()
         self._news = threading.Condition()
@@ -69,12 +74,17 @@ class DashboardProcess:
                 return
 
     def wait_for(self, text: str, seconds: float = 20.0) -> float:
-        """Seconds from the start of the process until `text` stood on the screen. Raises `BenchError` if it never does."""
+        """Seconds from the start of the process until `text` stood on the screen. Raises
+        `BenchError` if it never does.
+        """
         wanted, deadline = text.encode(), self._clock.now() + seconds
         with self._news:
             while wanted not in self._output:
                 if self._closed or not self._news.wait(max(deadline - self._clock.now(), 0.0)):
-                    raise BenchError(f"The dashboard never showed {text!r}; it said {bytes(self._output[-300:])!r}.")
+                    raise BenchError(
+                        f"The dashboard never showed {text!r}; it said"
+                        f" {bytes(self._output[-300:])!r}."
+                    )
             return self._clock.now() - self._started
 
     def forget(self) -> None:
@@ -94,13 +104,18 @@ class DashboardProcess:
     def imported_modules(self) -> set[str]:
         """The modules that it has imported so far, of a process with `import_times`."""
         # `import time:  self | cumulative |   name`, the name indented by how deep the import is.
-        lines = (line.rpartition(b"|") for line in self.output.splitlines() if line.startswith(b"import time:"))
+        lines = (
+            line.rpartition(b"|")
+            for line in self.output.splitlines()
+            if line.startswith(b"import time:")
+        )
         return {name.strip().decode(errors="replace") for _, _, name in lines}
 
     def cpu_seconds(self) -> float:
         """Processor time that it has used so far. Raises `BenchError` where there is no /proc."""
         try:
-            # After the command's name, which stands in brackets and may hold anything: fields 3 and on.
+            # After the command's name, which stands in brackets and may hold anything: fields 3 and
+            # on.
             fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError as error:
             raise BenchError(

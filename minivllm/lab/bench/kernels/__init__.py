@@ -1,1 +1,3 @@
-"""`minivllm bench kernels`: attention and cache writes against the device's own copy, and against other implementations."""
+"""`minivllm bench kernels`: attention and cache writes against the device's own copy, and against
+other implementations.
+"""

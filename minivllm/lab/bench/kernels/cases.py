@@ -1,11 +1,14 @@
-"""What `minivllm bench kernels` measures: shapes, the tensors of each, and the bytes that each must move.
+"""What `minivllm bench kernels` measures: shapes, the tensors of each, and the bytes that each must
+move.
 
-Bytes are those of the task and not of the kernel: every key and value of the contexts once, the queries in, the outputs out.
-A kernel that reads keys once for each query head moves more, and that shows as a lower speed. Block tables and
-lengths (under one part in a thousand) are left out. A write counts twice, once read and once written, as a copy does.
+Bytes are those of the task and not of the kernel: every key and value of the contexts once, the
+queries in, the outputs out. A kernel that reads keys once for each query head moves more, and that
+shows as a lower speed. Block tables and lengths (under one part in a thousand) are left out. A
+write counts twice, once read and once written, as a copy does.
 
-The easy thing to get wrong is a cache that is kinder than a real one: neighbouring blocks would be read as one stretch. So
-blocks lie in a shuffled order, in the layout that the engine's backend uses.
+The easy thing to get wrong is a cache that is kinder than a real one: neighbouring blocks would be
+read as one stretch. So blocks lie in a shuffled order, in the layout that the engine's backend
+uses.
 """
 
 from __future__ import annotations
@@ -30,7 +33,9 @@ class KernelCase:
     context: int
     """Tokens of each sequence; a prefill computes all of them. 0 where there are no contexts."""
     chunk: int = 0
-    """Of `mixed`: the last sequence computes its last `chunk` tokens, and every other one decodes."""
+    """Of `mixed`: the last sequence computes its last `chunk` tokens, and every other one
+    decodes.
+    """
     heads: int = 16
     kv_heads: int = 8
     head_size: int = 128
@@ -91,7 +96,9 @@ class Batch:
     """[batch, kv_heads, head_size]: new ones, for `kv_write`; `value` too."""
     value: torch.Tensor
     caches: torch.Tensor
-    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as the backend allocates a layer."""
+    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as the backend allocates
+    a layer.
+    """
     block_tables: torch.Tensor
     """[batch, blocks of a context] int32"""
     seq_lens: torch.Tensor
@@ -106,8 +113,13 @@ class Batch:
         return key_cache, value_cache
 
     def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values without paging, for peers: [batch, kv_heads, context, head_size] each, contiguous."""
-        views = (cache[self.block_tables.long()].flatten(1, 2)[:, :context] for cache in self.key_value_views)
+        """Keys and values without paging, for peers: [batch, kv_heads, context, head_size] each,
+        contiguous.
+        """
+        views = (
+            cache[self.block_tables.long()].flatten(1, 2)[:, :context]
+            for cache in self.key_value_views
+        )
         key, value = (view.transpose(1, 2).contiguous() for view in views)
         return key, value
 
@@ -121,7 +133,9 @@ def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
         return torch.randn(shape, generator=generator, device=device, dtype=dtype)
 
     blocks_each = -(-case.context // case.block_size)
-    num_blocks = {"kv_write": case.batch, "block_copy": 2 * case.batch}.get(case.kernel, case.batch * blocks_each)
+    num_blocks = {"kv_write": case.batch, "block_copy": 2 * case.batch}.get(
+        case.kernel, case.batch * blocks_each
+    )
     order = torch.randperm(num_blocks, generator=generator, device=device)
     return Batch(
         query=random(sum(case.query_lens), case.heads, case.head_size),

@@ -1,12 +1,15 @@
-"""`minivllm bench kernels`: time and memory traffic of attention and of cache writes, against the device's copy and peers.
+"""`minivllm bench kernels`: time and memory traffic of attention and of cache writes, against the
+device's copy and peers.
 
-Attention while decoding does little but read keys and values, so the measure of a kernel is the share of the device's
-copy speed that it reaches, and that is taken in the same run. Kernels run as the engine launches them; peers where they
-are installed (`kernel_peers`), after all of ours, because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed:
+Attention while decoding does little but read keys and values, so the measure of a kernel is the
+share of the device's copy speed that it reaches, and that is taken in the same run. Kernels run as
+the engine launches them; peers where they are installed (`kernel_peers`), after all of ours,
+because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed:
 `kernel_timing`; what is checked: `kernel_runs`.
 
-Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than two launches take; only
-the large shapes show what a kernel can do. Prefill computes more than it reads, so its share stays low however good it is.
+Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than
+two launches take; only the large shapes show what a kernel can do. Prefill computes more than it
+reads, so its share stays low however good it is.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ COPY, READ = "device/copy", "device/read"
 """Keys of the rows that are no kernel of anybody."""
 
 
-def result_row(case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float) -> dict[str, object]:
+def result_row(
+    case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float
+) -> dict[str, object]:
     """One measurement as it goes into the JSON. runs: the seconds of each"""
     seconds = statistics.median(runs)
     speed = case.bytes_moved / seconds
@@ -52,9 +57,10 @@ def measure_rows(
 ) -> Iterator[dict[str, object]]:
     """Check and time one thing after the other; the row of each as soon as it is known.
 
-    wants: is asked before each row with its unique `key` whether to measure it, and may raise to end it all
-    The first two rows are `device/copy` and `device/read`. A kernel or peer that fails has a `reason` in place of times.
-    Raises `TritonMissingError`, and `BenchError` without a CUDA device, unless `interpret`.
+    wants: is asked before each row with its unique `key` whether to measure it, and may raise to
+    end it all The first two rows are `device/copy` and `device/read`. A kernel or peer that fails
+    has a `reason` in place of times. Raises `TritonMissingError`, and `BenchError` without a CUDA
+    device, unless `interpret`.
     """
     _require_device(interpret)
     import torch
@@ -63,7 +69,12 @@ def measure_rows(
     from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, make_batch
     from minivllm.lab.bench.kernels.peers import make_peers
     from minivllm.lab.bench.kernels.runs import check, make_runs
-    from minivllm.lab.bench.kernels.timing import measure_copy, measure_read, seconds_in_a_row, seconds_of_runs
+    from minivllm.lab.bench.kernels.timing import (
+        measure_copy,
+        measure_read,
+        seconds_in_a_row,
+        seconds_of_runs,
+    )
 
     device = torch.device("cpu" if INTERPRETED else "cuda")
     copy = measure_copy(device, num_runs)
@@ -76,19 +87,32 @@ def measure_rows(
         batch = make_batch(case, device)
         ours = makers is make_runs
         for name, make in makers(case, batch).items():
-            key = f"{case.kernel}/{name}/{case.batch}x{case.context}" + (f"+{case.chunk}" if case.chunk else "")
+            key = f"{case.kernel}/{name}/{case.batch}x{case.context}" + (
+                f"+{case.chunk}" if case.chunk else ""
+            )
             if not wants(key):
                 continue
             try:
                 run = make()
                 check(case, batch, name, run)
-                row = result_row(case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s)
+                row = result_row(
+                    case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s
+                )
                 if case.kernel == "decode" and ours:
                     in_a_row = seconds_in_a_row(run, device, num_runs, as_graph=name == "static")
-                    row |= {"seconds_in_a_row": statistics.median(in_a_row), "runs_in_a_row": in_a_row}
+                    row |= {
+                        "seconds_in_a_row": statistics.median(in_a_row),
+                        "runs_in_a_row": in_a_row,
+                    }
             except Exception as error:  # one that fails must not cost the results of the others
-                row = {"name": name, **asdict(case), "reason": f"{type(error).__name__}: {error}"[:300]}
-            run = None  # a peer's copy of the keys and values would stay until the next peer has made its own
+                row = {
+                    "name": name,
+                    **asdict(case),
+                    "reason": f"{type(error).__name__}: {error}"[:300],
+                }
+            # a peer's copy of the keys and values would stay until the next peer has
+            # made its own
+            run = None
             yield {"key": key, "ours": ours, **row}
 
 
@@ -103,15 +127,18 @@ def _movement_row(movement: Movement) -> dict[str, object]:
 
 
 def _require_device(interpret: bool) -> None:
-    """Raise `TritonMissingError`, or `BenchError` where kernels would be interpreted and nobody asked for that."""
+    """Raise `TritonMissingError`, or `BenchError` where kernels would be interpreted and nobody
+    asked for that.
+    """
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
     import torch
 
     if not torch.cuda.is_available() and not interpret:
         raise BenchError(
-            "There is no CUDA device here, so kernels would be interpreted and their times mean nothing; run this on a "
-            "machine with one, or add --interpret to try the bench itself on tiny shapes."
+            "There is no CUDA device here, so kernels would be interpreted and their times mean"
+            " nothing; run this on a machine with one, or add --interpret to try the bench itself"
+            " on tiny shapes."
         )
 
 
@@ -145,13 +172,20 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
 
 
 def _told(row: dict[str, object]) -> str:
-    return f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us, {row['share_of_copy']:.1%} of copy"
+    return (
+        f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us,"
+        f" {row['share_of_copy']:.1%} of copy"
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--runs", type=_enough_runs, default=20, help="timed runs of each (default: %(default)s)")
     parser.add_argument(
-        "--interpret", action="store_true", help="without a CUDA device: tiny shapes, times mean nothing"
+        "--runs", type=_enough_runs, default=20, help="timed runs of each (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--interpret",
+        action="store_true",
+        help="without a CUDA device: tiny shapes, times mean nothing",
     )
     add_json_argument(parser)
 
@@ -173,7 +207,10 @@ def run(args: argparse.Namespace) -> int:
             row["name"],
             str(row["batch"]),
             str(row["context"] or "-"),
-            f"{row['heads']}/{row['kv_heads']}x{row['head_size']}, {row['block_size']}, {row['dtype']}",
+            (
+                f"{row['heads']}/{row['kv_heads']}x{row['head_size']}, {row['block_size']},"
+                f" {row['dtype']}"
+            ),
             f"{row['seconds'] * 1e6:,.1f}",
             f"{row['gb_per_s']:,.1f}",
             f"{row['share_of_copy']:.1%}",
@@ -192,14 +229,29 @@ def run(args: argparse.Namespace) -> int:
         "us, launched in a row",
     )
     notes = [
-        f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). Each result equals the reference.",
-        f"Launched in a row: one of {IN_A_ROW} launches with nothing between, as a step's layers; `static` as a CUDA graph.",
+        (
+            f"The device copies {result['copy_gb_per_s']:,.1f} GB/s (read and written). Each result"
+            " equals the reference."
+        ),
+        (
+            f"Launched in a row: one of {IN_A_ROW} launches with nothing between, as a step's"
+            " layers; `static` as a CUDA graph."
+        ),
     ]
     if result["interpreted"]:
-        notes.append("INTERPRETED: Python ran these kernels, so the times say nothing about any device.")
+        notes.append(
+            "INTERPRETED: Python ran these kernels, so the times say nothing about any device."
+        )
     notes += [
         f"Left out: {name}: {reason}"
         for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
     ]
-    print_report(f"Kernels on {result['device']}, median of {args.runs} runs", columns, rows, notes, result, args.json)
+    print_report(
+        f"Kernels on {result['device']}, median of {args.runs} runs",
+        columns,
+        rows,
+        notes,
+        result,
+        args.json,
+    )
     return 1 if any(one["ours"] for one in result["left_out"]) else 0

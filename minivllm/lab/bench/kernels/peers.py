@@ -1,8 +1,10 @@
-"""What `minivllm bench kernels` compares our kernels with: torch's attention in its forms, and FlashInfer.
+"""What `minivllm bench kernels` compares our kernels with: torch's attention in its forms, and
+FlashInfer.
 
-Each peer gets the layout that it likes best, and what it takes to bring the data there is not timed: keys and values
-gathered beforehand for peers without paging, pages of 128 tokens for FlexAttention, FlashInfer's own plan. A peer that is
-not installed is left out, and one that does not take a shape is reported with its reason in place of a time.
+Each peer gets the layout that it likes best, and what it takes to bring the data there is not
+timed: keys and values gathered beforehand for peers without paging, pages of 128 tokens for
+FlexAttention, FlashInfer's own plan. A peer that is not installed is left out, and one that does
+not take a shape is reported with its reason in place of a time.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ PAGE_SIZE = 128
 
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a peer -> what makes its run. Making and running may fail in any way that somebody else's code can."""
+    """Name of a peer -> what makes its run. Making and running may fail in any way that somebody
+    else's code can.
+    """
     match case.kernel:
         case "decode":
             return _decode_peers(case, batch)
@@ -43,12 +47,18 @@ def _decode_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]
 
 
 def _prefill_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    peers: dict[str, Callable[[], Run]] = {"sdpa (gathered)": partial(_sdpa_prefill, case, batch, None)}
+    peers: dict[str, Callable[[], Run]] = {
+        "sdpa (gathered)": partial(_sdpa_prefill, case, batch, None)
+    }
     if batch.query.is_cuda:
         from torch.nn.attention import SDPBackend
 
-        peers["sdpa flash (gathered)"] = partial(_sdpa_prefill, case, batch, SDPBackend.FLASH_ATTENTION)
-        peers["sdpa cuDNN (gathered)"] = partial(_sdpa_prefill, case, batch, SDPBackend.CUDNN_ATTENTION)
+        peers["sdpa flash (gathered)"] = partial(
+            _sdpa_prefill, case, batch, SDPBackend.FLASH_ATTENTION
+        )
+        peers["sdpa cuDNN (gathered)"] = partial(
+            _sdpa_prefill, case, batch, SDPBackend.CUDNN_ATTENTION
+        )
     return peers
 
 
@@ -69,7 +79,9 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
 
     def run() -> torch.Tensor:
         # [batch, heads, context, head_size], of which a single sequence's rows are a view
-        return sdpa(query, key, value, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
+        return (
+            sdpa(query, key, value, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
+        )
 
     def run_by_name() -> torch.Tensor:
         with sdpa_kernel(backend):
@@ -81,7 +93,8 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
 def _compiled_flex_attention() -> Callable[..., torch.Tensor]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    # After eight shapes torch would run the ninth uncompiled, without a word that a program could see.
+    # After eight shapes torch would run the ninth uncompiled, without a word that a program could
+    # see.
     torch._dynamo.reset()
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 
@@ -105,7 +118,9 @@ def _flex_attention_paged(case: KernelCase, batch: Batch) -> Run:
     paged = PagedAttention(case.batch * pages_each, PAGE_SIZE, case.batch, device=str(device))
     Random(0).shuffle(paged.empty_pages)
     for sequence in range(case.batch):
-        paged.reserve(torch.tensor(sequence, device=device), torch.tensor(case.context, device=device))
+        paged.reserve(
+            torch.tensor(sequence, device=device), torch.tensor(case.context, device=device)
+        )
     # One row that holds the pages of all sequences: [1, kv_heads, num_pages * PAGE_SIZE, head_size]
     shape = (1, case.kv_heads, case.batch * pages_each * PAGE_SIZE, case.head_size)
     caches = [torch.zeros(shape, dtype=batch.query.dtype, device=device) for _ in range(2)]
@@ -113,11 +128,19 @@ def _flex_attention_paged(case: KernelCase, batch: Batch) -> Run:
     positions = torch.arange(case.context, device=device).expand(case.batch, -1)
     paged.assign(sequences, positions, *batch.gathered(case.context), *caches)
 
-    def is_in_context(b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, kv: torch.Tensor) -> torch.Tensor:
+    def is_in_context(
+        b: torch.Tensor, h: torch.Tensor, q: torch.Tensor, kv: torch.Tensor
+    ) -> torch.Tensor:
         return kv < case.context
 
     logical = create_block_mask(
-        is_in_context, case.batch, None, 1, pages_each * PAGE_SIZE, device=str(device), BLOCK_SIZE=PAGE_SIZE
+        is_in_context,
+        case.batch,
+        None,
+        1,
+        pages_each * PAGE_SIZE,
+        device=str(device),
+        BLOCK_SIZE=PAGE_SIZE,
     )
     mask = paged.convert_logical_block_mask(logical, kv_len=batch.seq_lens)
     query = batch.query.unsqueeze(2)

@@ -1,7 +1,9 @@
-"""Our kernels as `minivllm bench kernels` times them, each ready to run on a case, and the check that comes first.
+"""Our kernels as `minivllm bench kernels` times them, each ready to run on a case, and the check
+that comes first.
 
-Every run is compared with `minivllm.kernels.reference` before it is timed, those of peers (`kernel_peers`) included. Of a
-large batch only some rows are compared, since the reference goes token by token.
+Every run is compared with `minivllm.kernels.reference` before it is timed, those of peers
+(`kernel_peers`) included. Of a large batch only some rows are compared, since the reference goes
+token by token.
 """
 
 from __future__ import annotations
@@ -15,7 +17,11 @@ from minivllm.errors import BenchError
 from minivllm.kernels import reference
 from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
-from minivllm.kernels.attention.decode_split import choose_num_splits, decode_split, num_processors_of
+from minivllm.kernels.attention.decode_split import (
+    choose_num_splits,
+    decode_split,
+    num_processors_of,
+)
 from minivllm.kernels.attention.decode_static import StaticDecode
 from minivllm.kernels.attention.prefill import list_query_tiles, prefill_attention
 from minivllm.kernels.attention.unified import unified_attention
@@ -28,14 +34,22 @@ TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a kernel of ours -> what makes its run, which returns the tensor that `check` compares."""
+    """Name of a kernel of ours -> what makes its run, which returns the tensor that `check`
+    compares.
+    """
     match case.kernel:
         case "decode":
             return _decode_rungs(case, batch)
         case "prefill":
-            return {"prefill": partial(_prefill, case, batch), "unified": partial(_unified, case, batch)}
+            return {
+                "prefill": partial(_prefill, case, batch),
+                "unified": partial(_unified, case, batch),
+            }
         case "mixed":
-            return {"decode + prefill": partial(_mixed, case, batch), "unified": partial(_unified, case, batch)}
+            return {
+                "decode + prefill": partial(_mixed, case, batch),
+                "unified": partial(_unified, case, batch),
+            }
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
@@ -50,10 +64,14 @@ def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
     expected, rows = _expected(case, batch, before)
     error = (result[rows].float() - expected.float()).abs().max() / expected.float().abs().max()
     if not error <= TOLERANCES[case.dtype]:  # NaN is an error, too
-        raise BenchError(f"{name} is off the reference by {error:.1e} on {case}: no speed to report.")
+        raise BenchError(
+            f"{name} is off the reference by {error:.1e} on {case}: no speed to report."
+        )
 
 
-def _expected(case: KernelCase, batch: Batch, before: torch.Tensor) -> tuple[torch.Tensor, list[int] | slice]:
+def _expected(
+    case: KernelCase, batch: Batch, before: torch.Tensor
+) -> tuple[torch.Tensor, list[int] | slice]:
     """The reference's result, and which rows of a run's it is."""
     scale = case.head_size**-0.5
     if case.kernel == "kv_write":
@@ -66,7 +84,12 @@ def _expected(case: KernelCase, batch: Batch, before: torch.Tensor) -> tuple[tor
     if case.kernel == "decode":
         rows = sorted({0, case.batch - 1})
         caches, tables = _exact_contexts(batch, rows)
-        return reference.decode_attention(batch.query[rows].float(), *caches, tables, batch.seq_lens[rows], scale), rows
+        return (
+            reference.decode_attention(
+                batch.query[rows].float(), *caches, tables, batch.seq_lens[rows], scale
+            ),
+            rows,
+        )
     # The last tokens of a chunk see all of its context.
     num_rows = min(8, case.query_lens[-1])
     last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
@@ -76,14 +99,22 @@ def _expected(case: KernelCase, batch: Batch, before: torch.Tensor) -> tuple[tor
     caches, tables = _exact_contexts(batch, sequences)
     starts = [*range(len(sequences)), len(rows)]
     query = batch.query[rows].float()
-    return reference.paged_attention(query, *caches, tables, starts, [case.context] * len(sequences), scale), rows
+    return (
+        reference.paged_attention(
+            query, *caches, tables, starts, [case.context] * len(sequences), scale
+        ),
+        rows,
+    )
 
 
 def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Caches of these sequences' blocks alone, in float32 so that the reference does not round, and their block tables."""
+    """Caches of these sequences' blocks alone, in float32 so that the reference does not round, and
+    their block tables.
+    """
     tables = batch.block_tables[sequences].long()
     caches = [cache[tables.flatten()].float() for cache in batch.key_value_views]
-    return caches, torch.arange(tables.numel()).view(tables.shape)  # on the CPU, where the reference walks along it
+    # on the CPU, where the reference walks along it
+    return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
 def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
@@ -94,7 +125,9 @@ def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]
     arguments = (batch.query, *caches, batch.block_tables, batch.seq_lens, scale)
 
     def make_static() -> Run:
-        static = StaticDecode(case.batch, case.context, caches[0], case.heads, scale, num_processors)
+        static = StaticDecode(
+            case.batch, case.context, caches[0], case.heads, scale, num_processors
+        )
         static.set_batch(batch.block_tables, batch.seq_lens)
         return partial(static, batch.query, *caches)
 
@@ -112,9 +145,13 @@ def _prefill(case: KernelCase, batch: Batch) -> Run:
 
 
 def _mixed(case: KernelCase, batch: Batch) -> Run:
-    """The decode kernel and the prefill kernel into one output, as the engine runs a step that has both."""
+    """The decode kernel and the prefill kernel into one output, as the engine runs a step that has
+    both.
+    """
     num_decodes, scale = case.batch - 1, case.head_size**-0.5
-    num_splits = choose_num_splits(num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device))
+    num_splits = choose_num_splits(
+        num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device)
+    )
     output = torch.empty_like(batch.query)
     decodes = (
         batch.query[:num_decodes], *batch.key_value_views, batch.block_tables[:num_decodes], batch.seq_lens[:num_decodes]
@@ -130,13 +167,22 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
 
 
 def _unified(case: KernelCase, batch: Batch) -> Run:
-    """One launch for all of the case's sequences; decodes alone are split as those of the rung `split`."""
+    """One launch for all of the case's sequences; decodes alone are split as those of the rung
+    `split`.
+    """
     has_chunks, num_splits = max(case.query_lens) > 1, 1
     if not has_chunks:
         num_processors = num_processors_of(batch.query.device)
         num_splits = choose_num_splits(case.batch, case.kv_heads, case.context, num_processors)
     starts = torch.tensor([0, *case.query_lens]).cumsum(0).int().to(batch.query.device)
-    arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens, case.head_size**-0.5)
+    arguments = (
+        batch.query,
+        *batch.key_value_views,
+        batch.block_tables,
+        starts,
+        batch.seq_lens,
+        case.head_size**-0.5,
+    )
     return partial(unified_attention, *arguments, has_chunks=has_chunks, num_splits=num_splits)
 
 
@@ -144,7 +190,9 @@ def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> 
     """What `prefill_attention` takes to compute the chunks of these sequences."""
     device, lens = batch.query.device, case.query_lens
     starts = torch.tensor([0, *lens]).cumsum(0).int().to(device)
-    tiles = list_query_tiles(lens, sequences, case.heads // case.kv_heads, case.head_size, batch.query.dtype)
+    tiles = list_query_tiles(
+        lens, sequences, case.heads // case.kv_heads, case.head_size, batch.query.dtype
+    )
     arguments = (batch.query, *batch.key_value_views, batch.block_tables, starts, batch.seq_lens)
     return *arguments, case.head_size**-0.5, tiles.to(device)
 

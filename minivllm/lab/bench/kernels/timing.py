@@ -1,8 +1,9 @@
 """How long a kernel takes: CUDA events around single runs, with a cold L2 cache.
 
-Knows nothing of what it times. Twice easy to get wrong. A kernel that is run again and again finds its data in the L2
-cache, which in an engine the layers in between have emptied; so a large buffer is filled before each run. And a launch
-takes Python longer than a small kernel takes the device; that filling also keeps the device busy until the launch has arrived.
+Knows nothing of what it times. Twice easy to get wrong. A kernel that is run again and again finds
+its data in the L2 cache, which in an engine the layers in between have emptied; so a large buffer
+is filled before each run. And a launch takes Python longer than a small kernel takes the device;
+that filling also keeps the device busy until the launch has arrived.
 
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """
@@ -23,7 +24,9 @@ IN_A_ROW = 28
 """Layers of Qwen3-0.6B."""
 
 
-def seconds_of_runs(function: Callable[[], object], device: torch.device, num_runs: int) -> list[float]:
+def seconds_of_runs(
+    function: Callable[[], object], device: torch.device, num_runs: int
+) -> list[float]:
     """The time of each of `num_runs` runs, after a warm-up that also compiles."""
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
         function()
@@ -43,9 +46,11 @@ def seconds_of_runs(function: Callable[[], object], device: torch.device, num_ru
 def seconds_in_a_row(
     function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool
 ) -> list[float]:
-    """The time of one of `IN_A_ROW` launches with nothing between them, in each run: Python's part shows where it is the longer one.
+    """The time of one of `IN_A_ROW` launches with nothing between them, in each run: Python's part
+    shows where it is the longer one.
 
-    as_graph: recorded once as a CUDA graph and replayed, as the engine does it with launches that never change
+    as_graph: recorded once as a CUDA graph and replayed, as the engine does it with launches that
+    never change
     """
     if device.type != "cuda":
         return [_time_on_cpu(function) for _ in range(num_runs)]
@@ -63,7 +68,8 @@ def seconds_in_a_row(
         run = graph.replay
     seconds = []
     for _ in range(WARM_UP_RUNS + num_runs):
-        # The device is idle when the first launch comes, as it is for a step that waits for its sampled tokens.
+        # The device is idle when the first launch comes, as it is for a step that waits for its
+        # sampled tokens.
         torch.cuda.synchronize(device)
         clock = MonotonicClock()
         begin = clock.now()
@@ -91,7 +97,9 @@ def measure_copy(device: torch.device, num_runs: int) -> Movement:
     """A large copy, read and written bytes counted: what a kernel can hope for."""
     source = _large_buffer(device)
     target = torch.empty_like(source)
-    return Movement(2 * source.nbytes, seconds_of_runs(lambda: target.copy_(source), device, num_runs))
+    return Movement(
+        2 * source.nbytes, seconds_of_runs(lambda: target.copy_(source), device, num_runs)
+    )
 
 
 def measure_read(device: torch.device, num_runs: int) -> Movement:
@@ -101,7 +109,9 @@ def measure_read(device: torch.device, num_runs: int) -> Movement:
 
 
 def _large_buffer(device: torch.device) -> torch.Tensor:
-    return torch.zeros((COPY_BYTES if device.type == "cuda" else 1 << 20) // 4, dtype=torch.float32, device=device)
+    return torch.zeros(
+        (COPY_BYTES if device.type == "cuda" else 1 << 20) // 4, dtype=torch.float32, device=device
+    )
 
 
 def _time_on_cpu(function: Callable[[], object]) -> float:

@@ -1,10 +1,13 @@
-"""Measures candidates for the launch table of the attention kernels (`minivllm.kernels.launch_table`) on this device.
+"""Measures candidates for the launch table of the attention kernels
+(`minivllm.kernels.launch_table`) on this device.
 
-For each kernel and head size every candidate runs on one case that fills a GPU; for the least length of a split, on
-two that do not. `tune` gives a row for each candidate and case, and `conclude` one for each entry of the table, with
-the fastest candidate beside what the table has now. Nothing is changed: an entry is committed by hand, with its reason.
+For each kernel and head size every candidate runs on one case that fills a GPU; for the least
+length of a split, on two that do not. `tune` gives a row for each candidate and case, and
+`conclude` one for each entry of the table, with the fastest candidate beside what the table has
+now. Nothing is changed: an entry is committed by hand, with its reason.
 
-A candidate can fail: it may need more shared memory than the device has. Its row then gives the reason, and no time.
+A candidate can fail: it may need more shared memory than the device has. Its row then gives the
+reason, and no time.
 """
 
 import statistics
@@ -68,11 +71,15 @@ class Entry:
         """The candidate as a line of `launch_table`."""
         if self.key is None:
             return f"{self.table} = {candidate}"
-        fields = ", ".join(f"{name}={value}" for name, value in asdict(candidate).items() if value is not None)
+        fields = ", ".join(
+            f"{name}={value}" for name, value in asdict(candidate).items() if value is not None
+        )
         return f"{self.key}: LaunchParameters({fields}),"
 
 
-def tune(on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bool] = lambda key: True) -> None:
+def tune(
+    on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bool] = lambda key: True
+) -> None:
     """Measure the candidates whose row is wanted, and hand over each row as soon as it is known.
 
     dry_run: two candidates on tiny shapes, which may be interpreted
@@ -82,7 +89,9 @@ def tune(on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bo
     num_runs = 2 if dry_run else RUNS
     for entry in _entries(dry_run):
         for case in entry.cases:
-            wanted = (candidate for candidate in entry.candidates if wants(entry.row_key(candidate, case)))
+            wanted = (
+                candidate for candidate in entry.candidates if wants(entry.row_key(candidate, case))
+            )
             batch = None
             for candidate in wanted:
                 batch = make_batch(case, device) if batch is None else batch
@@ -97,14 +106,17 @@ def tune(on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bo
                         run: Run = make_runs(case, batch)[entry.kernel]()
                         check(case, batch, entry.kernel, run)
                         runs = seconds_of_runs(run, device, num_runs)
-                    except Exception as error:  # too much shared memory, too few registers: that is an answer, too
+                    # too much shared memory, too few registers: that is an
+                    # answer, too
+                    except Exception as error:
                         on_row(row | {"reason": f"{type(error).__name__}: {error}"[:200]})
                         continue
                 on_row(row | {"runs": runs, "seconds": statistics.median(runs)})
 
 
 def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
-    """A row for each entry of the table: which candidate to commit. An entry is left out until all candidates have rows.
+    """A row for each entry of the table: which candidate to commit. An entry is left out until all
+    candidates have rows.
 
     rows: those of `tune`, of this run and of earlier ones
     """
@@ -131,7 +143,9 @@ def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
 
 
 def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
-    """Which candidate to commit: the table's own unless another one is clearly faster, or it did not run."""
+    """Which candidate to commit: the table's own unless another one is clearly faster, or it did
+    not run.
+    """
     current = entry.candidates[0]
     row = {
         "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0], "table": entry.table,
@@ -146,7 +160,9 @@ def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
     if not medians:
         return row | {"reason": "No candidate ran."}
     fastest = min(medians, key=medians.__getitem__)
-    is_current_good = current in medians and medians[fastest] > (1 - WORTH_CHANGING) * medians[current]
+    is_current_good = (
+        current in medians and medians[fastest] > (1 - WORTH_CHANGING) * medians[current]
+    )
     best = current if is_current_good else fastest
     return row | {
         "to_commit": _name(best),
@@ -167,13 +183,20 @@ def _entries(dry_run: bool) -> Iterator[Entry]:
         ("unified", "UNIFIED", "unified", partial(KernelCase, "mixed", 64, 4096, chunk=512)),
         ("unified decode", "UNIFIED_DECODE", "unified", decode),
     ):
-        cases = [make(heads=heads, kv_heads=kv_heads, head_size=size) for size, (heads, kv_heads) in HEADS.items()]
+        cases = [
+            make(heads=heads, kv_heads=kv_heads, head_size=size)
+            for size, (heads, kv_heads) in HEADS.items()
+        ]
         if dry_run:
             cases = [KernelCase(make.args[0], 2, 19, chunk=7 if name == "unified" else 0, **TINY)]
         for case in cases:
             key = (max(64, case.head_size), getattr(torch, case.dtype).itemsize)
-            candidates = tuple(dict.fromkeys([getattr(launch_table, table)[key], *_candidates(table)]))
-            yield Entry(f"{name} {key}", table, key, kernel, (case,), candidates[: 2 if dry_run else None])
+            candidates = tuple(
+                dict.fromkeys([getattr(launch_table, table)[key], *_candidates(table)])
+            )
+            yield Entry(
+                f"{name} {key}", table, key, kernel, (case,), candidates[: 2 if dry_run else None]
+            )
     shapes = ((1, 4096), (16, 512))
     cases = tuple(KernelCase("decode", *shape) for shape in shapes)
     candidates = tuple(dict.fromkeys([launch_table.MIN_TOKENS_PER_SPLIT, 64, 128, 256]))
@@ -188,7 +211,8 @@ def _candidates(table: str) -> Iterator[LaunchParameters]:
         for tile, num_warps, num_stages in product((32, 64, 128), (1, 2, 4), (2, 3, 4)):
             yield LaunchParameters(MIN_DOT, tile, num_warps, num_stages)
         return
-    # A thread's registers: as many warps as share a multiprocessor's, so each size of program has its own bounds.
+    # A thread's registers: as many warps as share a multiprocessor's, so each size of program has
+    # its own bounds.
     for (rows, num_warps, bounds), tile, num_stages in product(
         ((64, 4, (None, 128, 168)), (128, 8, (None, 128))), (32, 64, 128), (2, 3)
     ):
@@ -200,8 +224,13 @@ def _candidates(table: str) -> Iterator[LaunchParameters]:
 
 
 def _name(candidate: Candidate) -> str:
-    """Rows x tile, warps, stages, and the bound on registers if there is one; of a split, its tokens."""
+    """Rows x tile, warps, stages, and the bound on registers if there is one; of a split, its
+    tokens.
+    """
     if isinstance(candidate, int):
         return f"{candidate} tokens"
     bound = "" if candidate.max_registers is None else f", {candidate.max_registers} registers"
-    return f"{candidate.rows}x{candidate.tile}, {candidate.num_warps} warps, {candidate.num_stages} stages{bound}"
+    return (
+        f"{candidate.rows}x{candidate.tile}, {candidate.num_warps} warps, {candidate.num_stages}"
+        f" stages{bound}"
+    )

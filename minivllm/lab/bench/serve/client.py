@@ -1,10 +1,11 @@
 """One request to an OpenAI-compatible server, timed as it streams; and when the next one is sent.
 
-Knows the completions API and the clock, and nothing of statistics. Times are taken where vLLM's bench takes them: the
-first token is the first message with a choice, even if its text is empty, and a request lasts until its last choice.
+Knows the completions API and the clock, and nothing of statistics. Times are taken where vLLM's
+bench takes them: the first token is the first message with a choice, even if its text is empty, and
+a request lasts until its last choice.
 
-The easy thing to get wrong is a stream that breaks off: every byte until then looks like success. A request has
-succeeded if the server said why it ended.
+The easy thing to get wrong is a stream that breaks off: every byte until then looks like success. A
+request has succeeded if the server said why it ended.
 
 Source: vLLM `vllm/benchmarks/lib/endpoint_request_func.py`, `vllm/benchmarks/serve.py`.
 """
@@ -43,13 +44,19 @@ class Timing:
     @property
     def tpot(self) -> float | None:
         """Mean time of an output token after the first; None with one token."""
-        return (self.latency - self.ttft) / (self.output_tokens - 1) if self.output_tokens > 1 else None
+        return (
+            (self.latency - self.ttft) / (self.output_tokens - 1)
+            if self.output_tokens > 1
+            else None
+        )
 
 
 def arrival_times(number: int, rate: float, seed: int) -> list[float]:
-    """When each of `number` requests is sent: a Poisson process of `rate` requests a second; all at once if infinite.
+    """When each of `number` requests is sent: a Poisson process of `rate` requests a second; all at
+    once if infinite.
 
-    Stretched so that they take exactly `number / rate` seconds, as vLLM does: else the seed would be part of the rate.
+    Stretched so that they take exactly `number / rate` seconds, as vLLM does: else the seed would
+    be part of the rate.
     """
     if math.isinf(rate):
         return [0.0] * number
@@ -62,14 +69,20 @@ def arrival_times(number: int, rate: float, seed: int) -> list[float]:
 
 
 def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
-    """Without a limit of its own on connections: a request that waits here would look like a slow server."""
+    """Without a limit of its own on connections: a request that waits here would look like a slow
+    server.
+    """
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
     try:
-        return httpx2.AsyncClient(base_url=base_url, headers=headers, timeout=timeout, limits=limits, trust_env=False)
+        return httpx2.AsyncClient(
+            base_url=base_url, headers=headers, timeout=timeout, limits=limits, trust_env=False
+        )
     except httpx2.InvalidURL as error:
-        raise BenchError(f"{base_url} is no address of a server: write it like http://127.0.0.1:8000.") from error
+        raise BenchError(
+            f"{base_url} is no address of a server: write it like http://127.0.0.1:8000."
+        ) from error
 
 
 async def first_model(client: httpx2.AsyncClient) -> str:
@@ -79,9 +92,13 @@ async def first_model(client: httpx2.AsyncClient) -> str:
         answer.raise_for_status()
         return answer.json()["data"][0]["id"]
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
-        raise BenchError(f"{client.base_url} does not answer ({error}): start a server there first.") from error
+        raise BenchError(
+            f"{client.base_url} does not answer ({error}): start a server there first."
+        ) from error
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise BenchError(f"{client.base_url} names no model: give its name with --model.") from error
+        raise BenchError(
+            f"{client.base_url} names no model: give its name with --model."
+        ) from error
 
 
 async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object]) -> Timing:
@@ -91,7 +108,9 @@ async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object
         async with client.stream("POST", endpoint, json=body) as answer:
             if answer.status_code != 200:
                 text = (await answer.aread()).decode(errors="replace")
-                timing.error = f"{answer.status_code} {answer.reason_phrase}: {text[:LONGEST_ERROR]}"
+                timing.error = (
+                    f"{answer.status_code} {answer.reason_phrase}: {text[:LONGEST_ERROR]}"
+                )
             else:
                 await _read(answer, timing)
     except httpx2.HTTPError as error:
@@ -104,7 +123,8 @@ async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object
 async def _read(answer: httpx2.Response, timing: Timing) -> None:
     is_finished, last = False, timing.started
     async for line in answer.aiter_lines():
-        # Comments, other fields of a message and the empty lines between messages are of no interest.
+        # Comments, other fields of a message and the empty lines between messages are of no
+        # interest.
         if not line.startswith("data:") or (data := line[5:].strip()) == "[DONE]":
             continue
         message = json.loads(data)
@@ -119,9 +139,14 @@ async def _read(answer: httpx2.Response, timing: Timing) -> None:
             last = now
             is_finished = is_finished or choices[0].get("finish_reason") is not None
         if usage := message.get("usage"):
-            timing.prompt_tokens, timing.output_tokens = usage["prompt_tokens"], usage["completion_tokens"]
+            timing.prompt_tokens, timing.output_tokens = (
+                usage["prompt_tokens"],
+                usage["completion_tokens"],
+            )
     timing.latency = last - timing.started
     if not is_finished:
         timing.error = "the answer ended without a finish_reason"
     elif timing.output_tokens == 0:
-        timing.error = "the server did not say how many tokens it sent (stream_options.include_usage)"
+        timing.error = (
+            "the server did not say how many tokens it sent (stream_options.include_usage)"
+        )

@@ -1,8 +1,9 @@
 """The load of `minivllm bench serve`: prompts from a seed, sent when their time has come.
 
-Knows the options of the command and nothing of statistics. Prompts are words, so that no tokenizer is needed; what
-they have in tokens the server says. The easy thing to get wrong is the first request: it pays for connections and
-compiled kernels, so one is sent before the clock starts, and if that fails nothing is measured.
+Knows the options of the command and nothing of statistics. Prompts are words, so that no tokenizer
+is needed; what they have in tokens the server says. The easy thing to get wrong is the first
+request: it pays for connections and compiled kernels, so one is sent before the clock starts, and
+if that fails nothing is measured.
 """
 
 import asyncio
@@ -17,23 +18,28 @@ from minivllm.lab.common.report import progress_bar
 
 # Short and common, so that each is one token, or nearly, to any tokenizer.
 _WORDS = (
-    "time year people way day man thing woman life child world school state family student group country problem hand "
-    "part place case week company system program question work number night point home water room mother area money "
-    "story fact month lot right study book eye job word business issue side kind head house service friend father "
-    "power hour game line end member law car city name team minute idea body back parent face level office door "
-    "health person art war history party result change morning reason research girl guy moment air teacher force "
-    "education"
+    "time year people way day man thing woman life child world school state family student group"
+    " country problem hand part place case week company system program question work number night"
+    " point home water room mother area money story fact month lot right study book eye job word"
+    " business issue side kind head house service friend father power hour game line end member law"
+    " car city name team minute idea body back parent face level office door health person art war"
+    " history party result change morning reason research girl guy moment air teacher force"
+    " education"
 )
 WORDS = tuple(_WORDS.split())
 
 
 def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
-    """The same arguments give the same prompts; no two of them begin alike, or a prefix cache would be measured."""
+    """The same arguments give the same prompts; no two of them begin alike, or a prefix cache would
+    be measured.
+    """
     random = Random(f"prompts/{seed}")
     return [" ".join(random.choices(WORDS, k=num_words)) for _ in range(number)]
 
 
-async def run_load(args: Namespace, base_url: str, api_key: str | None) -> tuple[list[Timing], float, str]:
+async def run_load(
+    args: Namespace, base_url: str, api_key: str | None
+) -> tuple[list[Timing], float, str]:
     """Send everything; what came of each request, how long it all took, and the model's name."""
     prompts = make_prompts(args.num_prompts, args.random_input_len, args.seed)
     times = arrival_times(args.num_prompts, args.request_rate, args.seed)
@@ -62,5 +68,7 @@ async def run_load(args: Namespace, base_url: str, api_key: str | None) -> tuple
                 progress.update(task, advance=1, refresh=True)
                 return timing
 
-            timings = await asyncio.gather(*(one(prompt, at) for prompt, at in zip(prompts, times, strict=True)))
+            timings = await asyncio.gather(
+                *(one(prompt, at) for prompt, at in zip(prompts, times, strict=True))
+            )
             return timings, perf_counter() - started, model

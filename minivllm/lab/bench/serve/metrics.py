@@ -1,12 +1,13 @@
-"""The numbers of `minivllm bench serve`, under the names and by the definitions of `vllm bench serve`.
+"""The numbers of `minivllm bench serve`, under the names and by the definitions of `vllm bench
+serve`.
 
     TTFT   time to first token
     TPOT   time per output token after the first, a mean for each request
     ITL    inter-token latency, from one message to the next, of all requests together
     E2EL   end-to-end latency
 
-The easy thing to get wrong is the percentile: vLLM's is numpy's, which interpolates between neighbours; the nearest rank
-that our other benches take would give other numbers for the same run.
+The easy thing to get wrong is the percentile: vLLM's is numpy's, which interpolates between
+neighbours; the nearest rank that our other benches take would give other numbers for the same run.
 
 Source: vLLM `vllm/benchmarks/serve.py`, `calculate_metrics`.
 """
@@ -57,7 +58,9 @@ def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> 
         for name, function in (("mean", np.mean), ("median", np.median), ("std", np.std)):
             result[f"{name}_{key}_ms"] = float(function(ms)) if len(ms) else None
         for percent in percentiles:
-            result[f"p{percent:g}_{key}_ms"] = float(np.percentile(ms, percent)) if len(ms) else None
+            result[f"p{percent:g}_{key}_ms"] = (
+                float(np.percentile(ms, percent)) if len(ms) else None
+            )
     return result
 
 
@@ -73,10 +76,15 @@ def _peaks(good: Seq[Timing]) -> Result:
         for time in np.cumsum([started + timing.ttft, *timing.itl]):
             messages[int(time)] += 1
         requests[int(started) : int(started + timing.latency) + 1] += 1
-    return {"max_output_tokens_per_s": float(messages.max()), "max_concurrent_requests": int(requests.max())}
+    return {
+        "max_output_tokens_per_s": float(messages.max()),
+        "max_concurrent_requests": int(requests.max()),
+    }
 
 
-def report(result: Result, rate: float, max_concurrency: int | None, percentiles: Seq[float]) -> list[str]:
+def report(
+    result: Result, rate: float, max_concurrency: int | None, percentiles: Seq[float]
+) -> list[str]:
     """The lines that `vllm bench serve` prints."""
     lines = [
         " Serving Benchmark Result ".center(WIDTH, "="),
@@ -101,7 +109,10 @@ def report(result: Result, rate: float, max_concurrency: int | None, percentiles
         lines.append(title.center(WIDTH, "-"))
         lines.append(_row(f"Mean {name} (ms):", result[f"mean_{key}_ms"]))
         lines.append(_row(f"Median {name} (ms):", result[f"median_{key}_ms"]))
-        lines += [_row(f"P{percent:g} {name} (ms):", result[f"p{percent:g}_{key}_ms"]) for percent in percentiles]
+        lines += [
+            _row(f"P{percent:g} {name} (ms):", result[f"p{percent:g}_{key}_ms"])
+            for percent in percentiles
+        ]
     return [*lines, "=" * WIDTH]
 
 

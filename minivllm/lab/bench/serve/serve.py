@@ -1,13 +1,15 @@
-"""`minivllm bench serve`: a running server under load, measured from outside, as `vllm bench serve` does it.
+"""`minivllm bench serve`: a running server under load, measured from outside, as `vllm bench serve`
+does it.
 
     minivllm bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100
 
-Any server with `/v1/completions` will do. Requests arrive as a Poisson process or all at once, answers are streamed,
-and the report has vLLM's lines, so that two servers can be laid side by side.
+Any server with `/v1/completions` will do. Requests arrive as a Poisson process or all at once,
+answers are streamed, and the report has vLLM's lines, so that two servers can be laid side by side.
 
-Prompts are words drawn by the seed, and no tokenizer is needed: what a prompt has in tokens the server says, and that
-is counted. The easy thing to get wrong is a limit on requests at once (`--max-concurrency`): time spent waiting for a
-turn is not the server's, so a request's clock starts when it is really sent.
+Prompts are words drawn by the seed, and no tokenizer is needed: what a prompt has in tokens the
+server says, and that is counted. The easy thing to get wrong is a limit on requests at once
+(`--max-concurrency`): time spent waiting for a turn is not the server's, so a request's clock
+starts when it is really sent.
 """
 
 import argparse
@@ -21,17 +23,25 @@ from minivllm.lab.common.report import add_json_argument, positive_int, request_
 
 PERCENTILES = (50.0, 90.0, 99.0)
 API_KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
-"""Where a key may be, the first that is set: ours as everywhere else, or OpenAI's, as vLLM's bench reads it."""
+"""Where a key may be, the first that is set: ours as everywhere else, or OpenAI's, as vLLM's bench
+reads it.
+"""
 SHOWN_ERRORS = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base-url", metavar="URL", help="the server (default: from --host and --port)")
+    parser.add_argument(
+        "--base-url", metavar="URL", help="the server (default: from --host and --port)"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument("--port", type=positive_int, default=8000, help="default: %(default)s")
     parser.add_argument("--endpoint", default="/v1/completions", help="default: %(default)s")
-    parser.add_argument("--model", help="its name at the server (default: the first that the server names)")
-    parser.add_argument("--num-prompts", type=positive_int, default=100, help="requests (default: %(default)s)")
+    parser.add_argument(
+        "--model", help="its name at the server (default: the first that the server names)"
+    )
+    parser.add_argument(
+        "--num-prompts", type=positive_int, default=100, help="requests (default: %(default)s)"
+    )
     parser.add_argument(
         "--random-input-len",
         type=positive_int,
@@ -39,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="words of a prompt, about a token each (default: %(default)s)",
     )
     parser.add_argument(
-        "--random-output-len", type=positive_int, default=128, help="max_tokens of a request (default: %(default)s)"
+        "--random-output-len",
+        type=positive_int,
+        default=128,
+        help="max_tokens of a request (default: %(default)s)",
     )
     parser.add_argument(
         "--request-rate",
@@ -47,14 +60,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=math.inf,
         help="requests a second, Poisson (default: inf, all at once)",
     )
-    parser.add_argument("--max-concurrency", type=positive_int, help="requests under way at once (default: no limit)")
+    parser.add_argument(
+        "--max-concurrency",
+        type=positive_int,
+        help="requests under way at once (default: no limit)",
+    )
     parser.add_argument("--temperature", type=float, default=0.0, help="default: %(default)s")
     parser.add_argument(
-        "--ignore-eos", action="store_true", help="let every answer run to its max_tokens (vLLM and minivllm know how)"
+        "--ignore-eos",
+        action="store_true",
+        help="let every answer run to its max_tokens (vLLM and minivllm know how)",
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws prompts and arrivals (default: %(default)s)")
     parser.add_argument(
-        "--metric-percentiles", type=_percentiles, default=PERCENTILES, help="of each latency (default: 50,90,99)"
+        "--seed", type=int, default=0, help="draws prompts and arrivals (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--metric-percentiles",
+        type=_percentiles,
+        default=PERCENTILES,
+        help="of each latency (default: 50,90,99)",
     )
     parser.epilog = f"An API key is read from the environment: {' or else '.join(API_KEYS)}."
     add_json_argument(parser)
@@ -95,5 +119,7 @@ def _percentiles(text: str) -> tuple[float, ...]:
     except ValueError:
         values = (-1.0,)
     if not all(0 <= value <= 100 for value in values):
-        raise argparse.ArgumentTypeError(f"must be numbers from 0 to 100, as in 50,90,99; got {text!r}.")
+        raise argparse.ArgumentTypeError(
+            f"must be numbers from 0 to 100, as in 50,90,99; got {text!r}."
+        )
     return values

@@ -1,10 +1,13 @@
-"""Which part of the engine is what in `minivllm bench step`: names for the methods and modules of one `LLMEngine`.
+"""Which part of the engine is what in `minivllm bench step`: names for the methods and modules of
+one `LLMEngine`.
 
-Knows the engine from inside, as a debugger does, so that the engine needs no word about being measured. What is in no part of
-its own counts for what calls it: the decoder's own time is the glue between its layers, the step's own that of the loop.
+Knows the engine from inside, as a debugger does, so that the engine needs no word about being
+measured. What is in no part of its own counts for what calls it: the decoder's own time is the glue
+between its layers, the step's own that of the loop.
 
-Easy to get wrong: what is only ever called by a name that somebody kept. A method that was bound before it is watched
-(the runner's `_forward`) is not seen; so modules are watched, which look their hooks up at each call.
+Easy to get wrong: what is only ever called by a name that somebody kept. A method that was bound
+before it is watched (the runner's `_forward`) is not seen; so modules are watched, which look their
+hooks up at each call.
 """
 
 from collections.abc import Iterator
@@ -60,7 +63,11 @@ def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
         attention, mlp = layer.self_attn, layer.mlp
         modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
         # What is left of the two when their linear layers and the attention itself are taken out.
-        modules += [(attention, "rotary"), (attention.qkv_proj, "qkv_proj"), (attention.o_proj, "o_proj")]
+        modules += [
+            (attention, "rotary"),
+            (attention.qkv_proj, "qkv_proj"),
+            (attention.o_proj, "o_proj"),
+        ]
         modules += [(mlp, "silu"), (mlp.gate_up_proj, "gate_up_proj"), (mlp.down_proj, "down_proj")]
     with watcher.methods(methods), watcher.modules(modules):
         yield

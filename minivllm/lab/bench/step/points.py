@@ -1,10 +1,11 @@
-"""Real steps of an engine as points: what was in a step, and how long it took. A model of step times is fitted to them.
+"""Real steps of an engine as points: what was in a step, and how long it took. A model of step
+times is fitted to them.
 
-Covers what a step can hold: decodes alone at several contexts, prompts alone, later chunks of long prompts, and decodes beside a
-chunk. Knows nothing of the model that will be fitted.
+Covers what a step can hold: decodes alone at several contexts, prompts alone, later chunks of long
+prompts, and decodes beside a chunk. Knows nothing of the model that will be fitted.
 
-Easy to get wrong: what a step attends to. Its context are the tokens *before* it; those that it computes itself are the
-scheduled ones.
+Easy to get wrong: what a step attends to. Its context are the tokens *before* it; those that it
+computes itself are the scheduled ones.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
-"""Of prompts that are run one at a time; the longest ones take more than one step of the default budget."""
+"""Of prompts that are run one at a time; the longest ones take more than one step of the default
+budget.
+"""
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)
 NUM_DECODES = 6
 """Decode steps after each batch's prompts."""
@@ -56,7 +59,9 @@ class RandomRequests:
         self._added = 0
 
     def add(self, prompt_len: int, max_tokens: int) -> None:
-        token_ids = [self._random.randrange(self._engine.tokenizer.vocab_size) for _ in range(prompt_len)]
+        token_ids = [
+            self._random.randrange(self._engine.tokenizer.vocab_size) for _ in range(prompt_len)
+        ]
         params = SamplingParams(temperature=0, max_tokens=max_tokens, ignore_eos=True)
         self._engine.add_request(str(self._added), {"prompt_token_ids": token_ids}, params)
         self._added += 1
@@ -73,7 +78,9 @@ def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
 def measure_points(
     engine: LLMEngine, requests: RandomRequests, clock: Clock, batch_sizes: list[int]
 ) -> list[StepPoint]:
-    """Steps of prompts one at a time, of batches, and of prompts that arrive while a batch decodes."""
+    """Steps of prompts one at a time, of batches, and of prompts that arrive while a batch
+    decodes.
+    """
     points: list[StepPoint] = []
     longest = engine.max_model_len - NUM_DECODES - 1
     prompt_lengths = [length for length in PROMPT_LENGTHS if length <= longest]

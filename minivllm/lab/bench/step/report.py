@@ -3,9 +3,9 @@
     over the floor      a decode step of one sequence, over reading the weights once at the machine's own speed
     outside the model   schedule, prepare, sample, detokenize, outputs and the loop, as a share of the step
 
-Both come from the watched steps' division of the plain step: a plain step's time is not divided, and a watched one's is longer
-by what watching costs. Easy to get wrong: that cost lies where most is watched, in the layers, so the share of what is outside is
-taken of the plain time.
+Both come from the watched steps' division of the plain step: a plain step's time is not divided,
+and a watched one's is longer by what watching costs. Easy to get wrong: that cost lies where most
+is watched, in the layers, so the share of what is outside is taken of the plain time.
 """
 
 import math
@@ -20,21 +20,28 @@ if TYPE_CHECKING:
 
 
 def weight_bytes(model: "LoadedModel") -> int:
-    """Of all weights that a step reads. The table of a model with tied embeddings is read as its head."""
+    """Of all weights that a step reads. The table of a model with tied embeddings is read as its
+    head.
+    """
     from minivllm.runtime.model.weight_map import weight_shards
 
-    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a kernel.
+    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a
+    # kernel.
     shards = weight_shards(model.config)
     numbers = sum(math.prod(shard.shape) for shard in shards.values())
     if not model.config.tie_word_embeddings:
-        numbers -= model.config.vocab_size * model.config.hidden_size  # a few rows of it are looked up
+        # a few rows of it are looked up
+        numbers -= model.config.vocab_size * model.config.hidden_size
     return numbers * model.dtype.itemsize
 
 
 def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
     """One kind of step, for the JSON: medians, in seconds."""
     parts = times.parts
-    seconds, outside = statistics.median(times.plain), sum(parts.get(name, 0.0) for name in OUTSIDE_PARTS)
+    seconds, outside = (
+        statistics.median(times.plain),
+        sum(parts.get(name, 0.0) for name in OUTSIDE_PARTS),
+    )
     return {
         "seconds": seconds,
         "parts": parts,
@@ -50,7 +57,8 @@ def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
     results = result["results"]
     columns = ("part", *(_name(one) for one in results))
     rows = [
-        (name, *(_cell(one["parts"].get(name, 0.0), one) for one in results)) for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
+        (name, *(_cell(one["parts"].get(name, 0.0), one) for one in results))
+        for name in (*MODEL_PARTS, *OUTSIDE_PARTS)
     ]
     rows.append(("events, if recorded", *(_cell(one["events"], one) for one in results)))
     rows.append(("step", *(f"{one['seconds'] * 1e3:.2f}" for one in results)))
@@ -60,22 +68,32 @@ def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]
 def notes(result: dict[str, Any]) -> list[str]:
     speed, floor = result["machine_speed"], result["read_weights_s"]
     lines = [
-        f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at {speed['gemm_gflop_per_s']:.0f} GFLOP/s; "
-        f"reading the weights ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
+        f"This machine reads {speed['read_gb_per_s']:.1f} GB/s and multiplies at"
+        f" {speed['gemm_gflop_per_s']:.0f} GFLOP/s; reading the weights"
+        f" ({result['weight_bytes'] / 1e6:.0f} MB) once takes {floor * 1e3:.1f} ms."
     ]
     if left_out := result["left_out_batch_sizes"]:
-        lines.append(f"Left out, because so many sequences of this length do not fit: {', '.join(map(str, left_out))}.")
-    for one in result["results"]:
-        over = f"{one['seconds'] / floor:.2f} times reading the weights, " if one["kind"] == "decode" else ""
         lines.append(
-            f"{_name(one)}: {over}linear layers {one['linear']:.0%}, outside of the model {one['outside_model']:.1%} "
-            f"of the step; watched it takes {one['watching']:+.1%}."
+            "Left out, because so many sequences of this length do not fit:"
+            f" {', '.join(map(str, left_out))}."
+        )
+    for one in result["results"]:
+        over = (
+            f"{one['seconds'] / floor:.2f} times reading the weights, "
+            if one["kind"] == "decode"
+            else ""
+        )
+        lines.append(
+            f"{_name(one)}: {over}linear layers {one['linear']:.0%}, outside of the model"
+            f" {one['outside_model']:.1%} of the step; watched it takes {one['watching']:+.1%}."
         )
     return lines
 
 
 def _name(one: dict[str, Any]) -> str:
-    return f"decode {one['batch_size']}" if one["kind"] == "decode" else f"prefill {one['num_tokens']}"
+    return (
+        f"decode {one['batch_size']}" if one["kind"] == "decode" else f"prefill {one['num_tokens']}"
+    )
 
 
 def _cell(seconds: float, one: dict[str, Any]) -> str:

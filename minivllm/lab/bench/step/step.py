@@ -1,20 +1,24 @@
-"""`minivllm bench step`: where each millisecond of a step goes, against what the machine could do at best.
+"""`minivllm bench step`: where each millisecond of a step goes, against what the machine could do
+at best.
 
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json      # then open step.json in ui.perfetto.dev
 
-Steps of one engine take turns in three ways: plain, watched (`stopwatch.py`) and recorded. Plain ones say how long a step
-takes, watched ones how it divides, recorded ones what events cost. Steps of a batch that only decodes come from `--context`
-tokens on; a prefill step is one prompt as long as the token budget.
+Steps of one engine take turns in three ways: plain, watched (`stopwatch.py`) and recorded. Plain
+ones say how long a step takes, watched ones how it divides, recorded ones what events cost. Steps
+of a batch that only decodes come from `--context` tokens on; a prefill step is one prompt as long
+as the token budget.
 
-The floor of a decode step is reading all weights once at the speed at which this machine reads memory, measured in the same run.
-With `--json` come `points` too, single steps of many kinds, to fit a model of step times to (`points.py`).
+The floor of a decode step is reading all weights once at the speed at which this machine reads
+memory, measured in the same run. With `--json` come `points` too, single steps of many kinds, to
+fit a model of step times to (`points.py`).
 
-Easy to get wrong: the batch that is not full. Prompts take several steps to get through, in which the first sequences decode
-already; all must have tokens left, and room in the KV cache, to the last measured step (`num_tokens_needed`). Of the usual
-batch sizes those that do not fit are left out.
+Easy to get wrong: the batch that is not full. Prompts take several steps to get through, in which
+the first sequences decode already; all must have tokens left, and room in the KV cache, to the last
+measured step (`num_tokens_needed`). Of the usual batch sizes those that do not fit are left out.
 
-And to take the watched step for the step. Watching costs time itself, and its share is told (`watching`).
+And to take the watched step for the step. Watching costs time itself, and its share is told
+(`watching`).
 """
 
 import argparse
@@ -26,7 +30,13 @@ from random import Random
 from typing import Any, get_args
 
 from minivllm.clock import Clock, MonotonicClock
-from minivllm.config import MAX_NUM_SEQS, AttentionBackendName, CustomOp, EngineConfig, LinearBackendName
+from minivllm.config import (
+    MAX_NUM_SEQS,
+    AttentionBackendName,
+    CustomOp,
+    EngineConfig,
+    LinearBackendName,
+)
 from minivllm.engine.engine import LLMEngine
 from minivllm.errors import BenchError
 from minivllm.lab.common.environment import describe_environment, set_num_threads
@@ -59,7 +69,9 @@ class MeasuredSteps:
     def parts(self) -> dict[str, float]:
         """Median of each part over the watched steps."""
         names = {name: None for step in self.watched for name in step}
-        return {name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names}
+        return {
+            name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names
+        }
 
     @property
     def watched_total(self) -> float:
@@ -81,12 +93,17 @@ class StepBench:
         self._order = Random(seed)
 
     def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> MeasuredSteps:
-        """Steps of `batch_size` sequences with `context` tokens and a few more, `num_steps` of each way."""
+        """Steps of `batch_size` sequences with `context` tokens and a few more, `num_steps` of each
+        way.
+        """
         times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
-        self._order.shuffle(ways)  # block borders come at fixed distances, and must not always fall on the same way
+        # block borders come at fixed distances, and must not always fall on the same way
+        self._order.shuffle(ways)
         for _ in range(batch_size):
-            self.requests.add(context, num_tokens_needed(self.engine, batch_size, context, num_steps) - context)
+            self.requests.add(
+                context, num_tokens_needed(self.engine, batch_size, context, num_steps) - context
+            )
         self._start_all()
         for way in ways:
             way(times)
@@ -96,7 +113,10 @@ class StepBench:
     def measure_prefills(self, num_tokens: int) -> MeasuredSteps:
         """Steps that hold one prompt of `num_tokens` tokens and nothing else."""
         times = MeasuredSteps()
-        for way in [lambda _: self.engine.step(), *[self._plain, self._watched, self._recorded] * NUM_PREFILLS]:
+        for way in [
+            lambda _: self.engine.step(),
+            *[self._plain, self._watched, self._recorded] * NUM_PREFILLS,
+        ]:
             self.requests.add(num_tokens, max_tokens=1)
             way(times)
         return times
@@ -148,7 +168,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         model=args.model,
         dtype=args.dtype,
         max_num_seqs=max(asked),
-        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),  # prompts beside all decodes
+        # prompts beside all decodes
+        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),
         enforce_eager=True,  # graphs hide the parts of a step from whoever watches
         attention_backend=args.attention_backend,
         linear_backend=args.linear_backend,
@@ -165,7 +186,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         speed = measure_machine_speed(model.dtype, model.device, clock)
         results = []
         for batch_size in batch_sizes:
-            progress.update(task, advance=1, description=f"decode steps of {batch_size}", refresh=True)
+            progress.update(
+                task, advance=1, description=f"decode steps of {batch_size}", refresh=True
+            )
             times = bench.measure_decodes(batch_size, args.context, args.steps)
             results.append({"kind": "decode", "batch_size": batch_size, **describe_times(times)})
         progress.update(task, advance=1, description="prefill steps", refresh=True)
@@ -203,7 +226,9 @@ def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_step
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or not all that were asked for."""
+    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or
+    not all that were asked for.
+    """
     fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:
         why = _why_too_large(size, args, engine)
@@ -218,14 +243,15 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
     needed = num_tokens_needed(engine, batch_size, args.context, args.steps)
     if needed > engine.max_model_len:
         return (
-            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a batch of {batch_size}, and "
-            f"{args.model} takes {engine.max_model_len}: lower one of them."
+            f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a"
+            f" batch of {batch_size}, and {args.model} takes {engine.max_model_len}: lower one of"
+            " them."
         )
     num_blocks, block_size = engine._stepper.runner.num_blocks, engine.config.block_size
     if batch_size * math.ceil(needed / block_size) > num_blocks:
         return (
-            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size} sequences of {needed} tokens: "
-            "lower --batch-sizes, --context or --steps."
+            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size}"
+            f" sequences of {needed} tokens: lower --batch-sizes, --context or --steps."
         )
     return None
 
@@ -248,23 +274,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch-sizes",
         type=batch_sizes,
         metavar="N,...",
-        help=f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those that fit)",
+        help=(
+            f"numbers of running sequences (default: {','.join(map(str, USUAL_BATCH_SIZES))}, those"
+            " that fit)"
+        ),
     )
     for name, choices in (("attention", AttentionBackendName), ("linear", LinearBackendName)):
         parser.add_argument(
-            f"--{name}-backend", choices=get_args(choices), default="auto", help="default: %(default)s, the fastest"
+            f"--{name}-backend",
+            choices=get_args(choices),
+            default="auto",
+            help="default: %(default)s, the fastest",
         )
     parser.add_argument(
         "--custom-ops",
         action="append",
         choices=get_args(CustomOp),
-        help="operations that run as kernels; may be given several times (default: all beside kernels of attention)",
+        help=(
+            "operations that run as kernels; may be given several times (default: all beside"
+            " kernels of attention)"
+        ),
     )
-    parser.add_argument("--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)")
     parser.add_argument(
-        "--steps", type=positive_int, default=NUM_STEPS, help="steps of each way and batch (default: %(default)s)"
+        "--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws the prompts (default: %(default)s)")
+    parser.add_argument(
+        "--steps",
+        type=positive_int,
+        default=NUM_STEPS,
+        help="steps of each way and batch (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the prompts (default: %(default)s)"
+    )
     parser.add_argument(
         "--trace",
         metavar="FILE",
@@ -280,8 +322,8 @@ def run(args: argparse.Namespace) -> int:
 
     columns, rows = table(result)
     title = (
-        f"Milliseconds of a step, and % of it: {result['model']} {result['dtype']} on {result['device']}, "
-        f"{result['threads']} threads, {result['context']} tokens of context"
+        f"Milliseconds of a step, and % of it: {result['model']} {result['dtype']} on"
+        f" {result['device']}, {result['threads']} threads, {result['context']} tokens of context"
     )
     print_report(title, columns, rows, notes(result), result, args.json)
     return 0

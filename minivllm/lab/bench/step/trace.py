@@ -1,11 +1,15 @@
-"""A few steps as torch's profiler and as the engine's events saw them, in one file for ui.perfetto.dev.
+"""A few steps as torch's profiler and as the engine's events saw them, in one file for
+ui.perfetto.dev.
 
-The profiler tells each operation of torch and its threads. It knows nothing of kernels that are not torch's, so the parts of the step
-are ranges in its trace, by the names that `bench step` has for them. The events tell whose tokens a step held and what was decided.
-Both are Chrome traces. Knows the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto.export`'s business.
+The profiler tells each operation of torch and its threads. It knows nothing of kernels that are not
+torch's, so the parts of the step are ranges in its trace, by the names that `bench step` has for
+them. The events tell whose tokens a step held and what was decided. Both are Chrome traces. Knows
+the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto.export`'s
+business.
 
-Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's trace at a moment
-that the engine's clock is asked for, and all of the engine's records are moved by the difference.
+Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's
+trace at a moment that the engine's clock is asked for, and all of the engine's records are moved by
+the difference.
 """
 
 import io
@@ -46,8 +50,12 @@ class PartsInTrace(PartWatcher):
         self._ranges.pop().__exit__(None, None, None)
 
 
-def write_trace(engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str) -> None:
-    """Run `batch_size` requests from their prompts on for a few steps, and then on to their end; write both traces into `path`."""
+def write_trace(
+    engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
+) -> None:
+    """Run `batch_size` requests from their prompts on for a few steps, and then on to their end;
+    write both traces into `path`.
+    """
     _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
@@ -68,12 +76,14 @@ def write_trace(engine: LLMEngine, requests: RandomRequests, batch_size: int, co
                     engine.step()
             unsubscribe()
         profiler.export_chrome_trace(str(operations))
-        write_whole(path, json.dumps(_merge(json.loads(operations.read_text()), log, mark, marked_at)))
+        write_whole(
+            path, json.dumps(_merge(json.loads(operations.read_text()), log, mark, marked_at))
+        )
 
 
 def _mark_time() -> tuple[str, float]:
-    """Put marks into the profiler's trace; name and time of the one that was made the quickest: between the others' two
-    clocks the system may have run somebody else."""
+    """Put marks into the profiler's trace; name and time of the one that was made the quickest:
+    between the others' two clocks the system may have run somebody else."""
     clock, marks = MonotonicClock(), []
     for number in range(NUM_MARKS):
         name, before = f"minivllm: clock {number}", clock.now()
@@ -90,7 +100,9 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
     export_perfetto(log, buffer)
     engine_trace = json.loads(buffer.getvalue())
     mono = json.loads(log.read_text().partition("\n")[0])["mono"]
-    mark = next(record["ts"] for record in operations["traceEvents"] if record.get("name") == mark_name)
+    mark = next(
+        record["ts"] for record in operations["traceEvents"] if record.get("name") == mark_name
+    )
     shift = mark - (marked_at - mono) * 1e6
     for record in engine_trace["traceEvents"]:
         if record["ph"] != "M":
@@ -100,8 +112,12 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
 
 
 def _require_writable(path: str) -> None:
-    """Before minutes of measuring: a file that cannot be written is a file that cannot be written now."""
+    """Before minutes of measuring: a file that cannot be written is a file that cannot be written
+    now.
+    """
     try:
         open(path, "ab").close()
     except OSError as error:
-        raise BenchError(f"{path} cannot be written ({error.strerror}): give --trace another file.") from error
+        raise BenchError(
+            f"{path} cannot be written ({error.strerror}): give --trace another file."
+        ) from error

@@ -1,4 +1,6 @@
-"""`minivllm bench throughput`: output tokens per second, against transformers, vLLM and llama.cpp in the same run.
+"""`minivllm bench throughput`: output tokens per second, against transformers, vLLM and llama.cpp
+in the same run.
 
-Peers with an environment of their own run there as child processes: `peer_process` here, `peer_side/` there.
+Peers with an environment of their own run there as child processes: `peer_process` here,
+`peer_side/` there.
 """

@@ -1,14 +1,17 @@
-"""`transformers` without a checkpoint: the same architecture with the same dummy weights, and its continuous batching.
+"""`transformers` without a checkpoint: the same architecture with the same dummy weights, and its
+continuous batching.
 
-The weights are those of our `load_format="dummy"`: the same seed gives the same numbers under the same names, and
-both sides round them to the same dtype. So in float32 both say the same, which the tests check.
+The weights are those of our `load_format="dummy"`: the same seed gives the same numbers under the
+same names, and both sides round them to the same dtype. So in float32 both say the same, which the
+tests check.
 
-`ContinuousBatches` drives the manager that `generate_batch` wraps: `generate_batch` has one output length for all
-requests, and here each has its own. Prompts go in all at once, as with our engine.
+`ContinuousBatches` drives the manager that `generate_batch` wraps: `generate_batch` has one output
+length for all requests, and here each has its own. Prompts go in all at once, as with our engine.
 
-Easy to get wrong: its memory. It sizes its cache from what is free on the device, so whoever was measured before
-must be gone by then. On a CPU it cannot size it at all, and gets the blocks that the requests need. And its attention: it is best with flash attention, so it gets that where
-the package is installed, and `attention` says what it has.
+Easy to get wrong: its memory. It sizes its cache from what is free on the device, so whoever was
+measured before must be gone by then. On a CPU it cannot size it at all, and gets the blocks that
+the requests need. And its attention: it is best with flash attention, so it gets that where the
+package is installed, and `attention` says what it has.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """
@@ -29,7 +32,9 @@ CPU_BATCH_TOKENS = 512
 
 
 def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int) -> Any:
-    """The model that `directory`'s config describes, with the weights that our decoder has for this seed."""
+    """The model that `directory`'s config describes, with the weights that our decoder has for this
+    seed.
+    """
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging
@@ -41,27 +46,41 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
     # Built where it will live: rotary frequencies are no weights and would not come along.
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
-            AutoConfig.from_pretrained(directory), dtype=getattr(torch, dtype), attn_implementation="sdpa"
+            AutoConfig.from_pretrained(directory),
+            dtype=getattr(torch, dtype),
+            attn_implementation="sdpa",
         )
     # `parameters` names a tied embedding once, so no parameter is left over.
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, tensor in random_weights(read_model_config(directory), seed):
             if name not in parameters:
-                raise BenchError(f"transformers has no weight {name} in this architecture: it cannot be compared.")
+                raise BenchError(
+                    f"transformers has no weight {name} in this architecture: it cannot be"
+                    " compared."
+                )
             parameters.pop(name).copy_(tensor)
     if parameters:
-        raise BenchError(f"transformers has a weight {next(iter(parameters))} that we lack: it cannot be compared.")
+        raise BenchError(
+            f"transformers has a weight {next(iter(parameters))} that we lack: it cannot be"
+            " compared."
+        )
     return model.eval()
 
 
 class ContinuousBatches:
-    """`transformers`' continuous batching; `close` it to get the model back and its cache's memory."""
+    """`transformers`' continuous batching; `close` it to get the model back and its cache's
+    memory.
+    """
 
     name = "transformers, continuous batching"
 
-    def __init__(self, model: Any, spec: WorkloadSpec, limit_s: float, clock: Clock | None = None) -> None:
-        """`spec`: the longest requests to come. `limit_s`: seconds after which `generate` gives up."""
+    def __init__(
+        self, model: Any, spec: WorkloadSpec, limit_s: float, clock: Clock | None = None
+    ) -> None:
+        """`spec`: the longest requests to come. `limit_s`: seconds after which `generate` gives
+        up.
+        """
         from transformers import GenerationConfig
         from transformers.generation import ContinuousBatchingConfig
         from transformers.generation.continuous_batching.utils import WorkloadHints
@@ -82,7 +101,8 @@ class ContinuousBatches:
             config.num_blocks = spec.num_requests * (-(-(prompt_len + output_len) // PAGE_SIZE) + 1)
             config.max_batch_tokens = CPU_BATCH_TOKENS
         self._manager = model.init_continuous_batching(
-            generation_config=GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),  # -1: there is none
+            # -1: there is none
+            generation_config=GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),
             continuous_batching_config=config,
             # What `generate_batch` would tell it.
             workload_hints=WorkloadHints(prompt_len, output_len, spec.num_requests),
@@ -92,7 +112,9 @@ class ContinuousBatches:
         self._manager.start()
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """As `BenchEngine`. Raises `BenchError` if a request fails, or if it takes longer than the limit."""
+        """As `BenchEngine`. Raises `BenchError` if a request fails, or if it takes longer than the
+        limit.
+        """
         give_up_at = self._clock.now() + self._limit_s
         request_ids = [
             self._manager.add_request(request.prompt_token_ids, max_new_tokens=request.max_tokens)
@@ -109,7 +131,8 @@ class ContinuousBatches:
                 raise BenchError(f"{self.name} stopped before all requests were done.")
             if self._clock.now() > give_up_at and len(outputs) < len(request_ids):
                 raise BenchError(
-                    f"{self.name} had finished {len(outputs)} of {len(request_ids)} requests after {self._limit_s:.0f} s."
+                    f"{self.name} had finished {len(outputs)} of {len(request_ids)} requests after"
+                    f" {self._limit_s:.0f} s."
                 )
         return [outputs[request_id] for request_id in request_ids]
 

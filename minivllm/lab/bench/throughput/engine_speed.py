@@ -1,9 +1,12 @@
-"""`EngineSpeed`: how fast one engine is on rounds of requests, all of them or as many as fit into a time.
+"""`EngineSpeed`: how fast one engine is on rounds of requests, all of them or as many as fit into a
+time.
 
-For measurements in which a slow peer would take hours. It gets its requests in batches, none after a limit, and its
-tokens per second are those of what it finished: the requests are in random order, so the first stand for the rest.
+For measurements in which a slow peer would take hours. It gets its requests in batches, none after
+a limit, and its tokens per second are those of what it finished: the requests are in random order,
+so the first stand for the rest.
 
-Easy to get wrong: to count what was cut off. A batch that was begun is run to its end, and its time counts in full.
+Easy to get wrong: to count what was cut off. A batch that was begun is run to its end, and its time
+counts in full.
 """
 
 import gc
@@ -40,7 +43,9 @@ class EngineSpeed:
     def tokens_per_s(self) -> float | None:
         if self.left_out is not None:
             return None
-        return statistics.median(tokens / run for tokens, run in zip(self.output_tokens, self.runs, strict=True))
+        return statistics.median(
+            tokens / run for tokens, run in zip(self.output_tokens, self.runs, strict=True)
+        )
 
 
 def time_engine(
@@ -52,9 +57,11 @@ def time_engine(
     batch_size: int | None = None,
     limit_s: float | None = None,
 ) -> None:
-    """Warm up with the first of `rounds`, its outputs cut short, and time each of the others into `speed`.
+    """Warm up with the first of `rounds`, its outputs cut short, and time each of the others into
+    `speed`.
 
-    With a `batch_size` the engine gets so many requests at a time, and none any more after `limit_s` seconds.
+    With a `batch_size` the engine gets so many requests at a time, and none any more after
+    `limit_s` seconds.
     """
     first, *counted = rounds
     warm_up(engine, first[: batch_size or len(first)])
@@ -64,7 +71,12 @@ def time_engine(
 
 def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
     """Run requests that are not counted, their outputs cut short."""
-    engine.generate([replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS)) for request in requests])
+    engine.generate(
+        [
+            replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS))
+            for request in requests
+        ]
+    )
 
 
 def time_round(
@@ -84,7 +96,10 @@ def time_round(
         batch = requests[num_done : num_done + step]
         outputs = engine.generate(batch)
         if [len(output) for output in outputs] != [request.max_tokens for request in batch]:
-            raise BenchError(f"{speed.name} did not give every request the tokens it asked for: no speed to report.")
+            raise BenchError(
+                f"{speed.name} did not give every request the tokens it asked for: no speed to"
+                " report."
+            )
         num_done += len(batch)
         if limit_s is not None and clock.now() - started >= limit_s:
             break

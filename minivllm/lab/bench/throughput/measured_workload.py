@@ -1,8 +1,9 @@
-"""`measure`: load the engines once, run workloads one after another, and make of each the object that goes into the JSON.
+"""`measure`: load the engines once, run workloads one after another, and make of each the object
+that goes into the JSON.
 
-Easy to get wrong: what a comparison holds equal. Every engine gets the same checkpoint, dtype, threads and number of
-sequences at once; llama.cpp, which reads no safetensors, gets the same weights in a GGUF file that is written here and
-removed at the end.
+Easy to get wrong: what a comparison holds equal. Every engine gets the same checkpoint, dtype,
+threads and number of sequences at once; llama.cpp, which reads no safetensors, gets the same
+weights in a GGUF file that is written here and removed at the end.
 """
 
 import tempfile
@@ -37,7 +38,9 @@ class Settings:
 
 
 def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
-    """The JSON object of each workload. What concerns a peer is null, and `peers` empty, without one."""
+    """The JSON object of each workload. What concerns a peer is null, and `peers` empty, without
+    one.
+    """
     import torch
 
     from minivllm.runtime.store.model_store import resolve_model
@@ -52,14 +55,23 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
             if python is None:
                 peers.append(TransformersPeer(checkpoint, settings.dtype, device))
             else:
-                peers.append(stack.enter_context(_peer_process(name, python, checkpoint, settings, specs)))
+                peers.append(
+                    stack.enter_context(_peer_process(name, python, checkpoint, settings, specs))
+                )
         engine = MinivllmEngine(settings.model, settings.dtype, device)
         settle_s = SETTLE_S if any(settings.peers.values()) else 0.0
         results = []
         with progress_bar() as progress:
             for spec in specs:
                 rounds = measure_rounds(
-                    spec, settings.seed, engine.vocab_size, settings.num_rounds, engine, peers, progress, settle_s
+                    spec,
+                    settings.seed,
+                    engine.vocab_size,
+                    settings.num_rounds,
+                    engine,
+                    peers,
+                    progress,
+                    settle_s,
                 )
                 results.append(_result(spec, settings, device, rounds, peers))
     return results
@@ -69,7 +81,9 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
 def _peer_process(
     name: str, python: str, checkpoint: Path, settings: Settings, specs: list[WorkloadSpec]
 ) -> Iterator[PeerProcess]:
-    longest = max(spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1] for spec in specs)
+    longest = max(
+        spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1] for spec in specs
+    )
     wanted = {
         "model": str(checkpoint),
         "dtype": settings.dtype,
@@ -93,7 +107,8 @@ def _result(
 ) -> dict[str, Any]:
     num_sequences = spec.num_requests * settings.num_rounds
     told = [
-        _peer_result(rounds, measured, peer, num_sequences) for measured, peer in zip(rounds.peers, peers, strict=True)
+        _peer_result(rounds, measured, peer, num_sequences)
+        for measured, peer in zip(rounds.peers, peers, strict=True)
     ]
     # The first peer also stands by itself: most comparisons have one.
     first = told[0] if told else {}
@@ -118,13 +133,16 @@ def _result(
         "differences": first.get("differences"),
         "peers": told,
         "preloaded": preloaded_libraries(),
-        # Of this process: the weights of both engines, where there are two. `bench memory` measures ours alone.
+        # Of this process: the weights of both engines, where there are two. `bench memory` measures
+        # ours alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }
 
 
-def _peer_result(rounds: Rounds, measured: PeerRounds, peer: BenchEngine, num_sequences: int) -> dict[str, Any]:
+def _peer_result(
+    rounds: Rounds, measured: PeerRounds, peer: BenchEngine, num_sequences: int
+) -> dict[str, Any]:
     result: dict[str, Any] = {
         "name": measured.name,
         "tokens_per_s": rounds.tokens_per_s(measured.runs),
@@ -135,5 +153,9 @@ def _peer_result(rounds: Rounds, measured: PeerRounds, peer: BenchEngine, num_se
         "differences": [asdict(difference) for difference in measured.differences],
     }
     if isinstance(peer, PeerProcess):
-        result |= {"versions": peer.versions, "preloaded": peer.preloaded, "peak_rss_bytes": peer.peak_rss_bytes}
+        result |= {
+            "versions": peer.versions,
+            "preloaded": peer.preloaded,
+            "peak_rss_bytes": peer.peak_rss_bytes,
+        }
     return result

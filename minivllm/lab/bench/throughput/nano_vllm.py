@@ -1,20 +1,24 @@
-"""`minivllm bench throughput --workload nano-vllm`: the workload that nano-vllm publishes its speed with, and three peers.
+"""`minivllm bench throughput --workload nano-vllm`: the workload that nano-vllm publishes its speed
+with, and three peers.
 
     minivllm bench throughput --workload nano-vllm --json
 
-256 requests, prompts and outputs of 100 to 1,024 random tokens, the shape of Qwen3-0.6B with dummy weights, bfloat16:
-made for a GPU. The peers are `transformers.generate` one request at a time and in static batches of 32, and
-`transformers`' continuous batching. All compute the same architecture with the same dummy weights. What is compared
-is speed and nothing else: with such weights the best logits nearly tie, so tokens say nothing, and are not compared
-(`tokens_compared` is false). That each gives as many tokens as were asked for is checked.
+256 requests, prompts and outputs of 100 to 1,024 random tokens, the shape of Qwen3-0.6B with dummy
+weights, bfloat16: made for a GPU. The peers are `transformers.generate` one request at a time and
+in static batches of 32, and `transformers`' continuous batching. All compute the same architecture
+with the same dummy weights. What is compared is speed and nothing else: with such weights the best
+logits nearly tie, so tokens say nothing, and are not compared (`tokens_compared` is false). That
+each gives as many tokens as were asked for is checked.
 
-The engines run one after another and not in turns, since each wants the device's memory for itself; ours is gone
-before the first peer is built. Sampling is greedy for all, where nano-vllm draws at temperature 0.6.
+The engines run one after another and not in turns, since each wants the device's memory for itself;
+ours is gone before the first peer is built. Sampling is greedy for all, where nano-vllm draws at
+temperature 0.6.
 
-Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a peer that takes
-requests in batches gets no more of them after `--peer-seconds`, and its speed is that of what it finished. The order
-of the requests is random, so the first stand for the rest: `extrapolated` says where that was done. Continuous
-batching has no such middle to stop at: it ends in time or is left out, and `left_out` says why.
+Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a
+peer that takes requests in batches gets no more of them after `--peer-seconds`, and its speed is
+that of what it finished. The order of the requests is random, so the first stand for the rest:
+`extrapolated` says where that was done. Continuous batching has no such middle to stop at: it ends
+in time or is left out, and `left_out` says why.
 """
 
 import argparse
@@ -49,7 +53,9 @@ DEFAULT_ROUNDS = 1
 DEFAULT_PEER_SECONDS = 60
 STATIC_BATCH_SIZE = 32
 MAX_NUM_BATCHED_TOKENS = 16384
-"""The token budget of our engine here, as nano-vllm has it; every request has a batch slot, as there."""
+"""The token budget of our engine here, as nano-vllm has it; every request has a batch slot, as
+there.
+"""
 MAX_CPU_REQUESTS = 8
 CONTINUOUS_LIMIT_S = 240.0
 
@@ -72,18 +78,23 @@ class Settings:
 
 
 def check_number_of_requests(num_requests: int | None, device: str) -> None:
-    """Raise `BenchError` where the workload would run for hours: on a CPU, unless a few requests are asked for."""
+    """Raise `BenchError` where the workload would run for hours: on a CPU, unless a few requests
+    are asked for.
+    """
     if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
         raise BenchError(
-            f"The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of its requests with "
-            f"--num-requests (1 to {MAX_CPU_REQUESTS}), or take another workload."
+            "The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of"
+            f" its requests with --num-requests (1 to {MAX_CPU_REQUESTS}), or take another"
+            " workload."
         )
 
 
 def run(args: argparse.Namespace) -> int:
     """The arguments of `bench throughput`; measure and report; the exit status."""
     if args.vs is not None:
-        raise BenchError("The workload nano-vllm has its own three peers, which always run: leave --vs out.")
+        raise BenchError(
+            "The workload nano-vllm has its own three peers, which always run: leave --vs out."
+        )
     device = "cuda" if torch.cuda.is_available() else "cpu"
     check_number_of_requests(args.num_requests, device)
     result = measure(
@@ -100,21 +111,28 @@ def run(args: argparse.Namespace) -> int:
         )
     )
     title = (
-        f"{result['workload']}: {result['requests']} requests, {result['output_tokens']:,} output tokens, "
-        f"{result['model']} (dummy weights) {result['dtype']} on {result['device_name'] or device}"
+        f"{result['workload']}: {result['requests']} requests, {result['output_tokens']:,} output"
+        f" tokens, {result['model']} (dummy weights) {result['dtype']} on"
+        f" {result['device_name'] or device}"
     )
-    notes = [f"{ratio:.2f} times the speed of {name}." for name, ratio in result["ratios"].items() if ratio is not None]
+    notes = [
+        f"{ratio:.2f} times the speed of {name}."
+        for name, ratio in result["ratios"].items()
+        if ratio is not None
+    ]
     for engine in result["engines"]:
         if engine["left_out"]:
             notes.append(f"Left out: {engine['name']} ({engine['left_out']}).")
         elif engine["extrapolated"]:
             notes.append(
-                f"{engine['name']}: extrapolated from the {engine['requests'][-1]} requests that it finished in "
-                f"{engine['runs'][-1]:.0f} s (last round)."
+                f"{engine['name']}: extrapolated from the {engine['requests'][-1]} requests that it"
+                f" finished in {engine['runs'][-1]:.0f} s (last round)."
             )
     notes.append("With dummy weights tokens mean nothing; they were counted and not compared.")
     rows = [_row(engine) for engine in result["engines"]]
-    print_report(title, ("engine", "tokens/s", "requests", "seconds"), rows, notes, result, args.json)
+    print_report(
+        title, ("engine", "tokens/s", "requests", "seconds"), rows, notes, result, args.json
+    )
     return 0
 
 
@@ -136,7 +154,8 @@ def measure(settings: Settings) -> dict[str, object]:
     directory = resolve_model(settings.model, weights=False)
     vocab_size = read_model_config(directory).vocab_size
     rounds = [
-        make_requests(spec, settings.seed, round_number, vocab_size) for round_number in range(settings.num_rounds + 1)
+        make_requests(spec, settings.seed, round_number, vocab_size)
+        for round_number in range(settings.num_rounds + 1)
     ]
     speeds = []
     with progress_bar() as progress:
@@ -144,7 +163,11 @@ def measure(settings: Settings) -> dict[str, object]:
         for speed in _measure_all(settings, directory, rounds):
             speeds.append(speed)
             # Told as soon as it is known: a run that is cut off has said what it found.
-            said = f"left out: {speed.left_out}" if speed.left_out else f"{speed.tokens_per_s:.1f} tokens/s"
+            said = (
+                f"left out: {speed.left_out}"
+                if speed.left_out
+                else f"{speed.tokens_per_s:.1f} tokens/s"
+            )
             progress.console.print(f"{spec.name}, {speed.name}: {said}", markup=False)
             progress.update(task, advance=1, refresh=True)
     ours, *peers = speeds
@@ -167,13 +190,20 @@ def measure(settings: Settings) -> dict[str, object]:
         "runs": ours.runs,
         "engines": [asdict(speed) | {"tokens_per_s": speed.tokens_per_s} for speed in speeds],
         # How many times as fast as each peer; null where there is nothing to compare with.
-        "ratios": {peer.name: ours.tokens_per_s / peer.tokens_per_s if peer.tokens_per_s else None for peer in peers},
+        "ratios": {
+            peer.name: ours.tokens_per_s / peer.tokens_per_s if peer.tokens_per_s else None
+            for peer in peers
+        },
         **describe_environment("torch", "transformers"),
     }
 
 
-def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchRequest]]) -> Iterator[EngineSpeed]:
-    """Ours, then the peers. Ours fails aloud; a peer that fails is left out, and the others still run."""
+def _measure_all(
+    settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
+) -> Iterator[EngineSpeed]:
+    """Ours, then the peers. Ours fails aloud; a peer that fails is left out, and the others still
+    run.
+    """
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
@@ -185,7 +215,9 @@ def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchReq
         speed = EngineSpeed(name, attention="sdpa")
         try:
             engine = StaticBatches(model, name, batch_size)
-            time_engine(speed, engine, rounds, clock, batch_size=batch_size, limit_s=settings.peer_seconds)
+            time_engine(
+                speed, engine, rounds, clock, batch_size=batch_size, limit_s=settings.peer_seconds
+            )
         except Exception as error:  # whatever another project's code may raise
             speed.left_out = one_line(error)
         yield speed
@@ -193,7 +225,9 @@ def _measure_all(settings: Settings, directory: Path, rounds: list[list[BenchReq
     yield _measure_continuous(settings, model, rounds, clock)
 
 
-def _measure_ours(settings: Settings, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
+def _measure_ours(
+    settings: Settings, rounds: list[list[BenchRequest]], clock: Clock
+) -> EngineSpeed:
     engine = make_our_engine(settings)
     speed = EngineSpeed(engine.name, attention=settings.attention_backend)
     time_engine(speed, engine, rounds, clock)
@@ -217,7 +251,9 @@ def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> Miniv
     )
 
 
-def _measure_continuous(settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock) -> EngineSpeed:
+def _measure_continuous(
+    settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock
+) -> EngineSpeed:
     speed = EngineSpeed(ContinuousBatches.name)
     try:
         with closing(ContinuousBatches(model, settings.spec, CONTINUOUS_LIMIT_S)) as engine:

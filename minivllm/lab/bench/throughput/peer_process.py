@@ -1,11 +1,12 @@
 """`PeerProcess`: an engine that lives in a Python of its own, which has other packages than ours.
 
-A child process, started with the peer's Python, that gets requests and gives token ids through its standard input and output
-(`peer_side/peer_main.py` tells the protocol). What the pipe costs, a millisecond or two a round, counts for the peer; rounds
-take seconds.
+A child process, started with the peer's Python, that gets requests and gives token ids through its
+standard input and output (`peer_side/peer_main.py` tells the protocol). What the pipe costs, a
+millisecond or two a round, counts for the peer; rounds take seconds.
 
-Easy to get wrong: waiting. A child that hangs, dies or was never a peer must become one sentence and not a terminal that
-stands still, so every wait has an end, and the child is ended with all of its own children, whatever happens.
+Easy to get wrong: waiting. A child that hangs, dies or was never a peer must become one sentence
+and not a terminal that stands still, so every wait has an end, and the child is ended with all of
+its own children, whatever happens.
 """
 
 import contextlib
@@ -35,12 +36,21 @@ _MAIN = Path(__file__).parent / "peer_side" / "peer_main.py"
 
 
 class PeerProcess:
-    """A `BenchEngine` at the other end of two pipes. A context manager: at its end the child is gone."""
+    """A `BenchEngine` at the other end of two pipes. A context manager: at its end the child is
+    gone.
+    """
 
     def __init__(
-        self, name: str, python: str, settings: dict[str, Any], *, limits_s: tuple[float, float] | None = None
+        self,
+        name: str,
+        python: str,
+        settings: dict[str, Any],
+        *,
+        limits_s: tuple[float, float] | None = None,
     ) -> None:
-        """Start the peer and wait until it has loaded its model; `limits_s`: for that, and for one answer."""
+        """Start the peer and wait until it has loaded its model; `limits_s`: for that, and for one
+        answer.
+        """
         self.name = name
         start_limit_s, self._answer_limit_s = limits_s or (START_LIMIT_S, ANSWER_LIMIT_S)
         check_peer_python(name, python)
@@ -68,7 +78,10 @@ class PeerProcess:
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         """As `BenchEngine` promises."""
         prompts = [request.prompt_token_ids for request in requests]
-        answer = self._ask({"prompts": prompts, "max_tokens": [r.max_tokens for r in requests]}, self._answer_limit_s)
+        answer = self._ask(
+            {"prompts": prompts, "max_tokens": [r.max_tokens for r in requests]},
+            self._answer_limit_s,
+        )
         self.peak_rss_bytes = answer["peak_rss_bytes"]
         return answer["outputs"]
 
@@ -88,7 +101,10 @@ class PeerProcess:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
     ) -> None:
         self.close()
 
@@ -107,17 +123,22 @@ class PeerProcess:
             line = self._lines.get(timeout=limit_s)
         except queue.Empty:
             raise BenchError(
-                f"{self.name} gave no answer in {limit_s:,.0f} seconds and was ended: leave out --vs {self.name}, or "
-                "measure when the machine is idle."
+                f"{self.name} gave no answer in {limit_s:,.0f} seconds and was ended: leave out"
+                f" --vs {self.name}, or measure when the machine is idle."
             ) from None
         if not line:
-            raise BenchError(f"The process of {self.name} ended unasked; its last words were: {self._last_words()}")
+            raise BenchError(
+                f"The process of {self.name} ended unasked; its last words were:"
+                f" {self._last_words()}"
+            )
         try:
             answer = json.loads(line)
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise BenchError(f"{self.name} answered {line.strip()[:80]!r}, which is no answer to a bench.")
+            raise BenchError(
+                f"{self.name} answered {line.strip()[:80]!r}, which is no answer to a bench."
+            )
         if "error" in answer:
             raise BenchError(f"{self.name} failed: {answer['error']}")
         return answer
@@ -131,11 +152,17 @@ class PeerProcess:
 def check_peer_python(name: str, python: str) -> None:
     """Raise a `BenchError` unless `python` is a Python that has the peer's package."""
     if shutil.which(python) is None:
-        raise BenchError(f"--peer-python {python} is no program: name the python of an environment that has {name}.")
+        raise BenchError(
+            f"--peer-python {python} is no program: name the python of an environment that has"
+            f" {name}."
+        )
     package = PACKAGE_OF[name]
     found = _run(python, f"import importlib.util as u; print(u.find_spec({package!r}) is not None)")
     if found not in ("True", "False"):
-        raise BenchError(f"--peer-python {python} is no Python 3: name the python of an environment that has {name}.")
+        raise BenchError(
+            f"--peer-python {python} is no Python 3: name the python of an environment that has"
+            f" {name}."
+        )
     if found == "False":
         raise BenchError(f"{python} has no {package}: {python} -m pip install {INSTALL[name]}.")
 
@@ -143,7 +170,10 @@ def check_peer_python(name: str, python: str) -> None:
 def version_of(name: str, python: str) -> str:
     """The version of the distribution that the peer's package comes from, whatever it is called."""
     package = PACKAGE_OF[name]
-    code = f"import importlib.metadata as m; print(m.version(m.packages_distributions()[{package!r}][0]))"
+    code = (
+        "import importlib.metadata as m;"
+        f" print(m.version(m.packages_distributions()[{package!r}][0]))"
+    )
     return _run(python, code) or "unknown"
 
 

@@ -1,12 +1,14 @@
-"""The engines that `minivllm bench throughput` compares, behind one face: requests in, token ids out.
+"""The engines that `minivllm bench throughput` compares, behind one face: requests in, token ids
+out.
 
-`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` is `transformers`' `generate` as a careful
-user would call it: left padding, sdpa attention, its default cache; `TransformersPeer` loads a checkpoint for it.
+`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` is `transformers`' `generate`
+as a careful user would call it: left padding, sdpa attention, its default cache; `TransformersPeer`
+loads a checkpoint for it.
 
-Easy to get wrong: a peer that is held back without anybody meaning to. It gets the same token ids, dtype,
-device and threads, full batches, inference mode and no progress bar. And end-of-sequence: to mask it
-(`min_new_tokens`) would make the peer do more work and give other tokens than an engine that only ignores
-it, so for the peer there simply is no such token.
+Easy to get wrong: a peer that is held back without anybody meaning to. It gets the same token ids,
+dtype, device and threads, full batches, inference mode and no progress bar. And end-of-sequence: to
+mask it (`min_new_tokens`) would make the peer do more work and give other tokens than an engine
+that only ignores it, so for the peer there simply is no such token.
 """
 
 from pathlib import Path
@@ -24,16 +26,22 @@ class BenchEngine(Protocol):
     name: str
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """Greedy continuations, exactly as many tokens as each request wants, in the order of the requests."""
+        """Greedy continuations, exactly as many tokens as each request wants, in the order of the
+        requests.
+        """
 
 
 class MinivllmEngine:
-    """Our engine, through its public door, with its default options but for those that are named."""
+    """Our engine, through its public door, with its default options but for those that are
+    named.
+    """
 
     name = "minivllm"
 
     def __init__(self, model: str, dtype: str, device: str, **options: Any) -> None:
-        self._llm = LLM(model=model, dtype=dtype, device=device, **({"max_num_seqs": MAX_NUM_SEQS} | options))
+        self._llm = LLM(
+            model=model, dtype=dtype, device=device, **({"max_num_seqs": MAX_NUM_SEQS} | options)
+        )
 
     @property
     def vocab_size(self) -> int:
@@ -47,14 +55,19 @@ class MinivllmEngine:
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
         outputs = self._llm.generate(
             [{"prompt_token_ids": request.prompt_token_ids} for request in requests],
-            [SamplingParams(temperature=0, max_tokens=request.max_tokens, ignore_eos=True) for request in requests],
+            [
+                SamplingParams(temperature=0, max_tokens=request.max_tokens, ignore_eos=True)
+                for request in requests
+            ],
             use_tqdm=False,
         )
         return [output.outputs[0].token_ids for output in outputs]
 
 
 class StaticBatches:
-    """A model of `transformers` and its `generate`, in static batches of `batch_size`, in the order of the requests."""
+    """A model of `transformers` and its `generate`, in static batches of `batch_size`, in the order
+    of the requests.
+    """
 
     def __init__(self, model: Any, name: str, batch_size: int) -> None:
         from transformers import GenerationConfig
@@ -62,11 +75,16 @@ class StaticBatches:
         self.name = name
         self.batch_size = batch_size
         self._model = model.eval()
-        # A new one, so that nothing the checkpoint suggests (temperature, penalties, end-of-sequence) is left.
-        self._model.generation_config = GenerationConfig(do_sample=False, eos_token_id=None, pad_token_id=0)
+        # A new one, so that nothing the checkpoint suggests (temperature, penalties,
+        # end-of-sequence) is left.
+        self._model.generation_config = GenerationConfig(
+            do_sample=False, eos_token_id=None, pad_token_id=0
+        )
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        batches = (requests[i : i + self.batch_size] for i in range(0, len(requests), self.batch_size))
+        batches = (
+            requests[i : i + self.batch_size] for i in range(0, len(requests), self.batch_size)
+        )
         return [token_ids for batch in batches for token_ids in self._generate_batch(batch)]
 
     def _generate_batch(self, batch: list[BenchRequest]) -> list[list[int]]:
@@ -74,9 +92,12 @@ class StaticBatches:
 
         width = max(len(request.prompt_token_ids) for request in batch)
         pads = [width - len(request.prompt_token_ids) for request in batch]
-        # input_ids, attention_mask: [len(batch), width], padded on the left so that all prompts end together.
+        # input_ids, attention_mask: [len(batch), width], padded on the left so that all prompts end
+        # together.
         prompts = (request.prompt_token_ids for request in batch)
-        input_ids = torch.tensor([[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)])
+        input_ids = torch.tensor(
+            [[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)]
+        )
         attention_mask = torch.tensor([[0] * pad + [1] * (width - pad) for pad in pads])
         num_new = max(request.max_tokens for request in batch)
         with torch.inference_mode():
@@ -87,10 +108,11 @@ class StaticBatches:
             )
         if output.shape != (len(batch), width + num_new):
             raise BenchError(
-                f"transformers gave {output.shape[1] - width} tokens where {num_new} were asked for: "
-                "its speed cannot be compared."
+                f"transformers gave {output.shape[1] - width} tokens where {num_new} were asked"
+                " for: its speed cannot be compared."
             )
-        # A static batch runs to its longest output; what the others did not ask for is dropped, and not counted.
+        # A static batch runs to its longest output; what the others did not ask for is dropped, and
+        # not counted.
         rows = output[:, width:].tolist()
         return [row[: request.max_tokens] for row, request in zip(rows, batch, strict=True)]
 

@@ -1,11 +1,12 @@
-"""`measure_rounds`: engines in strict turns on the same requests, their times, ratios and differences.
+"""`measure_rounds`: engines in strict turns on the same requests, their times, ratios and
+differences.
 
 Knows engines by their face alone (`BenchEngine`), and nothing of models or processes.
 
-Easy to get wrong: to compare two numbers that were taken at different times. A machine's speed moves by tens of percent
-within an hour, and only turns that lie side by side see the same machine. And the turn's first moments: the threads of an
-OpenMP library go on spinning after their work, Intel's for 200 ms, so an engine in another process gets a pause before its
-turn and after it.
+Easy to get wrong: to compare two numbers that were taken at different times. A machine's speed
+moves by tens of percent within an hour, and only turns that lie side by side see the same machine.
+And the turn's first moments: the threads of an OpenMP library go on spinning after their work,
+Intel's for 200 ms, so an engine in another process gets a pause before its turn and after it.
 """
 
 import gc
@@ -18,10 +19,17 @@ from rich.progress import Progress
 from minivllm.clock import MonotonicClock
 from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.peers import BenchEngine
-from minivllm.lab.bench.throughput.workloads import BenchRequest, WorkloadSpec, count_output_tokens, make_requests
+from minivllm.lab.bench.throughput.workloads import (
+    BenchRequest,
+    WorkloadSpec,
+    count_output_tokens,
+    make_requests,
+)
 
 WARM_UP_ROUND = 0
-"""Not counted: the first run of a shape pays for kernels and memory that the later ones find ready."""
+"""Not counted: the first run of a shape pays for kernels and memory that the later ones find
+ready.
+"""
 SETTLE_S = 0.3
 
 
@@ -56,7 +64,9 @@ class Rounds:
     peers: list[PeerRounds] = field(default_factory=list)
 
     def tokens_per_s(self, runs: list[float]) -> float:
-        return statistics.median(tokens / run for tokens, run in zip(self.output_tokens, runs, strict=True))
+        return statistics.median(
+            tokens / run for tokens, run in zip(self.output_tokens, runs, strict=True)
+        )
 
     def ratios(self, peer: PeerRounds) -> list[float]:
         """How many times as fast as the peer, in each round."""
@@ -77,7 +87,9 @@ def measure_rounds(
     progress: Progress,
     settle_s: float = 0.0,
 ) -> Rounds:
-    """A warm-up of each engine, then `num_rounds` rounds in strict turns, with `settle_s` seconds of rest before each."""
+    """A warm-up of each engine, then `num_rounds` rounds in strict turns, with `settle_s` seconds
+    of rest before each.
+    """
     engines = [engine, *peers]
     task = progress.add_task(spec.name, total=(num_rounds + 1) * len(engines))
     rounds = Rounds(peers=[PeerRounds(peer.name) for peer in peers])
@@ -98,8 +110,13 @@ def measure_rounds(
         for peer, run in zip(rounds.peers, theirs, strict=True):
             peer.runs.append(run.seconds)
             peer.differences += _differences(round_number, ours.outputs, run.outputs)
-        speeds = (f"{e.name} {rounds.output_tokens[-1] / t.seconds:.1f}" for e, t in zip(engines, timed, strict=True))
-        progress.console.print(f"{spec.name}, round {round_number} of {num_rounds}: {', '.join(speeds)} tokens/s")
+        speeds = (
+            f"{e.name} {rounds.output_tokens[-1] / t.seconds:.1f}"
+            for e, t in zip(engines, timed, strict=True)
+        )
+        progress.console.print(
+            f"{spec.name}, round {round_number} of {num_rounds}: {', '.join(speeds)} tokens/s"
+        )
     progress.remove_task(task)
     return rounds
 
@@ -117,15 +134,21 @@ def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
     outputs = engine.generate(requests)
     seconds = clock.now() - started
     if [len(output) for output in outputs] != [request.max_tokens for request in requests]:
-        raise BenchError(f"{engine.name} did not give every request the tokens it asked for: no speed to report.")
+        raise BenchError(
+            f"{engine.name} did not give every request the tokens it asked for: no speed to report."
+        )
     return _TimedRun(seconds, outputs)
 
 
-def _differences(round_number: int, ours: list[list[int]], theirs: list[list[int]]) -> list[TokenMismatch]:
+def _differences(
+    round_number: int, ours: list[list[int]], theirs: list[list[int]]
+) -> list[TokenMismatch]:
     found = []
     for request, (output, peer_output) in enumerate(zip(ours, theirs, strict=True)):
         for position, (token_id, peer_token_id) in enumerate(zip(output, peer_output, strict=True)):
             if token_id != peer_token_id:
-                found.append(TokenMismatch(round_number, request, position, token_id, peer_token_id))
+                found.append(
+                    TokenMismatch(round_number, request, position, token_id, peer_token_id)
+                )
                 break  # what follows a different token is another text
     return found

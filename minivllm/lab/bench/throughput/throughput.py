@@ -3,16 +3,18 @@
     minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
 
-Output tokens are counted over the whole run, prefill included. All engines load the same weights, get the same token ids,
-and take strict turns: after one uncounted round each, ours, the peer's, ours, the peer's, ... The result is the median of
-the rounds, the ratio the median of the rounds' own ratios (`rounds.py`). `transformers` runs in this process; vLLM and
-llama.cpp in a Python of their own (`peer_process.py`), since they want other packages than we do.
+Output tokens are counted over the whole run, prefill included. All engines load the same weights,
+get the same token ids, and take strict turns: after one uncounted round each, ours, the peer's,
+ours, the peer's, ... The result is the median of the rounds, the ratio the median of the rounds'
+own ratios (`rounds.py`). `transformers` runs in this process; vLLM and llama.cpp in a Python of
+their own (`peer_process.py`), since they want other packages than we do.
 
 The workload `nano-vllm` is measured in another way, told in `nano_vllm.py`.
 
-Easy to get wrong: to be silent about what helps. An allocator or an OpenMP library that somebody has preloaded
-(LD_PRELOAD) moves a speed by a quarter, so the JSON says for each process which ones it has. And a speed is worth
-nothing if the tokens differ, so every round's tokens are compared, and differences are reported.
+Easy to get wrong: to be silent about what helps. An allocator or an OpenMP library that somebody
+has preloaded (LD_PRELOAD) moves a speed by a quarter, so the JSON says for each process which ones
+it has. And a speed is worth nothing if the tokens differ, so every round's tokens are compared, and
+differences are reported.
 """
 
 import argparse
@@ -38,31 +40,55 @@ DEFAULT_ROUNDS = 5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--workload", required=True, choices=(*WORKLOADS, ALL, NANO_VLLM.name), help="which requests to measure"
+        "--workload",
+        required=True,
+        choices=(*WORKLOADS, ALL, NANO_VLLM.name),
+        help="which requests to measure",
     )
-    parser.add_argument("--seed", type=int, default=0, help="draws the prompts and lengths (default: %(default)s)")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="draws the prompts and lengths (default: %(default)s)"
+    )
     add_model_arguments(parser)
     parser.add_argument(
-        "--vs", choices=PEERS, action="append", help="measure this peer too, in turns; may be given several times"
+        "--vs",
+        choices=PEERS,
+        action="append",
+        help="measure this peer too, in turns; may be given several times",
     )
     parser.add_argument(
         "--peer-python",
         action="append",
         metavar="PATH",
-        help="the python of an environment that has vLLM or llama-cpp-python; once, or once for each --vs that needs one",
+        help=(
+            "the python of an environment that has vLLM or llama-cpp-python; once, or once for each"
+            " --vs that needs one"
+        ),
     )
-    parser.add_argument("--rounds", type=positive_int, help=f"counted runs of each (default: {DEFAULT_ROUNDS})")
-    parser.add_argument("--quick", action="store_true", help="a quarter of all lengths, as make bench-check measures")
+    parser.add_argument(
+        "--rounds", type=positive_int, help=f"counted runs of each (default: {DEFAULT_ROUNDS})"
+    )
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="a quarter of all lengths, as make bench-check measures",
+    )
     published = parser.add_argument_group(
         f"the workload {NANO_VLLM.name}",
-        "It has its own defaults (--model qwen3-0.6b-dummy, --dtype bfloat16, --rounds 1, on a GPU), its own peers, and options:",
-    )
-    published.add_argument("--num-requests", type=positive_int, help="fewer requests than its 256; needed on a CPU")
-    published.add_argument(
-        "--peer-seconds", type=positive_int, help="after so long a peer gets no more batches of requests (default: 60)"
+        "It has its own defaults (--model qwen3-0.6b-dummy, --dtype bfloat16, --rounds 1, on a"
+        " GPU), its own peers, and options:",
     )
     published.add_argument(
-        "--attention-backend", choices=get_args(AttentionBackendName), help="of our engine (default: triton on a GPU)"
+        "--num-requests", type=positive_int, help="fewer requests than its 256; needed on a CPU"
+    )
+    published.add_argument(
+        "--peer-seconds",
+        type=positive_int,
+        help="after so long a peer gets no more batches of requests (default: 60)",
+    )
+    published.add_argument(
+        "--attention-backend",
+        choices=get_args(AttentionBackendName),
+        help="of our engine (default: triton on a GPU)",
     )
     add_json_argument(parser)
     # None says that the option was not given; what it then is depends on the workload.
@@ -74,14 +100,19 @@ def run(args: argparse.Namespace) -> int:
     if args.workload == NANO_VLLM.name:
         if args.peer_python or args.quick:
             raise BenchError(
-                f"The workload {NANO_VLLM.name} has its own peers and size: leave out --peer-python, --quick."
+                f"The workload {NANO_VLLM.name} has its own peers and size: leave out"
+                " --peer-python, --quick."
             )
-        from minivllm.lab.bench.throughput import nano_vllm  # imports torch, and `minivllm bench --help` should not
+        # imports torch, and `minivllm bench --help` should not
+        from minivllm.lab.bench.throughput import nano_vllm
 
         return nano_vllm.run(args)
     for option in ("num_requests", "peer_seconds", "attention_backend"):
         if getattr(args, option) is not None:
-            raise BenchError(f"--{option.replace('_', '-')} belongs to the workload {NANO_VLLM.name}: leave it out.")
+            raise BenchError(
+                f"--{option.replace('_', '-')} belongs to the workload {NANO_VLLM.name}: leave it"
+                " out."
+            )
     specs = list(WORKLOADS.values()) if args.workload == ALL else [WORKLOADS[args.workload]]
     settings = Settings(
         model=args.model or DEFAULT_MODEL,
@@ -100,17 +131,25 @@ def run(args: argparse.Namespace) -> int:
 
 
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
-    """Each peer that was asked for, in order, with the Python that it runs in; None is our own process."""
+    """Each peer that was asked for, in order, with the Python that it runs in; None is our own
+    process.
+    """
     if len(set(names)) < len(names):
         raise BenchError("--vs names a peer twice: name each once.")
     apart = [name for name in names if name != "transformers"]
     if not apart and pythons:
-        raise BenchError("--peer-python is for --vs vllm and --vs llama.cpp: add one of them, or leave it out.")
+        raise BenchError(
+            "--peer-python is for --vs vllm and --vs llama.cpp: add one of them, or leave it out."
+        )
     if apart and not pythons:
-        raise BenchError(f"--vs {apart[0]} needs --peer-python PATH: the python of an environment that has {apart[0]}.")
+        raise BenchError(
+            f"--vs {apart[0]} needs --peer-python PATH: the python of an environment that has"
+            f" {apart[0]}."
+        )
     if apart and len(pythons) not in (1, len(apart)):
         raise BenchError(
-            f"--peer-python was given {len(pythons)} times for {', '.join(apart)}: give it once, or once for each, in order."
+            f"--peer-python was given {len(pythons)} times for {', '.join(apart)}: give it once, or"
+            " once for each, in order."
         )
     own = dict(zip(apart, pythons * len(apart) if len(pythons) == 1 else pythons, strict=False))
     return {name: own.get(name) for name in names}
@@ -124,18 +163,26 @@ def _report_one(result: dict[str, Any], as_json: bool) -> None:
         for name, speed, runs in speeds
     ]
     title = (
-        f"{result['workload']}: {result['requests']} requests, {result['output_tokens']:,} output tokens, "
-        f"{result['model']} {result['dtype']} on {result['device']}, {result['threads']} threads, {result['rounds']} rounds"
+        f"{result['workload']}: {result['requests']} requests, {result['output_tokens']:,} output"
+        f" tokens, {result['model']} {result['dtype']} on {result['device']}, {result['threads']}"
+        f" threads, {result['rounds']} rounds"
     )
     notes = [note for peer in result["peers"] for note in _notes(result["workload"], peer)]
-    print_report(title, ("engine", "tokens/s", "seconds", "fastest", "slowest"), rows, notes, result, as_json)
+    print_report(
+        title, ("engine", "tokens/s", "seconds", "fastest", "slowest"), rows, notes, result, as_json
+    )
 
 
 def _report_all(results: list[dict[str, Any]], as_json: bool) -> None:
     """One table: a row for each workload."""
     first = results[0]
     names = [peer["name"] for peer in first["peers"]]
-    columns = ["workload", "output tokens", "minivllm", *(column for name in names for column in (name, "ratio"))]
+    columns = [
+        "workload",
+        "output tokens",
+        "minivllm",
+        *(column for name in names for column in (name, "ratio")),
+    ]
     rows = []
     for result in results:
         speeds = [f"{result['tokens_per_s']:.1f}"]
@@ -143,21 +190,31 @@ def _report_all(results: list[dict[str, Any]], as_json: bool) -> None:
             speeds += [f"{peer['tokens_per_s']:.1f}", f"{peer['ratio']:.2f}"]
         rows.append((result["workload"], f"{result['output_tokens']:,}", *speeds))
     title = (
-        f"Output tokens per second, {first['model']} {first['dtype']} on {first['device']}, {first['threads']} threads, "
-        f"{first['rounds']} rounds; a ratio is the median of the rounds' own."
+        f"Output tokens per second, {first['model']} {first['dtype']} on {first['device']},"
+        f" {first['threads']} threads, {first['rounds']} rounds; a ratio is the median of the"
+        " rounds' own."
     )
-    notes = [note for result in results for peer in result["peers"] for note in _notes(result["workload"], peer)]
-    print_report(title, columns, rows, notes, {"bench": "throughput", "workloads": results}, as_json)
+    notes = [
+        note
+        for result in results
+        for peer in result["peers"]
+        for note in _notes(result["workload"], peer)
+    ]
+    print_report(
+        title, columns, rows, notes, {"bench": "throughput", "workloads": results}, as_json
+    )
 
 
 def _notes(workload: str, peer: dict[str, Any]) -> list[str]:
     ratios = ", ".join(f"{ratio:.2f}" for ratio in peer["ratios"])
-    speed = f"{workload}: {peer['ratio']:.2f} times the speed of {peer['name']} (median of {ratios})."
+    speed = (
+        f"{workload}: {peer['ratio']:.2f} times the speed of {peer['name']} (median of {ratios})."
+    )
     if not peer["differences"]:
         return [f"{speed} Both gave the same tokens."]
     first = peer["differences"][0]
     return [
-        f"{speed} {peer['identical_sequences']:.1%} of the sequences are identical; the first difference is in round "
-        f"{first['round']}, request {first['request']}, output token {first['position']}: "
-        f"{first['token_id']} against {first['peer_token_id']}."
+        f"{speed} {peer['identical_sequences']:.1%} of the sequences are identical; the first"
+        f" difference is in round {first['round']}, request {first['request']}, output token"
+        f" {first['position']}: {first['token_id']} against {first['peer_token_id']}."
     ]

@@ -1,10 +1,12 @@
-"""`write_gguf`: the weights of one of our checkpoints as a GGUF file that llama.cpp can run, for a comparison of speed.
+"""`write_gguf`: the weights of one of our checkpoints as a GGUF file that llama.cpp can run, for a
+comparison of speed.
 
-The file has no tokenizer, since the bench speaks in token ids. Matrices are in the dtype that was asked for, norms and biases
-in float32, as llama.cpp wants them.
+The file has no tokenizer, since the bench speaks in token ids. Matrices are in the dtype that was
+asked for, norms and biases in float32, as llama.cpp wants them.
 
-Easy to get wrong: the rows of the query and key projections of the `llama` architecture, which llama.cpp keeps in another
-order (see `gguf_conversion`, which undoes it). A file without that loads, runs at full speed, and says something else.
+Easy to get wrong: the rows of the query and key projections of the `llama` architecture, which
+llama.cpp keeps in another order (see `gguf_conversion`, which undoes it). A file without that
+loads, runs at full speed, and says something else.
 """
 
 from pathlib import Path
@@ -20,7 +22,11 @@ from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import is_redundant
 
-ARCHITECTURES = {"LlamaForCausalLM": "llama", "Qwen2ForCausalLM": "qwen2", "Qwen3ForCausalLM": "qwen3"}
+ARCHITECTURES = {
+    "LlamaForCausalLM": "llama",
+    "Qwen2ForCausalLM": "qwen2",
+    "Qwen3ForCausalLM": "qwen3",
+}
 _TYPES = {
     "float32": gguf.GGMLQuantizationType.F32,
     "float16": gguf.GGMLQuantizationType.F16,
@@ -29,10 +35,15 @@ _TYPES = {
 
 
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
-    """Write the model in the directory `checkpoint` to `path`. Raises `BenchError` for what a GGUF file cannot say."""
+    """Write the model in the directory `checkpoint` to `path`. Raises `BenchError` for what a GGUF
+    file cannot say.
+    """
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:
-        raise BenchError("llama.cpp gets no scaled rotary embeddings from this bench: compare with another model.")
+        raise BenchError(
+            "llama.cpp gets no scaled rotary embeddings from this bench: compare with another"
+            " model."
+        )
     arch = ARCHITECTURES[config.architecture]
     writer = gguf.GGUFWriter(path, arch)
     _add_shape(writer, config)
@@ -52,7 +63,9 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
         if theirs[module] in permuted:
             array = _llama_cpp_rotary_order(array, permuted[theirs[module]])
         type_ = _TYPES[dtype] if array.ndim == 2 else gguf.GGMLQuantizationType.F32
-        writer.add_tensor(f"{layer}{theirs[module]}.{kind}", gguf.quants.quantize(array, type_), raw_dtype=type_)
+        writer.add_tensor(
+            f"{layer}{theirs[module]}.{kind}", gguf.quants.quantize(array, type_), raw_dtype=type_
+        )
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()

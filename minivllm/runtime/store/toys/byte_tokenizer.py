@@ -1,10 +1,13 @@
-"""A tokenizer made on the spot, for models made on the spot: one byte is one token, so lengths are plain to see.
+"""A tokenizer made on the spot, for models made on the spot: one byte is one token, so lengths are
+plain to see.
 
-A vocabulary may be larger than the bytes (a model's real one, for its real shape). The tokens beyond them are
-four-letter words that no text is encoded to: there are no merges that would lead there.
+A vocabulary may be larger than the bytes (a model's real one, for its real shape). The tokens
+beyond them are four-letter words that no text is encoded to: there are no merges that would lead
+there.
 
-Easy to get wrong: ids without a text. An engine has less to do with a token that says nothing, so a bench with
-a vocabulary of holes would flatter whoever detokenizes. Here every id has a text of about the usual length.
+Easy to get wrong: ids without a text. An engine has less to do with a token that says nothing, so a
+bench with a vocabulary of holes would flatter whoever detokenizes. Here every id has a text of
+about the usual length.
 """
 
 import json
@@ -25,17 +28,25 @@ _CHAT_TEMPLATE = (
 
 
 def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`; ids from 0 to `vocab_size` - 1, each with a text."""
+    """Write `tokenizer.json` and `tokenizer_config.json`; ids from 0 to `vocab_size` - 1, each with
+    a text.
+    """
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    # ByteLevel spells each of the 256 bytes as one printable character; no merges, so each stays a token.
+    # ByteLevel spells each of the 256 bytes as one printable character; no merges, so each stays a
+    # token.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
-    words = islice(("".join(letters) for letters in product(ascii_lowercase, repeat=4)), vocab_size - MIN_VOCAB_SIZE)
+    words = islice(
+        ("".join(letters) for letters in product(ascii_lowercase, repeat=4)),
+        vocab_size - MIN_VOCAB_SIZE,
+    )
     vocab = {token: index for index, token in enumerate([*SPECIAL_TOKENS, *alphabet, *words])}
     tokenizer = Tokenizer(models.BPE(vocab=vocab, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS])
+    tokenizer.add_special_tokens(
+        [AddedToken(token, special=True, normalized=False) for token in SPECIAL_TOKENS]
+    )
     tokenizer.save(str(directory / "tokenizer.json"))
     write_json(
         directory / "tokenizer_config.json",

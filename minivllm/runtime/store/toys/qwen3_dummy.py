@@ -1,11 +1,13 @@
-"""`qwen3-0.6b-dummy`: the shape of Qwen3-0.6B without its weights, made on the spot, for benches of speed.
+"""`qwen3-0.6b-dummy`: the shape of Qwen3-0.6B without its weights, made on the spot, for benches of
+speed.
 
-A directory with a `config.json` that `transformers` builds the same architecture from, and a tokenizer. It holds
-no weights and is loaded with `load_format="dummy"` only, which draws them from a seed. What a step costs depends
-on shapes and not on values, so speed can be measured where nothing can be downloaded.
+A directory with a `config.json` that `transformers` builds the same architecture from, and a
+tokenizer. It holds no weights and is loaded with `load_format="dummy"` only, which draws them from
+a seed. What a step costs depends on shapes and not on values, so speed can be measured where
+nothing can be downloaded.
 
-Easy to get wrong: to believe what it says. Its text is noise, and the best two of 151,936 nearly equal logits
-change places with any reordered sum, so tokens of two engines are not compared on it.
+Easy to get wrong: to believe what it says. Its text is noise, and the best two of 151,936 nearly
+equal logits change places with any reordered sum, so tokens of two engines are not compared on it.
 
 Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B.
 """

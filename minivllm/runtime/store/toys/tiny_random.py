@@ -1,11 +1,12 @@
 """`tiny-random`: a Llama small enough to make on the spot, for tests and instant demos.
 
-One byte is one token, so the length of a prompt is plain to see, and the text it writes is noise. It is a
-complete checkpoint all the same: `transformers` loads it and computes the same numbers.
+One byte is one token, so the length of a prompt is plain to see, and the text it writes is noise.
+It is a complete checkpoint all the same: `transformers` loads it and computes the same numbers.
 
-Easy to get wrong: the size of the random weights. With the usual 0.02 the layers add next to nothing, the
-logits are almost equal, and a broken KV cache or a reordered sum changes tokens by luck or not at all. So each
-matrix keeps the size of what goes through it, and what attention reads decides what is said.
+Easy to get wrong: the size of the random weights. With the usual 0.02 the layers add next to
+nothing, the logits are almost equal, and a broken KV cache or a reordered sum changes tokens by
+luck or not at all. So each matrix keeps the size of what goes through it, and what attention reads
+decides what is said.
 """
 
 from collections.abc import Iterator
@@ -15,7 +16,13 @@ from typing import Any
 import numpy as np
 
 from minivllm.runtime.checkpoint.safetensors_file import write_float32
-from minivllm.runtime.store.toys.byte_tokenizer import BOS, EOS, MIN_VOCAB_SIZE, write_byte_tokenizer, write_json
+from minivllm.runtime.store.toys.byte_tokenizer import (
+    BOS,
+    EOS,
+    MIN_VOCAB_SIZE,
+    write_byte_tokenizer,
+    write_json,
+)
 
 _VERSION = 1
 CACHE_KEY = f"tiny-random-v{_VERSION}"

@@ -1,9 +1,12 @@
-"""llama.cpp through llama-cpp-python's low-level API: continuous batching over `llama_batch`, as llama-server does it.
+"""llama.cpp through llama-cpp-python's low-level API: continuous batching over `llama_batch`, as
+llama-server does it.
 
-A batch holds one token of each running sequence and as much of the waiting prompts as fits. What all prompts of a call have
-in common is computed once and shared by `llama_memory_seq_cp`, since a careful user of llama.cpp would do that.
+A batch holds one token of each running sequence and as much of the waiting prompts as fits. What
+all prompts of a call have in common is computed once and shared by `llama_memory_seq_cp`, since a
+careful user of llama.cpp would do that.
 
-Easy to get wrong: which rows have logits. Only those that were asked for do, and they are found by their place in the batch.
+Easy to get wrong: which rows have logits. Only those that were asked for do, and they are found by
+their place in the batch.
 """
 
 import llama_cpp
@@ -41,12 +44,15 @@ class Engine:
         params.n_seq_max = self._slots + 1
         params.n_threads = params.n_threads_batch = settings["num_threads"]
         params.type_k = params.type_v = GGML_TYPES[settings["dtype"]]
-        params.kv_unified = True  # else a sequence has a part of the cache to itself, and a copy is a copy
+        # else a sequence has a part of the cache to itself, and a copy is a copy
+        params.kv_unified = True
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         if not self._context:
             raise RuntimeError("llama.cpp cannot make a context")
         self._memory = llama_cpp.llama_get_memory(self._context)
-        self._vocab_size = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(self._model))
+        self._vocab_size = llama_cpp.llama_vocab_n_tokens(
+            llama_cpp.llama_model_get_vocab(self._model)
+        )
         self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
         self._position = [0] * (self._slots + 1)
         """Of each of the cache's sequences: tokens that it holds."""
@@ -85,7 +91,9 @@ class Engine:
             self._step([keeper])
 
     def _step(self, sequences: list[CacheSequence]) -> None:
-        """One batch: first those that have one token to go, so that a long prompt holds up nobody."""
+        """One batch: first those that have one token to go, so that a long prompt holds up
+        nobody.
+        """
         batch, used = self._batch, 0
         sampling: list[tuple[CacheSequence, int]] = []
         for sequence in sorted(sequences, key=lambda s: len(s.pending)):
@@ -113,7 +121,9 @@ class Engine:
 
 
 def _common_length(prompts: list[list[int]]) -> int:
-    """Tokens with which all prompts begin, one at least being left to each; 0 for one prompt alone."""
+    """Tokens with which all prompts begin, one at least being left to each; 0 for one prompt
+    alone.
+    """
     if len(prompts) < 2:
         return 0
     first, last = min(prompts), max(prompts)

@@ -1,15 +1,17 @@
-"""The child's side of a peer in its own Python: one JSON object a line, in on standard input, out on standard output.
+"""The child's side of a peer in its own Python: one JSON object a line, in on standard input, out
+on standard output.
 
-    -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16, "max_model_len": 1024}
-    <- {"ready": true, "versions": {...}, "preloaded": [...]}
-    -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
+    -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16,
+    "max_model_len": 1024} <- {"ready": true, "versions": {...}, "preloaded": [...]} -> {"prompts":
+    [[ids], ...], "max_tokens": [n, ...]}
     <- {"outputs": [[ids], ...], "peak_rss_bytes": n}          as often as asked
     <- {"error": "..."}                                        instead of either; then the child ends
 
 At the end of standard input the child ends.
 
-Easy to get wrong: standard output. Peers print to it, and so do libraries in C; so the answers go through a copy of the file
-descriptor, and what everybody calls standard output is standard error from the start.
+Easy to get wrong: standard output. Peers print to it, and so do libraries in C; so the answers go
+through a copy of the file descriptor, and what everybody calls standard output is standard error
+from the start.
 """
 
 import json
@@ -24,10 +26,16 @@ PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
 
 
 def preloaded_libraries(pid: str = "self") -> list[str]:
-    """Allocators and OpenMP libraries that a process has mapped, by file name; asked of /proc, so Linux only."""
+    """Allocators and OpenMP libraries that a process has mapped, by file name; asked of /proc, so
+    Linux only.
+    """
     try:
         with open(f"/proc/{pid}/maps") as file:
-            paths = {line.split(maxsplit=5)[5].strip() for line in file if line.count(" ") >= 5 and "/" in line}
+            paths = {
+                line.split(maxsplit=5)[5].strip()
+                for line in file
+                if line.count(" ") >= 5 and "/" in line
+            }
     except OSError:
         return []
     names = {os.path.basename(path) for path in paths}
@@ -62,7 +70,9 @@ def _peak_rss_bytes() -> int | None:
     try:
         for pid in _family(os.getpid()):
             with open(f"/proc/{pid}/status") as file:
-                total += sum(int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:"))
+                total += sum(
+                    int(line.split()[1]) * 1024 for line in file if line.startswith("VmHWM:")
+                )
     except OSError:
         return None
     return total

@@ -1,9 +1,11 @@
-"""vLLM, its CPU build or on a GPU, as `minivllm bench throughput --vs vllm` runs it: its offline `LLM`, with its own defaults.
+"""vLLM, its CPU build or on a GPU, as `minivllm bench throughput --vs vllm` runs it: its offline
+`LLM`, with its own defaults.
 
-Its worker processes get all of the threads that our engine gets. vLLM would keep one core for its scheduler, which on a small
-machine is half of it.
+Its worker processes get all of the threads that our engine gets. vLLM would keep one core for its
+scheduler, which on a small machine is half of it.
 
-Easy to get wrong: the variables of the environment. vLLM reads them as it is imported, so they are set before.
+Easy to get wrong: the variables of the environment. vLLM reads them as it is imported, so they are
+set before.
 """
 
 import os
@@ -35,6 +37,11 @@ class Engine:
     def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
         from vllm import SamplingParams
 
-        params = [SamplingParams(temperature=0, max_tokens=n, ignore_eos=True, detokenize=True) for n in max_tokens]
-        outputs = self._llm.generate([{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False)
+        params = [
+            SamplingParams(temperature=0, max_tokens=n, ignore_eos=True, detokenize=True)
+            for n in max_tokens
+        ]
+        outputs = self._llm.generate(
+            [{"prompt_token_ids": ids} for ids in prompts], params, use_tqdm=False
+        )
         return [list(output.outputs[0].token_ids) for output in outputs]
