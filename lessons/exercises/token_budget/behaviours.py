@@ -137,7 +137,7 @@ def gives_out(case: Case) -> Iterator[str]:
     points=3,
     hint="_make_room may take sequences out of self.running and out of the plan. Where are you in the list afterwards, and what is left?",
     cases=lambda draw: {**draw.choice([running_ones, greedy_ones])(draw), "spare": draw.integer(0, 2)},
-    examples=100,
+    examples=200,  # two victims, the second of which asked itself, are rare
 )
 def gives_again(case: Case) -> Iterator[str]:
     """Too few blocks."""
@@ -153,6 +153,7 @@ def gives_again(case: Case) -> Iterator[str]:
 )
 def holds(case: Case) -> Iterator[str]:
     """The question before memory is looked at."""
+    from minivllm.core.admission import Hold
     from minivllm.core.scheduler_output import SchedulerOutput
 
     scheduler = _scheduler(case)
@@ -164,6 +165,9 @@ def holds(case: Case) -> Iterator[str]:
             f"{left} tokens and {scheduler.slots.num_free} slots left, the first to wait has {case['waiting'][0][0]} tokens "
             f"and {case['waiting'][0][1]} samples: {None if hold is None else tuple(hold)}, let in {let_in}"
         )
+    scheduler._admission.hold = lambda *_: Hold("batch_delay", 1, 0)
+    hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), 100, 0.0)
+    yield f"the admission policy has a reason of its own: {None if hold is None else tuple(hold)}"
 
 
 @behaviour(
