@@ -161,6 +161,14 @@ class TestWholePrompts:
         engine.run()
         assert all(engine.token_ids(name) == expected_output([1] * 20, 3) for name in "ab")
 
+    def test_a_prompt_that_just_fits_what_is_left_of_the_step_goes_through(self):
+        engine = self.whole()
+        for name, length in (("a", 20), ("b", 12), ("c", 1)):
+            engine.add(name, [1] * length, max_tokens=3)
+        engine.step()
+        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20), ("b.0", 12)]
+        assert deferred(engine, "c.0") == ("token_budget", 1, 0)
+
     def test_what_the_cache_holds_does_not_count(self):
         engine = WatchedEngine(
             enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32

@@ -121,7 +121,7 @@ def test_seeded_sampling_gives_the_same_tokens_under(schedules, smollm2, prompts
         outputs, engine = run(smollm2, some[:num_prompts], params, **SCHEDULES[name])
         assert outputs == reference[:num_prompts], name
         if "preempted" in name:
-            assert engine.inspect().counters.num_preemptions >= 3
+            assert engine.inspect().counters.num_preemptions >= 2
 
 
 def test_another_seed_gives_other_tokens_and_no_seed_depends_on_the_engine_seed_alone(
