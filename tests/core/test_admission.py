@@ -70,9 +70,11 @@ class TestStatic:
         engine.scheduler.requeue(second, first)
         engine.add("urgent", [9] * 4, max_tokens=2, priority=0)
         engine.step()
-        assert deferred(engine, "urgent.0") == ("static_batch", 1, 0), (
-            "the first beam had a token to compute"
-        )
+        assert deferred(engine, "urgent.0") == (
+            "static_batch",
+            1,
+            0,
+        ), "the first beam had a token to compute"
         engine.step()
         assert admissions(engine)[-1] == (3, "urgent.0")
         assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id]
@@ -166,7 +168,10 @@ class TestWholePrompts:
         for name, length in (("a", 20), ("b", 12), ("c", 1)):
             engine.add(name, [1] * length, max_tokens=3)
         engine.step()
-        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [("a.0", 20), ("b.0", 12)]
+        assert [(item.seq_id, item.num_tokens) for item in engine.fold.scheduled] == [
+            ("a.0", 20),
+            ("b.0", 12),
+        ]
         assert deferred(engine, "c.0") == ("token_budget", 1, 0)
 
     def test_what_the_cache_holds_does_not_count(self):

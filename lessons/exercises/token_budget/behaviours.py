@@ -1,11 +1,18 @@
-"""What a scheduler must do with a token budget: its parts alone, with room and without, then the whole engine."""
+"""What a scheduler must do with a token budget: its parts alone, with room and without, then the
+whole engine.
+"""
 
 from collections.abc import Iterator
 from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import requests_with_priorities, requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import (
+    requests_with_priorities,
+    requests_with_samples,
+    run_trace,
+    trace,
+)
 
 Case = dict[str, Any]
 SIZE = 2
@@ -27,7 +34,9 @@ def running_ones(draw: Draw) -> Case:
 
 
 def greedy_ones(draw: Draw) -> Case:
-    """The later, the more urgent, and some lack a lot: then one victim is not enough, and the one that asked goes as well."""
+    """The later, the more urgent, and some lack a lot: then one victim is not enough, and the one
+    that asked goes as well.
+    """
 
     def runs(draw: Draw) -> list[int]:
         return [draw.integer(1, 4), draw.choice([1, 5])]
@@ -58,7 +67,9 @@ def waiting_ones(draw: Draw) -> Case:
 
 
 def _scheduler(case: Case) -> Any:
-    """`running` have computed some tokens and lack some; `spare` blocks and `slots` batch slots are free."""
+    """`running` have computed some tokens and lack some; `spare` blocks and `slots` batch slots are
+    free.
+    """
     from minivllm.clock import VirtualClock
     from minivllm.core.admission import AdmissionPolicy
     from minivllm.core.block_pool import BlockPool
@@ -84,13 +95,17 @@ def _scheduler(case: Case) -> Any:
     )
     for number, (done, lacks, priority) in enumerate(case["running"]):
         tokens = list(range(done + lacks))
-        request = Request(f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number)
+        request = Request(
+            f"r{number}", tokens, SamplingParams(), priority=priority, arrival_number=number
+        )
         scheduler.requests[request.request_id] = request
         scheduler.kv_cache_manager.allocate_slots(request.sequences[0], done, NO_COMPUTED_BLOCKS)
         scheduler._admit(request.sequences[0], 0, done)
     for number, (length, samples) in enumerate(case.get("waiting", ())):
         params = SamplingParams(n=samples, temperature=1.0)
-        scheduler.add_request(Request(f"w{number}", list(range(length)), params, arrival_number=50 + number))
+        scheduler.add_request(
+            Request(f"w{number}", list(range(length)), params, arrival_number=50 + number)
+        )
     return scheduler
 
 
@@ -101,11 +116,17 @@ def _names(sequences: Any) -> list[str]:
 def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
     """Item by item, so that the first line that differs is the first wrong decision."""
     for item in plan.scheduled:
-        yield f"    {item.sequence.seq_id} gets {item.num_tokens} tokens from {item.start} on, sampling {_names(item.sampling)}"
+        yield (
+            f"    {item.sequence.seq_id} gets {item.num_tokens} tokens from {item.start} on,"
+            f" sampling {_names(item.sampling)}"
+        )
     yield f"    preempted {_names(plan.preempted)}, running {_names(scheduler.running)}"
     for sequence in scheduler.waiting:
         yield f"    {sequence.seq_id} waits: {sequence.deferred}"
-    yield f"    free blocks {scheduler.kv_cache_manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}"
+    yield (
+        f"    free blocks {scheduler.kv_cache_manager.pool.free_queue.ids()}, free slots"
+        f" {sorted(scheduler.slots.free)}"
+    )
 
 
 def _tell_running(case: Case) -> Iterator[str]:
@@ -114,7 +135,10 @@ def _tell_running(case: Case) -> Iterator[str]:
     scheduler = _scheduler(case)
     plan = SchedulerOutput(1, case["budget"])
     left, shortage = scheduler._schedule_running(plan)
-    yield f"of a budget of {case['budget']}, running sequences that lack {[lacks for _, lacks, _ in case['running']]} tokens:"
+    yield (
+        f"of a budget of {case['budget']}, running sequences that lack"
+        f" {[lacks for _, lacks, _ in case['running']]} tokens:"
+    )
     yield from _tell(scheduler, plan)
     yield f"    left {left!r}, last shortage {None if shortage is None else tuple(shortage)}"
 
@@ -135,8 +159,14 @@ def gives_out(case: Case) -> Iterator[str]:
     "who was preempted leaves the plan, and its budget comes back",
     task=2,
     points=3,
-    hint="_make_room may take sequences out of self.running and out of the plan. Where are you in the list afterwards, and what is left?",
-    cases=lambda draw: {**draw.choice([running_ones, greedy_ones])(draw), "spare": draw.integer(0, 2)},
+    hint=(
+        "_make_room may take sequences out of self.running and out of the plan. Where are you in"
+        " the list afterwards, and what is left?"
+    ),
+    cases=lambda draw: {
+        **draw.choice([running_ones, greedy_ones])(draw),
+        "spare": draw.integer(0, 2),
+    },
     examples=200,  # two victims, the second of which asked itself, are rare
 )
 def gives_again(case: Case) -> Iterator[str]:
@@ -162,8 +192,9 @@ def holds(case: Case) -> Iterator[str]:
         # Under static batching a full batch closes the gate behind it.
         let_in = sorted(scheduler._admission._let_in)
         yield (
-            f"{left} tokens and {scheduler.slots.num_free} slots left, the first to wait has {case['waiting'][0][0]} tokens "
-            f"and {case['waiting'][0][1]} samples: {None if hold is None else tuple(hold)}, let in {let_in}"
+            f"{left} tokens and {scheduler.slots.num_free} slots left, the first to wait has"
+            f" {case['waiting'][0][0]} tokens and {case['waiting'][0][1]} samples:"
+            f" {None if hold is None else tuple(hold)}, let in {let_in}"
         )
     scheduler._admission.hold = lambda *_: Hold("batch_delay", 1, 0)
     hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), 100, 0.0)
@@ -174,7 +205,10 @@ def holds(case: Case) -> Iterator[str]:
     "waiting sequences come in one after another, until the first that does not fit",
     task=4,
     points=3,
-    hint="Each that comes in costs tokens of the step. The first that is held or does not fit ends it for all behind it.",
+    hint=(
+        "Each that comes in costs tokens of the step. The first that is held or does not fit ends"
+        " it for all behind it."
+    ),
     cases=waiting_ones,
     examples=100,
 )
@@ -194,8 +228,13 @@ def admits(case: Case) -> Iterator[str]:
     "the engine serves random requests on it, event for event",
     task=5,
     points=3,
-    hint="Open it with `minivllm exercise diff`: the Budget panel shows who got what, the queue why the others wait.",
-    cases=lambda draw: trace(draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9),
+    hint=(
+        "Open it with `minivllm exercise diff`: the Budget panel shows who got what, the queue why"
+        " the others wait."
+    ),
+    cases=lambda draw: trace(
+        draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9
+    ),
     trace=True,
     examples=40,
 )
@@ -208,8 +247,13 @@ def serves(case: Case) -> Iterator[str]:
     "the engine serves by priority with too little memory, event for event",
     task=5,
     points=2,
-    hint="The victim may stand before the one that needs its blocks, with tokens of this step in its hands.",
-    cases=lambda draw: trace(draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"),
+    hint=(
+        "The victim may stand before the one that needs its blocks, with tokens of this step in its"
+        " hands."
+    ),
+    cases=lambda draw: trace(
+        draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"
+    ),
     trace=True,
     examples=40,
 )
