@@ -4,10 +4,14 @@ The import path is `minivllm.kernels`. The kernels know tensors, and nothing of 
 schedulers or models. Nothing here needs Triton until a kernel is imported.
 
     reference, reference_ops      what every kernel must compute
-    attention/                    decode kernels from the plain one to the fast one, chunks, and both in one launch
-    kv_write, rotary, norm_act    writing the cache, copying blocks, and the decoder's small operations
-    launch_table                  warps, stages and tiles for each kernel, and how they were measured
-    trace (from xray)             which program reads which slots, and what its softmax is after each tile
+    attention/                    decode kernels from the plain one to the fast one, chunks, and
+                                  both in one launch
+    kv_write, rotary, norm_act    writing the cache, copying blocks, and the decoder's small
+                                  operations
+    launch_table                  warps, stages and tiles for each kernel, and how they were
+                                  measured
+    trace (from xray)             which program reads which slots, and what its softmax is after
+                                  each tile
     compile_report                registers, spills and matrix instructions, without a GPU
     cpu/                          the same for a CPU, in C
 """

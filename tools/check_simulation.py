@@ -1,7 +1,9 @@
 """Checks `minivllm simulate` against the real engine on this machine: the same crowd through both.
 
-    .venv/bin/python tools/check_simulation.py --json                               # SmolLM2, three rounds
-    .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json   # on a machine that others use, too
+    .venv/bin/python tools/check_simulation.py --json
+        # SmolLM2, three rounds
+    .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json
+        # on a machine that others use, too
 
 Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step
 times that were measured on other requests, half of them before the round and half after it, and

@@ -15,8 +15,8 @@ from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
 
 PanelName = Literal[
-    "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree", "mass", "xray",
-    "timelines", "request_detail", "step_history", "batch_order", "finished",
+    "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
+    "mass", "xray", "timelines", "request_detail", "step_history", "batch_order", "finished",
 ]  # fmt: skip
 """The panels that a lesson can light."""
 PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)

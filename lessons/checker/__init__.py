@@ -4,7 +4,8 @@ on it.
     catalogue    which exercises there are, from info.toml
     holes        the solution is the engine's own source; a stub is that source with holes
     workspace    the student's folder, outside the repository
-    cases/       what is checked, in random cases: operations on a part, request traces through the whole engine
+    cases/       what is checked, in random cases: operations on a part, request traces through the
+                 whole engine
     child/       the student's module in the engine's place, in a child process with limits
     search       hypothesis looks for the smallest case on which both sides differ
     check        one submission, behaviour after behaviour

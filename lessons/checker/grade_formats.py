@@ -120,7 +120,8 @@ def _message(result: Result, one: BehaviourResult) -> str:
 
 
 _COLUMNS = (
-    "student", "exercise", "score", "max_score", "status", "first_failure", "misconception", "seconds", "seed", "student_hash",
+    "student", "exercise", "score", "max_score", "status", "first_failure", "misconception",
+    "seconds", "seed", "student_hash",
 )  # fmt: skip
 
 

@@ -23,8 +23,8 @@ LONG_CONTEXT = 16_384
 
 
 @lesson(
-    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11, needs=("paged-attention", "batching"),
-    watches_kernels=True,
+    12, "kernel-ladder", "The kernel ladder and the limit of memory", minutes=11,
+    needs=("paged-attention", "batching"), watches_kernels=True,
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)

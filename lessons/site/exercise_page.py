@@ -47,15 +47,19 @@ def exercise_page(exercise: Exercise) -> str:
 
 def _begin(exercise: Exercise) -> str:
     return f"""\
-About {exercise.minutes} minutes, after lesson {link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. You write a part of
+About {exercise.minutes} minutes, after lesson \
+{link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
+You write a part of
 `{engine_file(exercise)}`, and the engine runs on it.
 
-<!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and checks exercises -->
+<!-- not run: makes a folder in the reader's home; \
+tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
 minivllm exercise start {exercise.name}
 ```
 
-This makes a folder with `{exercise.student_file}`, this text and a few tests. "This folder" below is that one.
+This makes a folder with `{exercise.student_file}`, this text and a few tests. \
+"This folder" below is that one.
 """
 
 
@@ -100,7 +104,8 @@ def _check(exercise: Exercise) -> str:
     return f"""\
 ## What the check compares
 
-What happens on your code, and on the engine as it is, in random cases; a case that fails is made as small as it can be.{diff}
+What happens on your code, and on the engine as it is, in random cases; \
+a case that fails is made as small as it can be.{diff}
 
 | task | what must hold | cases | points |
 |---|---|---|---|
@@ -129,7 +134,8 @@ def _run(exercise: Exercise) -> str:
     return f"""\
 ## How to run it
 
-<!-- not run: needs the folder that `start` made; tests/exercises/test_cli_exercise.py begins and checks exercises -->
+<!-- not run: needs the folder that `start` made; \
+tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
 minivllm exercise check {exercise.name}     # red at first; shows the smallest case that fails
 minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs

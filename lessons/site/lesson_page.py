@@ -195,10 +195,12 @@ description: "Lesson {lesson.number} of minivllm: {lesson.title}"
 
 About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
 
-This page is the lesson as the engine played it. Guess before you open an answer. To be asked, and to look around in each picture,
+This page is the lesson as the engine played it. Guess before you open an answer. \
+To be asked, and to look around in each picture,
 play it yourself:
 
-<!-- not run: opens the dashboard and waits for guesses; tests/lessons/test_lessons.py plays every lesson -->
+<!-- not run: opens the dashboard and waits for guesses; \
+tests/lessons/test_lessons.py plays every lesson -->
 ```sh
 minivllm lesson {lesson.number}
 ```

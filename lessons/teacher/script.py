@@ -295,8 +295,8 @@ class Teacher:
         """A question; see `Predict`."""
         self.focus(focus)
         return Predict(
-            question=question, answer=answer, why=why, before=before, because=because, otherwise=otherwise,
-            choices=choices, unit=unit, tolerance=tolerance,
+            question=question, answer=answer, why=why, before=before, because=because,
+            otherwise=otherwise, choices=choices, unit=unit, tolerance=tolerance,
         )  # fmt: skip
 
     def check(self, claim: str, holds: bool) -> None:

@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 
 _RECORDED_OPTIONS = (
-    "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching", "batch_delay", "batch_size",
+    "dtype", "device", "seed", "enable_chunked_prefill", "kv_cache_allocator", "batching",
+    "batch_delay", "batch_size",
 )  # fmt: skip
 
 

@@ -1,8 +1,10 @@
 """`Stepper`: carries out one step of the engine, phase by phase.
 
-    schedule   the scheduler plans how many tokens each sequence gets; from here on memory is allocated
+    schedule   the scheduler plans how many tokens each sequence gets; from here on memory is
+               allocated
     execute    the runner puts the plan's tokens through the model
-    sample     each sequence that reached its end gets a token: append, detokenize, stop; the step ends
+    sample     each sequence that reached its end gets a token: append, detokenize, stop; the
+               step ends
 
 A step is one generator that stops between two phases. `LLMEngine.step()` runs it to its end and
 `step_phase()` up to its next stop, so both run the same code.

@@ -15,7 +15,8 @@ TAGS = {kind.__struct_config__.tag for kind in EVENT_KINDS}
 
 def test_there_is_a_page_for_each_concept() -> None:
     assert [path.stem for path in CONCEPTS] == [
-        "block-pool", "copy-on-write", "kernels", "kv-cache", "prefix-cache", "sampling", "scheduler", "server",
+        "block-pool", "copy-on-write", "kernels", "kv-cache", "prefix-cache", "sampling",
+        "scheduler", "server",
     ]  # fmt: skip
 
 

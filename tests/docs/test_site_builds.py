@@ -9,8 +9,10 @@ from support.docs.built_site import DOCS, Build, pages_of_docs, settings
 # Material's own script knows where mermaid and Twitter's emoji lie; it asks for them only on pages
 # with a diagram, and we have none.
 LOADS = re.compile(
-    r"""(?:url\(\s*["']?|@import\s+["']|fetch\(\s*["']|importScripts\(\s*["'])((?:https?:)?//[^"')\s]+)"""
-    r"""|<(?!a\b|link rel="(?:canonical|prev|next|alternate)")\w[^>]*\b(?:src|srcset|poster|data|href)="((?:https?:)?//[^"]+)"""
+    r"""(?:url\(\s*["']?|@import\s+["']|fetch\(\s*["']|"""
+    r"""importScripts\(\s*["'])((?:https?:)?//[^"')\s]+)"""
+    r"""|<(?!a\b|link rel="(?:canonical|prev|next|alternate)")"""
+    r"""\w[^>]*\b(?:src|srcset|poster|data|href)="((?:https?:)?//[^"]+)"""
 )
 
 

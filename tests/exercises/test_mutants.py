@@ -14,10 +14,11 @@ from minivllm.lessons.checker.child.sandbox import Submission
 from minivllm.lessons.checker.holes import find_holes
 
 SWAPS = (
-    ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"), (" <= ", " < "), ("- 1)", ")"),
-    ("is not None", "is None"), ("is None", "is not None"), ("break", "continue"), ("append(", "prepend("),
-    ("prepend(", "append("), ("+ 1", "+ 0"), ("[-1]", "[0]"), (".pop()", ".pop(0)"), ("next_free", "prev_free"),
-    (" < ", " <= "), (" // ", " % "), (" % ", " // "), (" * ", " + "), ("start + ", "start - "),
+    ("== 0", "!= 0"), ("> 0", ">= 0"), ("== 0", "<= 1"), ("+= 1", "+= 2"), ("-= 1", "-= 2"),
+    (" <= ", " < "), ("- 1)", ")"), ("is not None", "is None"), ("is None", "is not None"),
+    ("break", "continue"), ("append(", "prepend("), ("prepend(", "append("), ("+ 1", "+ 0"),
+    ("[-1]", "[0]"), (".pop()", ".pop(0)"), ("next_free", "prev_free"), (" < ", " <= "),
+    (" // ", " % "), (" % ", " // "), (" * ", " + "), ("start + ", "start - "),
 )  # fmt: skip
 
 
@@ -27,11 +28,15 @@ EQUIVALENT = {
     "if any(p.min_p > 0.0 for p in params):  ->  if any(p.min_p >= 0.0 for p in params):":
         "a shortcut: no weight is less than 0",
     "return None  ->  pass": "the end of a function returns None",
-    "if self._workspace.numel() < size:  ->  if self._workspace.numel() <= size:": "one more allocation",
-    "self._workspace = cache.new_empty(size)  ->  pass": "`out=` makes room where there is too little",
+    "if self._workspace.numel() < size:  ->  if self._workspace.numel() <= size:":
+        "one more allocation",
+    "self._workspace = cache.new_empty(size)  ->  pass":
+        "`out=` makes room where there is too little",
     "q = q.to(tl.float32)  ->  pass": "a product with the keys, which are float32, is float32",
-    "block_tables = wide_enough(block_tables, key_cache)  ->  pass": "no case has a cache of 2^31 numbers",
-    'self._held_back = ""  ->  pass': "after a stop the sequence has ended, and nobody feeds or flushes any more",
+    "block_tables = wide_enough(block_tables, key_cache)  ->  pass":
+        "no case has a cache of 2^31 numbers",
+    'self._held_back = ""  ->  pass':
+        "after a stop the sequence has ended, and nobody feeds or flushes any more",
 }  # fmt: skip
 """Changes that change nothing, with the reason: no check can notice them."""
 

@@ -121,7 +121,8 @@ def editable(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 IMPORT_THE_PARTS = """
 import importlib, json
-names = ["minivllm", "minivllm.kernels", "minivllm.tui", "minivllm.lessons", "minivllm.core.scheduler"]
+names = ["minivllm", "minivllm.kernels", "minivllm.tui", "minivllm.lessons", \
+"minivllm.core.scheduler"]
 print(json.dumps([importlib.import_module(name).__file__ for name in names]))
 """
 

@@ -117,7 +117,8 @@ def test_loading_holds_one_copy_of_the_weights_and_little_more(smollm2_path):
 import resource, sys
 from minivllm.config import EngineConfig
 from minivllm.runtime import loader
-load_model, peak = loader.load_model, lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+load_model, peak = loader.load_model, \
+lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 load_model(EngineConfig(model="tiny-random", device="cpu"))
 before = peak()
 load_model(EngineConfig(model=sys.argv[1], device="cpu", dtype="float32"))

@@ -48,9 +48,15 @@ def test_there_are_few_pictures_and_no_others() -> None:
     committed = {path.name for path in PICTURES.iterdir() if not path.name.endswith(".new.svg")}
     assert committed == {f"{name}.svg" for name in TOOL.SHOTS}
     assert len(committed) < 25
-    assert {words[words.index("--screen") + 1] for words in TOOL.SHOTS.values() if "--screen" in words} == {
-        "blocks", "scheduler", "requests", "events", "compare",
-    }  # fmt: skip
+    assert {
+        words[words.index("--screen") + 1] for words in TOOL.SHOTS.values() if "--screen" in words
+    } == {
+        "blocks",
+        "scheduler",
+        "requests",
+        "events",
+        "compare",
+    }
 
 
 @pytest.mark.parametrize("name", TOOL.SHOTS)

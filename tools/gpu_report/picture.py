@@ -13,11 +13,14 @@ ROW, GAP, PANEL, TOP, FOOT = 22, 4, 84, 44, 26
 KINDS = {"kernel": "kernel", "launch": "launch", "wait": "waiting for the device"}
 """Name of an interval -> what the legend calls it; every other name is a phase of Python."""
 STYLE = """
- .card { fill: #ffffff } text { fill: #24292f; font: 12px sans-serif } .muted { fill: #57606a } .axis { stroke: #8c959f }
- .kernel { fill: #1f6feb } .launch { fill: #d9730d } .wait { fill: #c8ccd1 } .python { fill: #2da44e }
+ .card { fill: #ffffff } text { fill: #24292f; font: 12px sans-serif } \
+.muted { fill: #57606a } .axis { stroke: #8c959f }
+ .kernel { fill: #1f6feb } .launch { fill: #d9730d } \
+.wait { fill: #c8ccd1 } .python { fill: #2da44e }
  @media (prefers-color-scheme: dark) {
   .card { fill: #161b22 } text { fill: #e6edf3 } .muted { fill: #9198a1 } .axis { stroke: #6e7681 }
-  .kernel { fill: #58a6ff } .launch { fill: #f0883e } .wait { fill: #484f58 } .python { fill: #3fb950 }
+  .kernel { fill: #58a6ff } .launch { fill: #f0883e } \
+.wait { fill: #484f58 } .python { fill: #3fb950 }
  }
 """
 

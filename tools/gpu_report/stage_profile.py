@@ -51,10 +51,12 @@ class Plan:
 
 REAL = Plan(
     engine={
-        "model": QWEN3_DUMMY, "load_format": "dummy", "dtype": "bfloat16", "device": "cuda", "max_num_seqs": 256,
-        "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS, "max_model_len": 4096,
+        "model": QWEN3_DUMMY, "load_format": "dummy", "dtype": "bfloat16", "device": "cuda",
+        "max_num_seqs": 256, "max_num_batched_tokens": MAX_NUM_BATCHED_TOKENS,
+        "max_model_len": 4096,
     },
-    prompts=replace(NANO_VLLM, prompt_len=MEAN_CONTEXT), batches=(1, 64, 256), steps=40, profiled_steps=5,
+    prompts=replace(NANO_VLLM, prompt_len=MEAN_CONTEXT), batches=(1, 64, 256), steps=40,
+    profiled_steps=5,
 )  # fmt: skip
 DRY_RUN = Plan(
     engine={

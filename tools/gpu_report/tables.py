@@ -1,8 +1,10 @@
 """`python tools/gpu_report/tables.py [DIR]`: put the results of a GPU report into the docs, the
 README and lesson 12.
 
-    python tools/gpu_report/tables.py report     take the stages that are in report, and write everything anew
-    python tools/gpu_report/tables.py            write everything anew from docs/measured/gpu
+    python tools/gpu_report/tables.py report
+        take the stages that are in report, and write everything anew
+    python tools/gpu_report/tables.py
+        write everything anew from docs/measured/gpu
 
 Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these
 come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and

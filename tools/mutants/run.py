@@ -11,11 +11,13 @@ in percent; and mutants:
     [[mutant]]
     name = "a block that is hit twice has one owner"
     file = "minivllm/core/block_pool.py"
-    old = "        block.ref_cnt += 1"        exactly once in the file, line breaks and spaces included
+    old = "        block.ref_cnt += 1"        exactly once in the file, line breaks and spaces
+                                              included
     new = "        block.ref_cnt = 1"
     wrong = "The first of two owners frees the block while the other still reads it."
     equivalent = "why no test can tell"       only for those that change nothing that can be seen
-    survives = "why it is not tested"         only for those that are let live, which counts against the share
+    survives = "why it is not tested"         only for those that are let live, which counts
+                                              against the share
 
 Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the
 order of `tests`, up to the first that fails. The exit status is 1 if fewer are killed than

@@ -2,8 +2,10 @@
 """Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed
 traces.
 
-    tools/pictures/make_pictures.py                              # all of them, in place; `make pictures` does the same
-    tools/pictures/make_pictures.py --only blocks --out /tmp/x   # this one alone, elsewhere; may be given several times
+    tools/pictures/make_pictures.py
+        # all of them, in place; `make pictures` does the same
+    tools/pictures/make_pictures.py --only blocks --out /tmp/x
+        # this one alone, elsewhere; may be given several times
 
 Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment
 runs the command without its last half. They are also what tests/tui/test_pictures.py holds the
@@ -29,22 +31,38 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         # Four users on one system prompt, found again: shared and cached blocks at once.
         "overview": ("shared-prefix.jsonl", "--step", "110"),
         "overview-light": ("memory-pressure.jsonl", "--step", "76", "--light"),
-        "blocks": ("shared-prefix.jsonl", "--step", "110", "--screen", "blocks", "--choose", "b3", "--choose", "gil"),
-        "scheduler": ("long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary"),
-        "requests": ("memory-pressure.jsonl", "--step", "175", "--screen", "requests", "--choose", "cleo"),
-        "events": ("memory-pressure.jsonl", "--step", "93", "--screen", "events", "--choose", "e993"),
+        "blocks": (
+            "shared-prefix.jsonl", "--step", "110", "--screen", "blocks",
+            "--choose", "b3", "--choose", "gil",
+        ),
+        "scheduler": (
+            "long-and-short.jsonl", "--step", "26", "--screen", "scheduler", "--choose", "diary",
+        ),
+        "requests": (
+            "memory-pressure.jsonl", "--step", "175", "--screen", "requests", "--choose", "cleo",
+        ),
+        "events": (
+            "memory-pressure.jsonl", "--step", "93", "--screen", "events", "--choose", "e993",
+        ),
         "compare": (
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
             "--step", "100", "--screen", "compare",
         ),
         # The pages of docs/concepts.
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
-        "freed": ("memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30", "--choose", "b19"),
+        "freed": (
+            "memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30",
+            "--choose", "b19",
+        ),
         "copy-on-write": (
-            "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30", "--choose", "b4",
+            "parallel-sampling.jsonl", "--step", "2", "--screen", "blocks", "--size", "120x30",
+            "--choose", "b4",
         ),
         "samples": ("parallel-sampling.jsonl", "--step", "10", "--size", "120x32"),
-        "latencies": ("burst.jsonl", "--step", "110", "--screen", "requests", "--size", "120x30", "--choose", "ivo"),
+        "latencies": (
+            "burst.jsonl", "--step", "110", "--screen", "requests", "--size", "120x30",
+            "--choose", "ivo",
+        ),
         "x-ray": (
             "kernels/x-ray.jsonl", "--step", "3", "--screen", "blocks", "--size", "120x30",
             "--choose", "b7", "--choose", "ada",

@@ -1,11 +1,16 @@
 #!/usr/bin/env python3
 """Plays the demo's scenarios on a real model and records each: the traces in docs/assets/traces.
 
-    tools/pictures/make_traces.py                                         # all scenarios on smollm2, in place
-    tools/pictures/make_traces.py --model tiny-random --out /tmp/traces   # no download, and text that says nothing
-    tools/pictures/make_traces.py --scenario burst                        # this one alone; may be given several times
-    tools/pictures/make_traces.py --scenario policies                     # one scenario under two policies, for `replay --with`
-    tools/pictures/make_traces.py --scenario x-ray                        # one decode under the kernel x-ray
+    tools/pictures/make_traces.py
+        # all scenarios on smollm2, in place
+    tools/pictures/make_traces.py --model tiny-random --out /tmp/traces
+        # no download, and text that says nothing
+    tools/pictures/make_traces.py --scenario burst
+        # this one alone; may be given several times
+    tools/pictures/make_traces.py --scenario policies
+        # one scenario under two policies, for `replay --with`
+    tools/pictures/make_traces.py --scenario x-ray
+        # one decode under the kernel x-ray
 
 The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the
 same byte for byte each time (a test makes them again and compares). The easy thing to get wrong is

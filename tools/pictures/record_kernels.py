@@ -2,7 +2,9 @@
 """Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for
 machines without it.
 
-    tools/pictures/record_kernels.py     # minivllm/runtime/attention/recorded_xray.json and lessons/shown/recorded_kernels.json, in place
+    tools/pictures/record_kernels.py
+        # minivllm/runtime/attention/recorded_xray.json and
+          lessons/shown/recorded_kernels.json, in place
 
 Numbers of the softmax are rounded: their last digits differ from processor to processor. A test
 makes both anew and compares them with what is committed.

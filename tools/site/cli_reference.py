@@ -26,11 +26,15 @@ _HEAD = f"""# Command line
 
 {GENERATED} `minivllm COMMAND --help` tells the same in a terminal.
 
-Every command begins with `minivllm`; `python -m minivllm` is the same. It ends with exit status 0 if it worked, 1 if it did
-not, 2 for wrong usage (`exercise` also: it could not be run), 130 after Ctrl-C, and 141 when nobody reads its output any more. What goes wrong is told in one
+Every command begins with `minivllm`; `python -m minivllm` is the same. \
+It ends with exit status 0 if it worked, 1 if it did
+not, 2 for wrong usage (`exercise` also: it could not be run), \
+130 after Ctrl-C, and 141 when nobody reads its output any more. \
+What goes wrong is told in one
 sentence on standard error.
 
-An option takes its value after a space or a `=`. Options of the whole command: `--version` prints the version, and `--help` or `-h`, also after
+An option takes its value after a space or a `=`. \
+Options of the whole command: `--version` prints the version, and `--help` or `-h`, also after
 a command, prints what there is to say.
 
 """

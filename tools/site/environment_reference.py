@@ -76,18 +76,48 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
 )
 
 FILES: tuple[tuple[str, str, str], ...] = (
-    ("`~/.cache/minivllm`", "Models made here, GGUF files turned into checkpoints. It can be removed: what is needed is made or fetched again.",
-     "minivllm.runtime.paths:default_cache_root"),
-    ("`~/.cache/huggingface`", "What was downloaded from the Hub, in Hugging Face's own layout.", "minivllm.runtime.store.hub"),
-    ("`~/.local/share/minivllm/progress.json`", "How far you are with lessons and exercises.", "minivllm.lessons.teacher.progress:default_path"),
-    ("`~/minivllm-exercises`", "Your solutions, a file each.", "minivllm.lessons.checker.workspace:default_root"),
-    ("`~/.config/minivllm/keys.toml`", "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
-     "minivllm.tui.keys.keymap:default_path"),
-    ("`minivllm-step-N.svg`", "In the folder where you are: what `ctrl+s` saves in the dashboard.", "minivllm.tui.keys.files:save_picture"),
-    ("`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`", "In the folder where you are: what `E` saves in the dashboard.",
-     "minivllm.tui.keys.files:save_recording"),
-    ("what `--record FILE` names", "A recording: every event as a line of JSON ([Events](events.md)).", "minivllm.events.recording.log:LogWriter"),
-)  # fmt: skip
+    (
+        "`~/.cache/minivllm`",
+        "Models made here, GGUF files turned into checkpoints. It can be removed: "
+        "what is needed is made or fetched again.",
+        "minivllm.runtime.paths:default_cache_root",
+    ),
+    (
+        "`~/.cache/huggingface`",
+        "What was downloaded from the Hub, in Hugging Face's own layout.",
+        "minivllm.runtime.store.hub",
+    ),
+    (
+        "`~/.local/share/minivllm/progress.json`",
+        "How far you are with lessons and exercises.",
+        "minivllm.lessons.teacher.progress:default_path",
+    ),
+    (
+        "`~/minivllm-exercises`",
+        "Your solutions, a file each.",
+        "minivllm.lessons.checker.workspace:default_root",
+    ),
+    (
+        "`~/.config/minivllm/keys.toml`",
+        "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
+        "minivllm.tui.keys.keymap:default_path",
+    ),
+    (
+        "`minivllm-step-N.svg`",
+        "In the folder where you are: what `ctrl+s` saves in the dashboard.",
+        "minivllm.tui.keys.files:save_picture",
+    ),
+    (
+        "`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`",
+        "In the folder where you are: what `E` saves in the dashboard.",
+        "minivllm.tui.keys.files:save_recording",
+    ),
+    (
+        "what `--record FILE` names",
+        "A recording: every event as a line of JSON ([Events](events.md)).",
+        "minivllm.events.recording.log:LogWriter",
+    ),
+)
 
 
 def section() -> str:

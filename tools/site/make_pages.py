@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
 
-    tools/site/make_pages.py                                  # all of them, in place
-    tools/site/make_pages.py --only reference/cli.md          # this one alone; may be given several times
-    tools/site/make_pages.py --out /tmp/pages                 # elsewhere than into docs/
+    tools/site/make_pages.py                           # all of them, in place
+    tools/site/make_pages.py --only reference/cli.md   # this one alone; may be given several times
+    tools/site/make_pages.py --out /tmp/pages          # elsewhere than into docs/
 
 A page is a function that returns its text. The easy thing to get wrong is a text that depends on
 the machine: the pages are committed, and tests/docs/test_pages_are_fresh.py compares each with what

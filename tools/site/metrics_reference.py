@@ -18,8 +18,9 @@ from minivllm.server.metrics.router import EngineMetrics
 
 _MAX_MODEL_LEN = 2048
 _HEADER = LogHeader(
-    engine="0", model="MODEL", clock="virtual", wall=0.0, mono=0.0, num_blocks=1, block_size=16, max_num_seqs=1,
-    max_num_batched_tokens=16, max_model_len=_MAX_MODEL_LEN, scheduling_policy="fcfs", enable_prefix_caching=True,
+    engine="0", model="MODEL", clock="virtual", wall=0.0, mono=0.0, num_blocks=1, block_size=16,
+    max_num_seqs=1, max_num_batched_tokens=16, max_model_len=_MAX_MODEL_LEN,
+    scheduling_policy="fcfs", enable_prefix_caching=True,
 )  # fmt: skip
 LABELS: Mapping[str, str] = MappingProxyType(
     {
@@ -44,13 +45,19 @@ LABELS: Mapping[str, str] = MappingProxyType(
 )
 _HEAD = f"""# Metrics
 
-{GENERATED} They come from {source_link("minivllm.server.metrics.router")}, and what is counted how from {source_link("minivllm.server.metrics.engine_totals:EngineTotals")}.
+{GENERATED} They come from {source_link("minivllm.server.metrics.router")}, \
+and what is counted how from \
+{source_link("minivllm.server.metrics.engine_totals:EngineTotals")}.
 
-`GET /metrics` of [the server](../server.md) answers in Prometheus' text format. Names, types, labels and buckets of all that begins with `vllm:` are those of vLLM V1, so its boards and tools
-read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) tells where a number means something else than there. No metric is ours alone:
+`GET /metrics` of [the server](../server.md) answers in Prometheus' text format. \
+Names, types, labels and buckets of all that begins with `vllm:` are those of vLLM V1, \
+so its boards and tools
+read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) \
+tells where a number means something else than there. No metric is ours alone:
 `http_requests_total` and `process_*` stand beside vLLM's own, too.
 
-Prometheus adds endings to names: a counter has `_total`, and a histogram has `_bucket`, `_sum` and `_count`.
+Prometheus adds endings to names: a counter has `_total`, and \
+a histogram has `_bucket`, `_sum` and `_count`.
 
 """
 
@@ -81,7 +88,8 @@ def page() -> str:
 
 _TAIL = """## The process
 
-On Linux `prometheus_client` adds what the process takes: `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
+On Linux `prometheus_client` adds what the process takes: \
+`process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
 `process_start_time_seconds`, `process_open_fds` and `process_max_fds`, without labels.
 """
 

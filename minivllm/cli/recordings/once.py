@@ -1,7 +1,8 @@
 """`minivllm once`: what an engine's state is or was, from a recording or a server: now, or after a
 step.
 
-    minivllm once run.jsonl                        # who runs, who waits and why, what the memory is used for
+    minivllm once run.jsonl                        # who runs, who waits and why, what the memory is
+                                                     used for
     minivllm once run.jsonl --step 12 --json       # all of it as one line of JSON, for a script
     minivllm once http://localhost:8000 --json     # the same of a running server
 

@@ -4,7 +4,8 @@
     decisions    evictions, copies on write, forks, preemptions, and waits when their reason changes
     slot 0 ...   a slice for each step of the sequence in that batch slot (`slot_turns.py`)
     requests     their lives (`request_lives.py`), asynchronous
-    arrows       from who had blocks to who found them in the cache; from a preemption to the resumption
+    arrows       from who had blocks to who found them in the cache; from a preemption to the
+                 resumption
     counters     blocks, sequences, and how much of the token budget was used
 
 The log is read as a stream and written step by step, so memory holds the engine's state and one

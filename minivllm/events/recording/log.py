@@ -64,7 +64,9 @@ class LogWriter:
         try:
             # Unbuffered: our own buffer holds whole lines, so a failed write can be taken back
             # whole.
-            self._file = open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
+            self._file = (
+                open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
+            )
             self._append(encode_header(header) + (encode_state(state) if state else b""))
             self._file.seek(self._size)  # not possible in a pipe: say so now
         except OSError as error:

@@ -53,7 +53,8 @@ options = json.loads(sys.argv[1])
 torch.set_num_threads(options.pop("num_threads"))
 llm = minivllm.LLM(**options)
 times.append(time.monotonic())
-llm.generate({"prompt_token_ids": list(range(8))}, minivllm.SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
+llm.generate({"prompt_token_ids": list(range(8))}, \
+minivllm.SamplingParams(temperature=0, max_tokens=1), use_tqdm=False)
 times.append(time.monotonic())
 print(json.dumps([times, time.process_time()]))
 """

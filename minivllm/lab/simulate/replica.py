@@ -2,7 +2,8 @@
 says how long it takes.
 
     begin a step   the scheduler plans it, and the model of time says when it will end
-    end a step     each sequence that reached its end gets a token, and those with all their tokens finish
+    end a step     each sequence that reached its end gets a token, and those with all
+                   their tokens finish
 
 Requests may arrive between the two. One that comes while a step runs must not be in it, and a
 router that asks how full a replica is must not see what the step will have done. So a step under

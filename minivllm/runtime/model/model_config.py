@@ -29,8 +29,8 @@ wild number must not become memory.
 """
 _MAX_REAL = 1e30
 _FACTORS = (
-    "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier", "final_logit_softcapping", "logit_scale",
-    "logits_scaling", "residual_multiplier",
+    "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier",
+    "final_logit_softcapping", "logit_scale", "logits_scaling", "residual_multiplier",
 )  # fmt: skip
 """Of Granite, Cohere and Gemma, some of whose checkpoints go by Llama's name."""
 

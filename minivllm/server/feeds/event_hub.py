@@ -2,8 +2,10 @@
 events.
 
     event: meta     the header of a recording          always first
-    event: state    the engine as it is now            for who comes late; the events go on from there
-    id: 412         one event, as in a recording       one after the other, or a `log.gap` where some are lost
+    event: state    the engine as it is now            for who comes late; the events go on from
+                                                   there
+    id: 412         one event, as in a recording       one after the other, or a `log.gap` where
+                                                   some are lost
     : keep-alive    nothing, every few seconds
 
 Who comes back with `Last-Event-ID` goes on where it was, as long as the ring has it. Prompts and

@@ -130,8 +130,10 @@ def _check_shape(text: str) -> None:
     for number, match in enumerate(_STRING_OR_BRACKET.finditer(text)):
         if number == MAX_PARTS:
             raise ApiError(
-                400, f"The body has more than {MAX_PARTS} strings and brackets: send less at once.", code="invalid_json"
-            )  # fmt: skip
+                400,
+                f"The body has more than {MAX_PARTS} strings and brackets: send less at once.",
+                code="invalid_json",
+            )
         depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(match[0], 0)
         if depth > MAX_DEPTH:
             raise ApiError(

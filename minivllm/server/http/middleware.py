@@ -1,8 +1,10 @@
 """What every request has to pass before it reaches a route, from the outside in:
 
-    RequestIds     an id for the logs and the answer, and a deadline; whatever nobody caught becomes a 500 here
+    RequestIds     an id for the logs and the answer, and a deadline; whatever nobody caught becomes
+                   a 500 here
     HeaderBounds   not too many headers, not too large
-    HostCheck      the Host header is one of ours, so that no web page can reach us under a name of its own
+    HostCheck      the Host header is one of ours, so that no web page can reach us under a
+                   name of its own
     OriginCheck    and no page of another site may use us by its visitor's browser
     ApiKey         every path but /health needs the key, if there is one
     BodyLimit      the whole body, up to a size and within a time (`body_limit`)
@@ -109,9 +111,11 @@ class HeaderBounds:
                 or sum(len(name) + len(value) for name, value in headers) > MAX_HEADER_BYTES
             ):
                 error = ApiError(
-                    431, f"The headers are too large: send at most {MAX_HEADERS}, of {MAX_HEADER_BYTES} bytes in all.",
+                    431,
+                    f"The headers are too large: send at most {MAX_HEADERS}, "
+                    f"of {MAX_HEADER_BYTES} bytes in all.",
                     code="headers_too_large",
-                )  # fmt: skip
+                )
                 await error.response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -127,9 +131,10 @@ class HostCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).getlist("host")):
             error = ApiError(
-                400, "The Host header is none that this server answers to: add it with --allowed-host.",
+                400,
+                "The Host header is none that this server answers to: add it with --allowed-host.",
                 code="invalid_host",
-            )  # fmt: skip
+            )
             await error.response()(scope, receive, send)
             return
         await self._app(scope, receive, send)
@@ -157,9 +162,11 @@ class OriginCheck:
             ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
-                    403, "The Origin header names another site, whose pages may not use this server: send none.",
+                    403,
+                    "The Origin header names another site, "
+                    "whose pages may not use this server: send none.",
                     code="invalid_origin",
-                )  # fmt: skip
+                )
                 await error.response()(scope, receive, send)
                 return
         await self._app(scope, receive, send)
@@ -178,7 +185,8 @@ class ApiKey:
             if scheme.lower() != "bearer" or not self._knows(key.strip()):
                 error = ApiError(
                     401, "The API key is missing or wrong: send it as Authorization: Bearer KEY.",
-                    "authentication_error", "invalid_api_key", headers={"WWW-Authenticate": "Bearer"},
+                    "authentication_error", "invalid_api_key",
+                    headers={"WWW-Authenticate": "Bearer"},
                 )  # fmt: skip
                 await error.response()(scope, receive, send)
                 return

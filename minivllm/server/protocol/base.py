@@ -25,9 +25,10 @@ TokenIdText = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,9}$")]
 LogitBias = Annotated[float, Field(ge=-100, le=100)]
 
 UsedAsTheyAre = (
-    "n", "best_of", "min_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
-    "frequency_penalty", "seed", "stop", "stop_token_ids", "include_stop_str_in_output", "ignore_eos",
-    "skip_special_tokens", "use_beam_search", "length_penalty", "early_stopping",
+    "n", "best_of", "min_tokens", "temperature", "top_p", "top_k", "min_p", "repetition_penalty",
+    "presence_penalty", "frequency_penalty", "seed", "stop", "stop_token_ids",
+    "include_stop_str_in_output", "ignore_eos", "skip_special_tokens", "use_beam_search",
+    "length_penalty", "early_stopping",
 )  # fmt: skip
 
 

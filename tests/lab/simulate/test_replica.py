@@ -20,15 +20,16 @@ from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_
 from minivllm.sampling_params import SamplingParams
 
 PLANNED = (
-    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred, ev.RequestPreempted, ev.StepBegin,
-    ev.StepScheduled, ev.BlockAllocated, ev.BlockHit, ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
+    ev.RequestArrived, ev.RequestAdmitted, ev.RequestResumed, ev.RequestDeferred,
+    ev.RequestPreempted, ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit,
+    ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
 )  # fmt: skip
 """What a scheduler decides. Names of blocks and tokens are left out: those follow from the model's
 words.
 """
 CROWD = CrowdOptions(
-    num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7, random_prefix_len=40,
-    prefix_groups=3, urgent_share=0.3, seed=5,
+    num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7,
+    random_prefix_len=40, prefix_groups=3, urgent_share=0.3, seed=5,
 )  # fmt: skip
 
 

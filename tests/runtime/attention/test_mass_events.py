@@ -35,8 +35,8 @@ class Run:
 
     def __init__(self, model, backend, asks):
         config = EngineConfig(
-            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend, block_size=8,
-            num_gpu_blocks_override=32, max_num_batched_tokens=16, max_model_len=128,
+            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend,
+            block_size=8, num_gpu_blocks_override=32, max_num_batched_tokens=16, max_model_len=128,
         )  # fmt: skip
         self.runner = ModelRunner(config, model)
         # Stands still within a step: a request arrives when its event says.

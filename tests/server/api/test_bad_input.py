@@ -76,10 +76,12 @@ def test_a_completion_that_cannot_be_is_refused_with_its_reason(
 
 
 BODIES = [
-    b"", b"{", b"null", b"[]", b"5", b'"text"', b'{"prompt": NaN}', b'{"prompt": "x", "temperature": Infinity}',
-    b'{"prompt": "x", "temperature": -Infinity}', b'{"prompt": "x", "temperature": 1e999}', b"\xff\xfe", b'{"prompt": "x"} {"prompt": "y"}',
-    b'{"prompt": "x", "seed": ' + b"9" * 5000 + b"}", b"[" * 100_000, b'{"a":' * 50 + b"1" + b"}" * 50,
-    b'{"prompt": "' + b'\\"' * 100_000, b'{"prompt": "\\ud800", "max_tokens": 3}',
+    b"", b"{", b"null", b"[]", b"5", b'"text"', b'{"prompt": NaN}',
+    b'{"prompt": "x", "temperature": Infinity}', b'{"prompt": "x", "temperature": -Infinity}',
+    b'{"prompt": "x", "temperature": 1e999}', b"\xff\xfe", b'{"prompt": "x"} {"prompt": "y"}',
+    b'{"prompt": "x", "seed": ' + b"9" * 5000 + b"}", b"[" * 100_000,
+    b'{"a":' * 50 + b"1" + b"}" * 50, b'{"prompt": "' + b'\\"' * 100_000,
+    b'{"prompt": "\\ud800", "max_tokens": 3}',
     json.dumps({str(i): i for i in range(2000)}).encode(),
 ]  # fmt: skip
 

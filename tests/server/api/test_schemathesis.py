@@ -39,7 +39,8 @@ database = "none"
 enabled = false
 
 [checks.positive_data_acceptance]
-# Values that fit the schema one by one may contradict one another, or be too much for this model; and of all names of
+# Values that fit the schema one by one may contradict one another, or be too much for this model; \
+and of all names of
 # models there is only ours.
 expected-statuses = ["2xx", "400", "404"]
 """
@@ -51,8 +52,8 @@ def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
     become.
     """
     config = EngineConfig(
-        model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64, block_size=8,
-        check_invariants=True,
+        model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64,
+        block_size=8, check_invariants=True,
     )  # fmt: skip
     with serving(LLMEngine.from_model(config, tiny_model)) as live:
         yield live

@@ -15,7 +15,8 @@ from minivllm.runtime.text.chat_template import ChatTemplate
 
 ENDLESS = "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"
 CONFIG = EngineConfig(
-    model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16, block_size=8,
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16,
+    block_size=8,
 )  # fmt: skip
 BODY = {"prompt": "once upon a time", "max_tokens": 5, "temperature": 0, "ignore_eos": True}
 CHAT = {"messages": [{"role": "user", "content": "Hi"}]}

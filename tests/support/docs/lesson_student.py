@@ -53,7 +53,8 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
     verdicts = [page.text for page in player.pages if page.right is not None]
     lit = sorted({page.focus for page in player.pages})
     taken = Taken(
-        player.pages[0].text, player.truths, refused, answered - right, verdicts, lit, list(recorded.values()), player.page.text
+        player.pages[0].text, player.truths, refused, answered - right, verdicts, lit,
+        list(recorded.values()), player.page.text
     )  # fmt: skip
     player.close()
     return taken

@@ -23,8 +23,9 @@ from minivllm.events.types import Event
 from support.engine.core_reference_memory import PlainMemory, Sharer
 
 GIVEN = (
-    ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokenSampled, ev.TextFlushed, ev.OptionChanged, ev.RequestAborted,
-    ev.BeamPruned, ev.BeamsFound, ev.AttentionMass, ev.KernelTraced, ev.InvariantViolated,
+    ev.StepBegin, ev.StepEnd, ev.RequestArrived, ev.TokenSampled, ev.TextFlushed, ev.OptionChanged,
+    ev.RequestAborted, ev.BeamPruned, ev.BeamsFound, ev.AttentionMass, ev.KernelTraced,
+    ev.InvariantViolated,
 )  # fmt: skip
 
 
@@ -177,8 +178,8 @@ class ReferenceCore:
         self.sequences[first.name] = first
         position = self._queue(first, at_head=False)
         self._tell(
-            ev.RequestArrived, request.request_id, first.name, position, first.tokens[:], params.max_tokens,
-            request.priority, request.prompt, params.n,
+            ev.RequestArrived, request.request_id, first.name, position, first.tokens[:],
+            params.max_tokens, request.priority, request.prompt, params.n,
         )  # fmt: skip
 
     def _queue(self, sequence: Plain, at_head: bool) -> int:
@@ -243,8 +244,9 @@ class ReferenceCore:
     def _fork(self, parent: Plain) -> Plain:
         asked = parent.asked
         child = Plain(
-            f"{asked.name}.{asked.next_index}", parent.salt, parent.tokens[:], asked=asked, index=asked.next_index,
-            state="running", table=parent.table[:], num_computed=parent.num_computed, num_cached=parent.num_cached,
+            f"{asked.name}.{asked.next_index}", parent.salt, parent.tokens[:], asked=asked,
+            index=asked.next_index, state="running", table=parent.table[:],
+            num_computed=parent.num_computed, num_cached=parent.num_cached,
             num_named=parent.num_named, slot=min(asked.kept_slots),
         )  # fmt: skip
         asked.next_index += 1

@@ -23,9 +23,13 @@ FLAVOURS = {
     },
     "small budgets": {"num_blocks": (6, 20), "block_size": (1, 4), "budget": (1, 6), "wide": 0.3},
     "whole prompts": {"num_blocks": (6, 14), "block_size": (2, 4), "enable_chunked_prefill": False},
-    "no cache": {"num_blocks": (4, 10), "block_size": (1, 4), "enable_prefix_caching": False, "wide": 0.3},
+    "no cache": {
+        "num_blocks": (4, 10), "block_size": (1, 4), "enable_prefix_caching": False, "wide": 0.3,
+    },
     "baselines": {"num_blocks": (8, 20), "block_size": (1, 4), "baseline": True},
-    "hardly any room": {"num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4},
+    "hardly any room": {
+        "num_blocks": (2, 6), "block_size": (1, 3), "max_num_seqs": (1, 3), "wide": 0.4,
+    },
 }  # fmt: skip
 
 

@@ -117,11 +117,16 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
         siblings = (
             f", {plural(len(request.seq_ids), 'sequence')}" if len(request.seq_ids) > 1 else ""
         )
-        sentences.append((
-            f"{plural(sequence.num_prompt_tokens, 'prompt token')}, {sequence.num_cached_tokens:,} from the cache; "
-            f"{len(sequence.output_token_ids):,} of at most {request.max_tokens:,} output tokens; "
-            f"{sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}", "text",
-        ))  # fmt: skip
+        sentences.append(
+            (
+                f"{plural(sequence.num_prompt_tokens, 'prompt token')}, "
+                f"{sequence.num_cached_tokens:,} from the cache; "
+                f"{len(sequence.output_token_ids):,} of at most "
+                f"{request.max_tokens:,} output tokens; "
+                f"{sequence.num_computed_tokens:,} computed; priority {request.priority}{siblings}",
+                "text",
+            )
+        )
     elif done is not None:
         which = "since it was forked" if life.phases[0][2] == "decode" else "of them output"
         sentences.append(
@@ -173,7 +178,8 @@ def _phases(model: DashboardModel, life: Life) -> list[Span]:
 
 
 _WORDS: dict[LifePhase, str] = {
-    "queued": "arrives and waits", "prefill": "prefill", "decode": "decodes", "preempted": "is preempted and waits",
+    "queued": "arrives and waits", "prefill": "prefill", "decode": "decodes",
+    "preempted": "is preempted and waits",
 }  # fmt: skip
 
 

@@ -158,7 +158,7 @@ def _flashinfer(case: KernelCase, batch: Batch) -> Run:
     last_page = torch.full_like(indptr[1:], case.context - (width - 1) * case.block_size)
     dtype = batch.query.dtype
     wrapper.plan(
-        indptr, batch.block_tables.flatten(), last_page, case.heads, case.kv_heads, case.head_size, case.block_size,
-        q_data_type=dtype, kv_data_type=dtype,
+        indptr, batch.block_tables.flatten(), last_page, case.heads, case.kv_heads, case.head_size,
+        case.block_size, q_data_type=dtype, kv_data_type=dtype,
     )  # fmt: skip
     return partial(wrapper.run, batch.query, tuple(batch.caches))

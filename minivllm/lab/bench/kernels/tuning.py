@@ -148,8 +148,8 @@ def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
     """
     current = entry.candidates[0]
     row = {
-        "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0], "table": entry.table,
-        "head_size": entry.cases[0].head_size, "current": _name(current),
+        "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0],
+        "table": entry.table, "head_size": entry.cases[0].head_size, "current": _name(current),
     }  # fmt: skip
     # Of several cases, the sum of their times.
     medians = {

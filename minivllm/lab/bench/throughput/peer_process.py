@@ -54,7 +54,8 @@ class PeerProcess:
         self.name = name
         start_limit_s, self._answer_limit_s = limits_s or (START_LIMIT_S, ANSWER_LIMIT_S)
         check_peer_python(name, python)
-        self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`): what the peer prints, for when it fails
+        # What the peer prints, for when it fails.
+        self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._child = subprocess.Popen(
             [python, "-u", str(_MAIN)],
             stdin=subprocess.PIPE,
