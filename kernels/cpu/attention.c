@@ -1,15 +1,19 @@
-/* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a gathered copy of every context
-   for. Work is cut by minivllm/runtime/cpu/attention_work.py, called by ops.py; the twin is minivllm/runtime/attention/torch_backend.py.
+/* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a
+   gathered copy of every context for. Work is cut by minivllm/runtime/cpu/attention_work.py, called
+   by ops.py; the twin is minivllm/runtime/attention/torch_backend.py.
 
-   A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the tokens that they look at. It is
-   worked through in tiles of sixteen tokens: scores, their largest so far, and what was summed up before scaled down to it (online
-   softmax). Many pairs are lanes (attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as lanes.
+   A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the
+   tokens that they look at. It is worked through in tiles of sixteen tokens: scores, their largest
+   so far, and what was summed up before scaled down to it (online softmax). Many pairs are lanes
+   (attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as
+   lanes.
 
-   A part goes on where another one stopped, if it does not begin with the first token: until a row's last part is done, its
-   output is the sum that is not yet divided by its total.
+   A part goes on where another one stopped, if it does not begin with the first token: until a
+   row's last part is done, its output is the sum that is not yet divided by its total.
 
-   Easy to get wrong: what lies in a block after a sequence's end. It may be NaN left behind by another request, and 0 * NaN is NaN; so
-   no address beyond the last token that somebody sees is ever computed, and an unfinished tile repeats its first token. */
+   Easy to get wrong: what lies in a block after a sequence's end. It may be NaN left behind by
+   another request, and 0 * NaN is NaN; so no address beyond the last token that somebody sees is
+   ever computed, and an unfinished tile repeats its first token. */
 
 #include <math.h>
 #include "threads.h"
@@ -17,12 +21,16 @@
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
-#define MAX_HEADS_OF_ROW 4 /* beyond, lanes need fewer operations, even if half of them stay empty */
+/* Beyond, lanes need fewer operations, even if half of them stay empty. */
+#define MAX_HEADS_OF_ROW 4
 #define ENOUGH_PARTS 8 /* for a thread: none waits long for the last of them */
-#define LONG_FROM (1 << 18) /* products of a query's and a key's number: some tens of microseconds */
-/* What the next tile needs comes to the second cache: the first one's few open requests are all taken (decision 68). */
+/* Products of a query's and a key's number: some tens of microseconds. */
+#define LONG_FROM (1 << 18)
+/* What the next tile needs comes to the second cache: the first one's few open requests are all
+   taken (decision 68). */
 #define FETCH(address) __builtin_prefetch(address, 0, 2)
-#define KEEP(pointer) __asm__("" : "+r"(pointer)) /* the compiler must have this pointer in a register here */
+/* The compiler must have this pointer in a register here. */
+#define KEEP(pointer) __asm__("" : "+r"(pointer))
 
 #ifdef __AVX512F__
 #define AT_ONCE 16 /* sums that registers hold */
@@ -30,13 +38,15 @@
 #define AT_ONCE 8
 #endif
 
-/* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row on, heads of one row next to each other. */
+/* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row on, heads of one
+   row next to each other. */
 struct part {
     int64_t first_entry; /* of the stretch, in `rows` */
     int64_t first_pair, num_pairs;
     int64_t table; /* where the blocks begin, in `block_tables` */
     int64_t begin; /* the first token looked at */
-    int64_t limit; /* how many tokens the stretch's first row sees, counted from the start of the context */
+    /* how many tokens the stretch's first row sees, counted from the start of the context */
+    int64_t limit;
     int64_t grows; /* how many more each next row sees */
     int64_t is_last; /* of its rows' parts: sums become means */
     int64_t is_decode; /* one row, and its last part */
@@ -67,14 +77,16 @@ INLINE struct walk start_walk(const struct step *step, const struct part *part, 
     };
 }
 
-/* The keys of the next tokens, of which there are num_left; if there are none, `token` stays as it is. */
+/* The keys of the next tokens, of which there are num_left; if there are none, `token` stays as it
+   is. */
 INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token) {
     for (int t = 0; t < TILE && num_left > 0; t++) {
         if (t >= num_left) {
             token[t] = token[0];
             continue;
         }
-        token[t] = walk->keys + (*walk->block * walk->block_size + walk->in_block) * walk->token_stride;
+        token[t] =
+            walk->keys + (*walk->block * walk->block_size + walk->in_block) * walk->token_stride;
         if (++walk->in_block == walk->block_size) {
             walk->in_block = 0;
             walk->block++;
@@ -89,9 +101,11 @@ INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token
 #include "attention_lanes.h"
 #endif
 
-/* One tile of a row for the num_heads query heads of a key head. Keys and values are loaded once for all of them. */
-INLINE void attend_tile(const float *query, const float **token, const float **next, int length, int64_t to_key, int64_t to_value,
-                        float *sums, float *largest, float *total, float scale, const int64_t head_size, const int num_heads) {
+/* One tile of a row for the num_heads query heads of a key head. Keys and values are loaded once
+   for all of them. */
+INLINE void attend_tile(const float *query, const float **token, const float **next, int length,
+                        int64_t to_key, int64_t to_value, float *sums, float *largest, float *total,
+                        float scale, const int64_t head_size, const int num_heads) {
     float quarters[MAX_HEADS_OF_ROW][TILE][4], scores[MAX_HEADS_OF_ROW][TILE];
     for (int t = 0; t < TILE; t++) {
         vec products[MAX_HEADS_OF_ROW];
@@ -100,7 +114,8 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
             vec key = load(token[t] + to_key + d);
             FETCH(next[t] + to_key + d);
             UNROLL for (int head = 0; head < num_heads; head++)
-                products[head] = multiply_add_16(load(query + head * head_size + d), key, products[head]);
+                products[head] =
+                    multiply_add_16(load(query + head * head_size + d), key, products[head]);
         }
         UNROLL for (int head = 0; head < num_heads; head++) {
             quarter_vec quarter = quarter_of_sum(products[head]);
@@ -119,29 +134,35 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
         float shrink = exp_(largest[head] - top); /* of nothing, at first */
         total[head] = multiply_add(total[head], shrink, sum);
         largest[head] = top;
-        for (int64_t d = 0; d < head_size; d += LANES) store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
+        for (int64_t d = 0; d < head_size; d += LANES)
+            store(sums + head * head_size + d, load(sums + head * head_size + d) * shrink);
     }
     for (int64_t d = 0; d < head_size; d += LANES) {
         vec some[MAX_HEADS_OF_ROW];
-        UNROLL for (int head = 0; head < num_heads; head++) some[head] = load(sums + head * head_size + d);
+        UNROLL for (int head = 0; head < num_heads; head++)
+            some[head] = load(sums + head * head_size + d);
         for (int t = 0; t < length; t++) {
             vec value = load(token[t] + to_value + d);
             FETCH(next[t] + to_value + d);
             UNROLL for (int head = 0; head < num_heads; head++)
                 some[head] = multiply_add_16(broadcast_16(scores[head][t]), value, some[head]);
         }
-        UNROLL for (int head = 0; head < num_heads; head++) store(sums + head * head_size + d, some[head]);
+        UNROLL for (int head = 0; head < num_heads; head++)
+            store(sums + head * head_size + d, some[head]);
     }
 }
 
-/* One row, for its key heads [first_kv_head, end_kv_head), each with num_heads query heads, at most MAX_HEADS_OF_ROW.
-   All key heads at a tile are neighbours in memory, so they take turns there and not one after another from start to end. */
-INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head, int64_t end_kv_head,
-                           const int64_t head_size, const int num_heads) {
+/* One row, for its key heads [first_kv_head, end_kv_head), each with num_heads query heads, at most
+   MAX_HEADS_OF_ROW. All key heads at a tile are neighbours in memory, so they take turns there and
+   not one after another from start to end. */
+INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head,
+                           int64_t end_kv_head, const int64_t head_size, const int num_heads) {
     const int64_t row = step->rows[part->first_entry], row_size = step->num_kv_heads * head_size;
-    const int64_t first_head = row * step->num_kv_heads * num_heads; /* the row's first query head among those of the step */
+    /* the row's first query head among those of the step */
+    const int64_t first_head = row * step->num_kv_heads * num_heads;
     const float *query = step->query + row * step->query_stride;
-    float *sums = step->out + first_head * head_size, *largest = step->largest + first_head, *total = step->total + first_head;
+    float *sums = step->out + first_head * head_size,
+          *largest = step->largest + first_head, *total = step->total + first_head;
     const int64_t first = first_kv_head * num_heads, end = end_kv_head * num_heads;
     for (int64_t head = first; head < end && !part->begin; head++) {
         memset(sums + head * head_size, 0, head_size * sizeof(float));
@@ -157,8 +178,9 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
         find_tokens(&walk, part->limit - begin - TILE, next);
         for (int64_t head = first; head < end; head += num_heads) {
             int64_t to_key = head / num_heads * head_size;
-            attend_tile(query + head * head_size, token, next, length, to_key, to_key + row_size, sums + head * head_size,
-                        largest + head, total + head, step->scale, head_size, num_heads);
+            attend_tile(query + head * head_size, token, next, length, to_key, to_key + row_size,
+                        sums + head * head_size, largest + head, total + head, step->scale,
+                        head_size, num_heads);
         }
     }
     for (int64_t head = first; head < end; head++) {
@@ -168,7 +190,8 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
 }
 
 /* What models have are constants to the compiler, which keeps such rows in registers. */
-INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first, int64_t end, const int num_heads) {
+INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first,
+                              int64_t end, const int num_heads) {
     if (step->head_size == 64)
         attend_one_row(step, part, first, end, 64, num_heads);
     else if (step->head_size == 128)
@@ -177,7 +200,8 @@ INLINE void attend_one_row_of(const struct step *step, const struct part *part, 
         attend_one_row(step, part, first, end, step->head_size, num_heads);
 }
 
-static void attend_part(const struct step *step, const struct part *part, int64_t first, int64_t end) {
+static void attend_part(const struct step *step, const struct part *part, int64_t first,
+                        int64_t end) {
     if (part->is_decode && step->group <= MAX_HEADS_OF_ROW) {
         if (step->group == 1) attend_one_row_of(step, part, first, end, 1);
         if (step->group == 2) attend_one_row_of(step, part, first, end, 2);
@@ -209,16 +233,21 @@ struct level {
 static void attend_task(const void *job, int64_t item) {
     const struct level *level = job;
     int64_t kv_head = item % level->tasks_a_part * level->heads_a_task;
-    attend_part(level->step, level->parts + item / level->tasks_a_part, kv_head, kv_head + level->heads_a_task);
+    attend_part(level->step, level->parts + item / level->tasks_a_part, kv_head,
+                kv_head + level->heads_a_task);
 }
 
-/* All parts of a layer. Those before level_ends[0] are done before the next level begins, and so on.
+/* All parts of a layer. Those before level_ends[0] are done before the next level begins, and
+   so on.
    query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride from row to row
    cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values
-   largest, total: [num_rows, num_kv_heads * group], what is known of a row's softmax between its parts */
-void attend(const float *query, int64_t query_stride, const float *cache, const int64_t *block_tables, const int64_t *rows,
-            const struct part *parts, const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
-            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale, int64_t num_threads) {
+   largest, total: [num_rows, num_kv_heads * group], what is known of a row's softmax between its
+   parts */
+void attend(const float *query, int64_t query_stride, const float *cache,
+            const int64_t *block_tables, const int64_t *rows, const struct part *parts,
+            const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
+            int64_t num_kv_heads, int64_t group, int64_t head_size, int64_t block_size, float scale,
+            int64_t num_threads) {
     const struct step step = {query, cache, block_tables, rows, out, largest, total,
                               query_stride, num_kv_heads, group, head_size, block_size, scale};
     if (!num_levels) return;
@@ -227,9 +256,12 @@ void attend(const float *query, int64_t query_stride, const float *cache, const 
         num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;
     for (int64_t i = 0; i < num_levels; i++) {
         int64_t first = i ? level_ends[i - 1] : 0, num_parts = level_ends[i] - first;
-        /* A part's key heads lie side by side: one thread takes all of them, where there is enough for everybody. */
+        /* A part's key heads lie side by side: one thread takes all of them, where there is enough
+           for everybody. */
         int64_t heads_a_task = num_parts >= ENOUGH_PARTS * num_threads ? num_kv_heads : 1;
-        const struct level level = {&step, parts + first, num_kv_heads / heads_a_task, heads_a_task};
-        share(attend_task, &level, num_parts * level.tasks_a_part, num_threads, num_products >= LONG_FROM);
+        const struct level level = {&step, parts + first, num_kv_heads / heads_a_task,
+                                    heads_a_task};
+        share(attend_task, &level, num_parts * level.tasks_a_part, num_threads,
+              num_products >= LONG_FROM);
     }
 }

@@ -1,8 +1,10 @@
-/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of attention.c, included once for each width.
+/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of attention.c,
+   included once for each width.
 
-   A lane is one query head of one row. All lanes look at the same keys and values, so a number of the cache is broadcast to all of
-   them and multiplied with what each has of its own: nothing is ever summed over lanes, and what a lane computes does not depend
-   on which lane it is, nor on how many there are. */
+   A lane is one query head of one row. All lanes look at the same keys and values, so a number of
+   the cache is broadcast to all of them and multiplied with what each has of its own: nothing is
+   ever summed over lanes, and what a lane computes does not depend on which lane it is, nor on how
+   many there are. */
 
 #define JOIN_NAMES(a, b) a##b
 #define JOIN(a, b) JOIN_NAMES(a, b)
@@ -15,22 +17,30 @@
 typedef float lanes __attribute__((vector_size(4 * WIDTH)));
 
 /* Lane i is pair first_pair + i of the part's pairs of row and query head. */
-static void attend_lanes(const struct step *step, const struct part *part, int64_t kv_head, int64_t first_pair, int64_t num_lanes) {
-    const int64_t head_size = step->head_size, group = step->group, to_value = step->num_kv_heads * head_size;
-    lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink; /* sums: of the values, weighted, [head_size] for each lane */
-    float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH], total[WIDTH];
-    int64_t limits[WIDTH], heads[WIDTH]; /* how many tokens the lane sees; which [row, head] of the step it is */
+static void attend_lanes(const struct step *step, const struct part *part, int64_t kv_head,
+                         int64_t first_pair, int64_t num_lanes) {
+    const int64_t head_size = step->head_size, group = step->group,
+                  to_value = step->num_kv_heads * head_size;
+    /* sums: of the values, weighted, [head_size] for each lane */
+    lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink;
+    float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH],
+        total[WIDTH];
+    /* how many tokens the lane sees; which [row, head] of the step it is */
+    int64_t limits[WIDTH], heads[WIDTH];
 
     for (int lane = 0; lane < WIDTH; lane++) {
         /* Lanes without a pair do what the last one does, and nobody looks at it. */
         int64_t pair = first_pair + (lane < num_lanes ? lane : num_lanes - 1);
-        int64_t row = step->rows[part->first_entry + pair / group], head = kv_head * group + pair % group;
+        int64_t row = step->rows[part->first_entry + pair / group],
+                head = kv_head * group + pair % group;
         heads[lane] = row * step->num_kv_heads * group + head;
         limits[lane] = part->limit + part->grows * (pair / group);
         largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
         total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
-        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters are slower. */
-        const float *from = step->query + row * step->query_stride + head * head_size, *before = step->out + heads[lane] * head_size;
+        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters
+           are slower. */
+        const float *from = step->query + row * step->query_stride + head * head_size,
+                    *before = step->out + heads[lane] * head_size;
         float *to = (float *)query + lane, *to_sum = (float *)sums + lane;
         for (int64_t d = 0; d < head_size; d++, to += WIDTH) {
             KEEP(to);
@@ -56,11 +66,14 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             lanes dots[AT_ONCE];
             UNROLL for (int t = 0; t < AT_ONCE; t++) dots[t] = (lanes){0};
             for (int64_t d = 0; d < head_size; d += 4) {
-                UNROLL for (int t = 0; t < AT_ONCE / 4; t++) /* over four rounds, a line of each token's key */
+                /* Over four rounds, a line of each token's key. */
+                UNROLL for (int t = 0; t < AT_ONCE / 4; t++)
                     FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
                 UNROLL for (int t = 0; t < AT_ONCE; t++) {
                     const float *key = token[first + t] + d;
-                    UNROLL for (int i = 0; i < 4; i++) dots[t] = multiply_add_lanes(broadcast_lanes(key[i]), query[d + i], dots[t]);
+                    UNROLL for (int i = 0; i < 4; i++)
+                        dots[t] =
+                            multiply_add_lanes(broadcast_lanes(key[i]), query[d + i], dots[t]);
                 }
             }
             UNROLL for (int t = 0; t < AT_ONCE; t++) *(lanes *)scores[first + t] = dots[t];
@@ -73,7 +86,8 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             num_seen[lane] = left < TILE ? (int32_t)left : TILE;
             top[lane] = largest[lane];
         }
-        if (has_unseen) EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : -INFINITY;
+        if (has_unseen)
+            EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : -INFINITY;
         EACH_SCORE top[lane] = scores[t][lane] > top[lane] ? scores[t][lane] : top[lane];
         EACH_SCORE scores[t][lane] = exp_(scores[t][lane] - top[lane]);
         /* e to the minus infinity is nearly nothing there, and must be nothing. */
@@ -94,14 +108,16 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
                 KEEP(value); /* one address and sixteen distances from it, not sixteen addresses */
                 FETCH(next[t] + to_value + d);
                 UNROLL for (int i = 0; i < AT_ONCE; i++)
-                    some[i] = multiply_add_lanes(broadcast_lanes(value[i]), *(lanes *)scores[t], some[i]);
+                    some[i] =
+                        multiply_add_lanes(broadcast_lanes(value[i]), *(lanes *)scores[t], some[i]);
             }
             UNROLL for (int i = 0; i < AT_ONCE; i++) sums[d + i] = some[i];
         }
     }
 
     for (int lane = 0; lane < num_lanes; lane++) {
-        float *to = step->out + heads[lane] * head_size, factor = part->is_last ? 1.0f / total[lane] : 1.0f;
+        float *to = step->out + heads[lane] * head_size,
+              factor = part->is_last ? 1.0f / total[lane] : 1.0f;
         const float *from = (float *)sums + lane;
         for (int64_t d = 0; d < head_size; d++, from += WIDTH) {
             KEEP(from);

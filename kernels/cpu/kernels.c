@@ -1,11 +1,13 @@
-/* The decoder's small operations for a CPU, in float32: what torch would need ten operations for. Built by library.py, called by
-   ops.py; the twins are in reference_ops.py.
+/* The decoder's small operations for a CPU, in float32: what torch would need ten operations for.
+   Built by library.py, called by ops.py; the twins are in reference_ops.py.
 
-   Everything is rows of floats. All sizes that rows are cut by (hidden size, head size) are multiples of sixteen; ops.py sees to it.
+   Everything is rows of floats. All sizes that rows are cut by (hidden size, head size) are
+   multiples of sixteen; ops.py sees to it.
 
-   Easy to get wrong: the compiler's freedom. With -ffast-math it may assume that there are no NaN, and a sequence whose logits
-   are NaN must be found, not computed away. So sums over lanes are written out, and no such flag is given. A row's
-   result depends on that row alone, never on how rows are spread over threads. */
+   Easy to get wrong: the compiler's freedom. With -ffast-math it may assume that there are no NaN,
+   and a sequence whose logits are NaN must be found, not computed away. So sums over lanes are
+   written out, and no such flag is given. A row's result depends on that row alone, never on how
+   rows are spread over threads. */
 
 #include <math.h>
 #include "threads.h"
@@ -18,8 +20,9 @@
 struct rows {
     int64_t num_rows, rows_a_task;
 };
-#define EACH_ROW(rows, item)                                                                                               \
-    for (int64_t row = (item) * (rows).rows_a_task; row < (rows).num_rows && row < ((item) + 1) * (rows).rows_a_task; row++)
+#define EACH_ROW(rows, item)                                                             \
+    for (int64_t row = (item) * (rows).rows_a_task;                                      \
+         row < (rows).num_rows && row < ((item) + 1) * (rows).rows_a_task; row++)
 
 static struct rows cut_rows(int64_t num_rows, int64_t row_size) {
     return (struct rows){num_rows, row_size < FLOATS_A_TASK ? FLOATS_A_TASK / row_size : 1};
@@ -53,14 +56,15 @@ static void norm_rows(const void *job, int64_t item) {
             squares = multiply_add_16(value, value, squares);
         }
         float scale = 1.0f / sqrtf(sum_of_lanes(squares) / (float)size + n->eps);
-        for (int64_t i = 0; i < size; i += LANES) store(normed + i, load(sum + i) * scale * load(n->weight + i));
+        for (int64_t i = 0; i < size; i += LANES)
+            store(normed + i, load(sum + i) * scale * load(n->weight + i));
     }
 }
 
 /* residual += x (if there is an x), then out = residual / sqrt(mean(residual^2) + eps) * weight.
    x, residual, out: [num_rows, size] */
-void add_rms_norm(const float *x, float *residual, const float *weight, float *out, int64_t num_rows, int64_t size, float eps,
-                  int64_t num_threads) {
+void add_rms_norm(const float *x, float *residual, const float *weight, float *out,
+                  int64_t num_rows, int64_t size, float eps, int64_t num_threads) {
     const struct norm norm = {cut_rows(num_rows, size), x, weight, residual, out, size, eps};
     share_rows(norm_rows, &norm, norm.rows, num_threads);
 }
@@ -69,7 +73,8 @@ static inline void rotate(float *x, const float *cos, const float *sin, int64_t 
     int64_t half = size / 2;
     for (int64_t i = 0; i < half; i++) {
         float a = x[i], b = x[i + half];
-        x[i] = multiply_add(a, cos[i], b * sin[i]); /* the sine of the first half is negative already */
+        /* The sine of the first half is negative already. */
+        x[i] = multiply_add(a, cos[i], b * sin[i]);
         x[i + half] = multiply_add(b, cos[i + half], a * sin[i + half]);
     }
 }
@@ -92,8 +97,10 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
         float *q = t->query + row * t->query_stride, *k = t->key + row * t->key_stride;
         if (t->cos) {
             const float *c = t->cos + row * head_size, *s = t->sin + row * head_size;
-            for (int64_t head = 0; head < t->num_heads; head++) rotate(q + head * head_size, c, s, head_size);
-            for (int64_t head = 0; head < t->num_kv_heads; head++) rotate(k + head * head_size, c, s, head_size);
+            for (int64_t head = 0; head < t->num_heads; head++)
+                rotate(q + head * head_size, c, s, head_size);
+            for (int64_t head = 0; head < t->num_kv_heads; head++)
+                rotate(k + head * head_size, c, s, head_size);
         }
         if (t->slots[row] >= 0) {
             float *slot = t->cache + t->slots[row] * 2 * row_size;
@@ -104,15 +111,19 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
 }
 
 /* Rotate queries and keys in place, if there are angles, and write keys and values to the cache.
-   query: [num_tokens, num_heads, head_size], key, value: [num_tokens, num_kv_heads, head_size], each with its stride from token to token
-   cos, sin: [num_tokens, head_size] or NULL; slots: [num_tokens], negative for a token that is not written
+   query: [num_tokens, num_heads, head_size], key, value: [num_tokens, num_kv_heads, head_size],
+   each with its stride from token to token
+   cos, sin: [num_tokens, head_size] or NULL
+   slots: [num_tokens], negative for a token that is not written
    cache: [num_slots, 2 * num_kv_heads, head_size], the heads' keys, then their values */
-void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride, int64_t key_stride, int64_t value_stride,
-                      const float *cos, const float *sin, float *cache, const int64_t *slots,
-                      int64_t num_tokens, int64_t num_heads, int64_t num_kv_heads, int64_t head_size, int64_t num_threads) {
+void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride,
+                      int64_t key_stride, int64_t value_stride, const float *cos, const float *sin,
+                      float *cache, const int64_t *slots, int64_t num_tokens, int64_t num_heads,
+                      int64_t num_kv_heads, int64_t head_size, int64_t num_threads) {
     const struct tokens tokens = {
-        cut_rows(num_tokens, (num_heads + 2 * num_kv_heads) * head_size), query, key, value, query_stride, key_stride, value_stride,
-        cos, sin, cache, slots, num_heads, num_kv_heads, head_size};
+        cut_rows(num_tokens, (num_heads + 2 * num_kv_heads) * head_size), query, key, value,
+        query_stride, key_stride, value_stride, cos, sin, cache, slots, num_heads,
+        num_kv_heads, head_size};
     share_rows(rotate_and_cache_tokens, &tokens, tokens.rows, num_threads);
 }
 
@@ -132,7 +143,8 @@ static void silu_and_mul_rows(const void *job, int64_t item) {
     }
 }
 
-/* silu(gate) * up, where silu(g) = g / (1 + e^-g). x: [num_rows, 2 * size], gates, then ups; out: [num_rows, size] */
+/* silu(gate) * up, where silu(g) = g / (1 + e^-g).
+   x: [num_rows, 2 * size], gates, then ups; out: [num_rows, size] */
 void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size, int64_t num_threads) {
     const struct gates gates = {cut_rows(num_rows, size), x, out, size};
     share_rows(silu_and_mul_rows, &gates, gates.rows, num_threads);

@@ -1,17 +1,21 @@
 /* y = x W^T on a CPU, in float32, by weights that were laid out for it once.
 
-   A decode step has a handful of rows, and reads every weight of the model for them: it can be no faster than memory. So the weights
-   lie in the order in which they are used. A panel is 16 outputs, [in_features][16], and a product runs through it from its
-   first byte to its last, the most that a prefetcher can ask for. A tile of rows stays in registers all the way: for each input
-   one vector of 16 weights, and one number from each row to multiply it by. Sixteen rows read as many weights as one does.
+   A decode step has a handful of rows, and reads every weight of the model for them: it can be no
+   faster than memory. So the weights lie in the order in which they are used. A panel is 16
+   outputs, [in_features][16], and a product runs through it from its first byte to its last, the
+   most that a prefetcher can ask for. A tile of rows stays in registers all the way: for each input
+   one vector of 16 weights, and one number from each row to multiply it by. Sixteen rows read as
+   many weights as one does.
 
-   Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the last, however many rows there
-   are and on however many threads, and each step of it is one multiply_add_16. So a row's result does not depend on its company, not in the last bit. */
+   Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the
+   last, however many rows there are and on however many threads, and each step of it is one
+   multiply_add_16. So a row's result does not depend on its company, not in the last bit. */
 
 #include "threads.h"
 #include "vector.h"
 
-/* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too few for the sums below. */
+/* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too
+   few for the sums below. */
 int64_t linear_is_fast(void) {
 #ifdef __AVX512F__
     return 1;
@@ -21,7 +25,8 @@ int64_t linear_is_fast(void) {
 }
 
 #define TILE 16         /* rows at once */
-#define MAX_PANELS 6    /* side by side, where there are few rows: a single sum would wait for itself at each step */
+/* Side by side, where there are few rows: a single sum would wait for itself at each step. */
+#define MAX_PANELS 6
 #define ACCUMULATORS 24 /* sums at once, of AVX-512's 32 registers */
 #define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
 #define AHEAD 64        /* vectors, so 4 KiB */
@@ -29,13 +34,15 @@ int64_t linear_is_fast(void) {
 #define MAX_PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
 #define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
-/* What takes some tens of microseconds: reading so many weights, or so many products of two numbers. */
+/* What takes some tens of microseconds: reading so many weights, or so many products of two
+   numbers. */
 #define LONG_FROM_WEIGHTS (1 << 17)
 #define LONG_FROM_PRODUCTS (1 << 20)
 
 static inline int64_t divide_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* `rows` rows by `panels` panels. x: [in_features][rows]; w: the first panel; out: the first row's first output */
+/* `rows` rows by `panels` panels.
+   x: [in_features][rows]; w: the first panel; out: the first row's first output */
 INLINE void multiply_tile(
     const float *x, const int rows, const float *w, const int panels, float *out,
     int64_t in_features, int64_t out_features) {
@@ -45,7 +52,8 @@ INLINE void multiply_tile(
         vec weights[MAX_PANELS];
         UNROLL for (int p = 0; p < panels; p++) {
             const float *from = w + (p * in_features + k) * LANES;
-            /* At a panel's end that is the beginning of the one behind it, the next where panels go one by one. */
+            /* At a panel's end that is the beginning of the one behind it, the next where panels go
+               one by one. */
             if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES);
             weights[p] = load(from);
         }
@@ -65,13 +73,16 @@ INLINE void multiply_tile(
 /* The panels from `first` to `last`, for one tile of rows. */
 static void multiply_rows(const float *x, int rows, const float *w, float *out,
                           int64_t in_features, int64_t out_features, int64_t first, int64_t last) {
-#define TAKE(rows, panels)                                                                                                 \
-    for (; first + panels <= last; first += panels)                                                                        \
-        multiply_tile(x, rows, w + first * in_features * LANES, panels, out + first * LANES, in_features, out_features);
+#define TAKE(rows, panels)                                                                \
+    for (; first + panels <= last; first += panels)                                       \
+        multiply_tile(x, rows, w + first * in_features * LANES, panels,                   \
+                      out + first * LANES, in_features, out_features);
 /* As many panels side by side as there are registers for, and what is left over one by one. */
-#define ROWS(rows)                                                                                                         \
-    case rows:                                                                                                             \
-        TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) TAKE(rows, 1) break;
+#define ROWS(rows)                                                                        \
+    case rows:                                                                            \
+        TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) \
+        TAKE(rows, 1)                                                                     \
+        break;
     switch (rows) {
         ROWS(1) ROWS(2) ROWS(3) ROWS(4) ROWS(5) ROWS(6) ROWS(7) ROWS(8)
         ROWS(9) ROWS(10) ROWS(11) ROWS(12) ROWS(13) ROWS(14) ROWS(15) ROWS(16)
@@ -82,7 +93,8 @@ struct product {
     const float *x, *packed;
     float *turned, *out;
     int64_t num_rows, in_features, out_features;
-    int64_t num_panels, panels_a_task, num_panel_tasks; /* panel tasks: for each TILES_A_TASK tiles of rows */
+    /* panel tasks: for each TILES_A_TASK tiles of rows */
+    int64_t num_panels, panels_a_task, num_panel_tasks;
     int64_t num_turn_tasks; /* for each tile of rows */
 };
 
@@ -90,7 +102,8 @@ static int64_t rows_of_tile(const struct product *p, int64_t first) {
     return p->num_rows - first < TILE ? p->num_rows - first : TILE;
 }
 
-/* Some inputs of a tile of rows turned on their side, so that the numbers that are used together lie together. */
+/* Some inputs of a tile of rows turned on their side, so that the numbers that are used together
+   lie together. */
 static void turn(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
@@ -103,28 +116,38 @@ static void turn(const void *job, int64_t item) {
 
 static void multiply(const void *job, int64_t item) {
     const struct product *p = job;
-    int64_t first_tile = item / p->num_panel_tasks * TILES_A_TASK, first_panel = item % p->num_panel_tasks * p->panels_a_task;
-    int64_t last_panel = first_panel + p->panels_a_task < p->num_panels ? first_panel + p->panels_a_task : p->num_panels;
-    for (int64_t first = first_tile * TILE; first < (first_tile + TILES_A_TASK) * TILE && first < p->num_rows; first += TILE) {
-        multiply_rows(p->turned + first * p->in_features, rows_of_tile(p, first), p->packed, p->out + first * p->out_features,
-                      p->in_features, p->out_features, first_panel, last_panel);
+    int64_t first_tile = item / p->num_panel_tasks * TILES_A_TASK,
+            first_panel = item % p->num_panel_tasks * p->panels_a_task;
+    int64_t last_panel = first_panel + p->panels_a_task < p->num_panels
+                             ? first_panel + p->panels_a_task
+                             : p->num_panels;
+    for (int64_t first = first_tile * TILE;
+         first < (first_tile + TILES_A_TASK) * TILE && first < p->num_rows; first += TILE) {
+        multiply_rows(p->turned + first * p->in_features, rows_of_tile(p, first), p->packed,
+                      p->out + first * p->out_features, p->in_features, p->out_features,
+                      first_panel, last_panel);
     }
 }
 
-/* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]; out: [num_rows, out_features]
+/* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]
+   out: [num_rows, out_features]
    turned: room for as many numbers as x has; x itself, if it has one row */
 void linear(const float *x, const float *packed, float *turned, float *out,
             int64_t num_rows, int64_t in_features, int64_t out_features, int64_t num_threads) {
     int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
-    int is_long = in_features * out_features >= LONG_FROM_WEIGHTS || num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
+    int is_long = in_features * out_features >= LONG_FROM_WEIGHTS ||
+                  num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
     /* As few rounds of tasks as can be, and in each something for every thread. */
     int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
     int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
     const struct product product = {
         x, packed, turned, out, num_rows, in_features, out_features,
-        num_panels, panels_a_task, divide_up(num_panels, panels_a_task), divide_up(in_features, TURNED_A_TASK)};
-    if (turned != x) share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
-    share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks, num_threads, is_long);
+        num_panels, panels_a_task, divide_up(num_panels, panels_a_task),
+        divide_up(in_features, TURNED_A_TASK)};
+    if (turned != x)
+        share(turn, &product, num_tiles * product.num_turn_tasks, num_threads, is_long);
+    share(multiply, &product, divide_up(num_tiles, TILES_A_TASK) * product.num_panel_tasks,
+          num_threads, is_long);
 }
 
 struct lookup {
@@ -137,13 +160,17 @@ struct lookup {
 static void look_up(const void *job, int64_t item) {
     const struct lookup *l = job;
     for (int64_t i = item * TILE; i < l->num_rows && i < (item + 1) * TILE; i++) {
-        const float *from = l->packed + l->indices[i] / LANES * l->in_features * LANES + l->indices[i] % LANES;
-        for (int64_t k = 0; k < l->in_features; k++) l->out[i * l->in_features + k] = from[k * LANES];
+        const float *from =
+            l->packed + l->indices[i] / LANES * l->in_features * LANES + l->indices[i] % LANES;
+        for (int64_t k = 0; k < l->in_features; k++)
+            l->out[i * l->in_features + k] = from[k * LANES];
     }
 }
 
-/* Rows of the weight that was packed. indices: [num_rows], each that of an output; out: [num_rows, in_features] */
-void rows_of_packed(const float *packed, const int64_t *indices, float *out, int64_t num_rows, int64_t in_features, int64_t num_threads) {
+/* Rows of the weight that was packed.
+   indices: [num_rows], each that of an output; out: [num_rows, in_features] */
+void rows_of_packed(const float *packed, const int64_t *indices, float *out, int64_t num_rows,
+                    int64_t in_features, int64_t num_threads) {
     const struct lookup lookup = {packed, indices, out, num_rows, in_features};
     share(look_up, &lookup, divide_up(num_rows, TILE), num_threads, 0);
 }

@@ -1,10 +1,12 @@
 /* What the kernels for a CPU have in common: rows of floats in vectors, a * b + c, and e^x.
 
-   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes several.
+   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes
+   several.
 
-   a * b + c rounds once as a fused multiply-add and twice as two operations. Left to itself, the compiler picks one or the other
-   loop by loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except in a loop with a single sum). A row would then get other bits
-   in a batch than alone. So library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
+   a * b + c rounds once as a fused multiply-add and twice as two operations. Left to itself, the
+   compiler picks one or the other loop by loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except
+   in a loop with a single sum). A row would then get other bits in a batch than alone. So
+   library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
 
 #ifndef CPU_VECTOR_H
 #define CPU_VECTOR_H
@@ -18,8 +20,10 @@
 #endif
 
 #define LANES 16
-#define INLINE static inline __attribute__((always_inline)) /* its constant arguments are constants to the compiler */
-#define UNROLL _Pragma("GCC unroll 16")                     /* an array that only unrolled loops touch is registers */
+/* Its constant arguments are constants to the compiler. */
+#define INLINE static inline __attribute__((always_inline))
+/* An array that only unrolled loops touch is registers. */
+#define UNROLL _Pragma("GCC unroll 16")
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
 typedef float half_vec __attribute__((vector_size(2 * LANES), aligned(4)));
@@ -28,7 +32,8 @@ typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
 static inline vec load(const float *from) { return *(const vec *)from; }
 static inline void store(float *to, vec value) { *(vec *)to = value; }
 
-/* a * b + c, rounded once where the processor can do that, else twice: one or the other for all kernels and all widths. */
+/* a * b + c, rounded once where the processor can do that, else twice: one or the other for all
+   kernels and all widths. */
 INLINE float multiply_add(float a, float b, float c) {
 #ifdef __FP_FAST_FMAF
     return __builtin_fmaf(a, b, c);
@@ -45,7 +50,8 @@ INLINE half_vec multiply_add_8(half_vec a, half_vec b, half_vec c) {
     memcpy(as, &a, sizeof a);
     memcpy(bs, &b, sizeof b);
     memcpy(cs, &c, sizeof c);
-    UNROLL for (int i = 0; i < 2; i++) cs[i] = (quarter_vec)vfmaq_f32((float32x4_t)cs[i], (float32x4_t)as[i], (float32x4_t)bs[i]);
+    UNROLL for (int i = 0; i < 2; i++)
+        cs[i] = (quarter_vec)vfmaq_f32((float32x4_t)cs[i], (float32x4_t)as[i], (float32x4_t)bs[i]);
     memcpy(&c, cs, sizeof c);
     return c;
 #else
@@ -87,12 +93,14 @@ static inline float sum_of_lanes(vec v) {
     return (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 }
 
-/* e^x to about one unit in the last place: 2^n from the exponent's bits times a polynomial for the rest. The library's
-   expf would be called for one number at a time; this is plain arithmetic, so loops over it become vector code. */
+/* e^x to about one unit in the last place: 2^n from the exponent's bits times a polynomial for the
+   rest. The library's expf would be called for one number at a time; this is plain arithmetic, so
+   loops over it become vector code. */
 static inline float exp_(float x) {
     x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays */
     x = x > 88.0f ? 88.0f : x;
-    float n = multiply_add(x, 1.44269504f, 12582912.0f) - 12582912.0f; /* rounds: 1.5 * 2^23 leaves no bit for fractions */
+    /* Rounds: 1.5 * 2^23 leaves no bit for fractions. */
+    float n = multiply_add(x, 1.44269504f, 12582912.0f) - 12582912.0f;
     float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));
     float p = 1.9875691500e-4f;
     p = multiply_add(p, r, 1.3981999507e-3f);

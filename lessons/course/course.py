@@ -25,33 +25,66 @@ class Concept(NamedTuple):
 
 COURSE = (
     Concept("tokens and the one-by-one loop", "tokens", ("top-p",), ("slots", "finished")),
-    Concept("the KV cache: what it saves, how it grows", "kv-cache", ("paged-attention",), ("blockmap", "step_history")),
+    Concept(
+        "the KV cache: what it saves, how it grows",
+        "kv-cache",
+        ("paged-attention",),
+        ("blockmap", "step_history"),
+    ),
     Concept("reservation and fragmentation", "naive-serving", ("waste",), ("blockmap", "waiting")),
     Concept(
-        "blocks and block tables", "block-tables", ("block-pool", "block-table", "slot-mapping"), ("blockmap", "inspector", "freequeue")
+        "blocks and block tables",
+        "block-tables",
+        ("block-pool", "block-table", "slot-mapping"),
+        ("blockmap", "inspector", "freequeue"),
     ),
     Concept(
-        "the paged attention kernel", "paged-attention", ("paged-attention", "paged-attention-triton"), ("xray", "mass")
+        "the paged attention kernel",
+        "paged-attention",
+        ("paged-attention", "paged-attention-triton"),
+        ("xray", "mass"),
     ),
-    Concept("static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")),
     Concept(
-        "token budget, prefill and decode, chunked prefill", "token-budget", ("token-budget", "chunked-prefill"),
+        "static and continuous batching", "batching", ("token-budget",), ("timelines", "waiting")
+    ),
+    Concept(
+        "token budget, prefill and decode, chunked prefill",
+        "token-budget",
+        ("token-budget", "chunked-prefill"),
         ("budget", "step_history"),
     ),
     Concept(
-        "prefix sharing: hash chain, free is not evicted, LRU", "prefix-sharing", ("hash-chain", "lru"),
+        "prefix sharing: hash chain, free is not evicted, LRU",
+        "prefix-sharing",
+        ("hash-chain", "lru"),
         ("prefix_tree", "freequeue"),
     ),
     Concept(
-        "copy-on-write: parallel samples and beams", "copy-on-write", ("copy-on-write", "top-p"), ("blockmap", "inspector")
+        "copy-on-write: parallel samples and beams",
+        "copy-on-write",
+        ("copy-on-write", "top-p"),
+        ("blockmap", "inspector"),
     ),
     Concept("preemption and tail latency", "preemption", ("preemption",), ("timelines", "waiting")),
-    Concept("serving: from a curl to events and metrics", "serving", ("stop-strings",), ("eventlog", "timelines")),
     Concept(
-        "the kernel ladder and the memory-bandwidth limit", "kernel-ladder", ("split-kv", "paged-attention-triton"), ("xray",)
+        "serving: from a curl to events and metrics",
+        "serving",
+        ("stop-strings",),
+        ("eventlog", "timelines"),
     ),
-    Concept("the way to vLLM: the same names", "way-to-vllm", ("block-pool", "token-budget"), ("budget", "eventlog")),
-)  # fmt: skip
+    Concept(
+        "the kernel ladder and the memory-bandwidth limit",
+        "kernel-ladder",
+        ("split-kv", "paged-attention-triton"),
+        ("xray",),
+    ),
+    Concept(
+        "the way to vLLM: the same names",
+        "way-to-vllm",
+        ("block-pool", "token-budget"),
+        ("budget", "eventlog"),
+    ),
+)
 
 
 class PanelPlace(NamedTuple):

@@ -68,14 +68,18 @@ description: The lessons of minivllm, one page each
 
 # Tutorial
 
-Lessons of about ten minutes each, from a token to the way into vLLM's source. A lesson is watched and guessed at: it runs
-the real engine on a clock that stands still between keys, and asks what will happen before it shows it. Each claim is
+Lessons of about ten minutes each, from a token to the way into vLLM's source. A lesson is watched \
+and guessed at: it runs
+the real engine on a clock that stands still between keys, and asks what will happen before it \
+shows it. Each claim is
 checked on the engine while you read it.
 
 There are two ways to take one.
 
-- **In the terminal**, with the dashboard beside the words. Your guesses are scored, and you may look around in every picture.
-- **On the pages below**, which are the same lessons as the engine played them: the same words, the answers folded, and
+- **In the terminal**, with the dashboard beside the words. Your guesses are scored, and you may \
+look around in every picture.
+- **On the pages below**, which are the same lessons as the engine played them: the same words, \
+the answers folded, and
   pictures of the moments that matter. Nothing needs to be installed.
 
 | lesson | minutes | what you see | after |
@@ -83,13 +87,16 @@ There are two ways to take one.
 """
 
 _PLACES = """
-If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6, 7 and 10; for kernels, 5 and 12.
+If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6, 7 and 10; for \
+kernels, 5 and 12.
 
 ## How to run one
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell find it.
+`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
+find it.
 
-<!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these options -->
+<!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
+options -->
 ```sh
 minivllm lesson                       # the list, and how far you are
 minivllm lesson 3                     # in the dashboard
@@ -99,12 +106,14 @@ minivllm lesson 3 --from 9            # from its ninth page on
 minivllm lesson 3 --transcript f.md   # as a page of Markdown
 ```
 
-`space` goes on, `b` goes back in time, and while a question is open what you type is your guess. The keys `1` to `6` lead to
+`space` goes on, `b` goes back in time, and while a question is open what you type is your guess. \
+The keys `1` to `6` lead to
 the dashboard's own screens, on the lesson's engine, and `0` comes back.
 
 ## Where each idea is
 
-The lesson that explains it, the panels of the [dashboard](../dashboard.md) that show it of any run, and what there is to write.
+The lesson that explains it, the panels of the [dashboard](../dashboard.md) that show it of any \
+run, and what there is to write.
 
 | idea | lesson | in the dashboard | exercises |
 |---|---|---|---|
@@ -117,7 +126,8 @@ description: The exercises of minivllm, which are written into the engine
 
 # Exercises
 
-A lesson is watched; an exercise is written. Its file is the engine's own with holes in it. When it passes, the engine and the
+A lesson is watched; an exercise is written. Its file is the engine's own with holes in it. When \
+it passes, the engine and the
 dashboard run on what you wrote.
 
 Begin with the first one that interests you, when you have seen its lesson. None needs a GPU.
@@ -128,9 +138,11 @@ Begin with the first one that interests you, when you have seen its lesson. None
 _HOW = """
 ## How it goes
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell find it.
+`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
+find it.
 
-<!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and checks exercises -->
+<!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
+checks exercises -->
 ```sh
 minivllm exercise list                # all of them, and how far you are
 minivllm exercise start block-pool    # a folder outside the repository
@@ -142,10 +154,13 @@ minivllm exercise demo block-pool     # the dashboard's demo on your code
 minivllm exercise next
 ```
 
-A check runs the same random cases on your code and on the engine as it is, and compares what happens. There is no list of
-expected values. When a case fails it is made as small as it can be, and if the mistake is a common one it is named.
+A check runs the same random cases on your code and on the engine as it is, and compares what \
+happens. There is no list of
+expected values. When a case fails it is made as small as it can be, and if the mistake is a \
+common one it is named.
 
-The solution is the engine's own source: your file is that source without the bodies of a few functions. It lies open, so whether you look is up
+The solution is the engine's own source: your file is that source without the bodies of a few \
+functions. It lies open, so whether you look is up
 to you. Hints are counted and cost nothing.
 
 If you teach, [read on here](../teach.md): grading a class, and what the limits stop.

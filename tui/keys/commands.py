@@ -53,9 +53,12 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
     Command("time.event", "right_square_bracket", lambda app: app.time_keys.event(1),
             "Event", "One event forward.", "Time", "]"),
     Command("time.notable_back", "left_curly_bracket", lambda app: app.time_keys.notable(-1),
-            "Notable back", "To the last hit, copy, eviction, wait, preemption, arrival or end before here.", "Time", "{"),
+            "Notable back",
+            "To the last hit, copy, eviction, wait, preemption, arrival or end before here.",
+            "Time", "{"),
     Command("time.notable", "right_curly_bracket", lambda app: app.time_keys.notable(1),
-            "Notable", "To the next hit, copy, eviction, wait, preemption, arrival or end.", "Time", "}"),
+            "Notable", "To the next hit, copy, eviction, wait, preemption, arrival or end.",
+            "Time", "}"),
     Command("time.start", "home", lambda app: app.time_keys.start(),
             "Start", "To the first event.", "Time"),
     Command("time.live", "end", lambda app: app.time_keys.live(),
@@ -99,7 +102,8 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
     Command("look.open", "enter", lambda app: app.look_keys.open(),
             "Inspect", "Show what is chosen on the screen that is made for it.", "Look"),
     Command("look.back", "escape", lambda app: app.look_keys.back(),
-            "Back", "Back to the screen before; with nothing to go back to, choose nothing.", "Look", "esc"),
+            "Back", "Back to the screen before; with nothing to go back to, choose nothing.",
+            "Look", "esc"),
     Command("look.why", "w", lambda app: app.windows.why(),
             "Why?", "Say in one sentence why the chosen thing is as it is.", "Look"),
     Command("look.source", "s", lambda app: app.windows.source(),
@@ -125,12 +129,14 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
     Command("engine.mass", "M", lambda app: app.engine_keys.mass(),
             "Attention mass", "Record how much attention falls on each block, or stop.", "Engine"),
     Command("engine.xray", "X", lambda app: app.engine_keys.xray(),
-            "Kernel x-ray", "Record the kernel's programs at the chosen sequence's next token.", "Engine"),
+            "Kernel x-ray", "Record the kernel's programs at the chosen sequence's next token.",
+            "Engine"),
     Command("app.theme", "t", lambda app: app.toggle_theme(),
             "Dark/light", "Change between dark and light.", "Dashboard"),
     Command("app.screenshot", "ctrl+s", lambda app: app.tell(save_picture(app)),
             "Screenshot", "Save the screen as an SVG picture.", "Dashboard"),
-    Command("app.export", "E", lambda app: app.tell(save_recording(app.context.transport.recording)),
+    Command("app.export", "E",
+            lambda app: app.tell(save_recording(app.context.transport.recording)),
             "Export", "Save the recording, and a trace for Perfetto.", "Dashboard"),
     Command("app.next_recording", "ctrl+n", lambda app: app.next_recording(),
             "Next recording", "Open the next of the recordings that were named.", "Dashboard"),
@@ -146,7 +152,8 @@ COMMANDS: tuple[Command["DashboardApp"], ...] = (
 
 LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.next", "space,enter", lambda screen: screen.next_page(),
-            "Go on", "To the next page of the lesson, or to what comes of the guess.", "Lesson", "space"),
+            "Go on", "To the next page of the lesson, or to what comes of the guess.",
+            "Lesson", "space"),
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "To the page before, with the picture as it was.", "Lesson"),
 )  # fmt: skip
@@ -164,11 +171,17 @@ def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
     return [
         # Textual's own ctrl+c only says which key quits; ours comes first, in every window.
         Binding(
-            command.keys, f"command('{command.id}')", command.label, show=False, key_display=command.display,
-            tooltip=command.help, id=command.id, priority=command.id == "app.interrupt",
+            command.keys,
+            f"command('{command.id}')",
+            command.label,
+            show=False,
+            key_display=command.display,
+            tooltip=command.help,
+            id=command.id,
+            priority=command.id == "app.interrupt",
         )
         for command in commands
-    ]  # fmt: skip
+    ]
 
 
 async def run_command(commands: tuple[Command[Owner], ...], command_id: str, owner: Owner) -> None:
@@ -211,13 +224,16 @@ def page() -> str:
 _PAGE_TOP = """\
 # Keys of the dashboard
 
-This page is made from the code, the dashboard's own table of commands: `make docs-pages` writes it again.
+This page is made from the code, the dashboard's own table of commands: `make docs-pages` writes \
+it again.
 Inside the dashboard `?` shows the same list, and `ctrl+p` finds a command by its name.
 
 ## Keys of your own
 
-Write the id of a command and its keys into `~/.config/minivllm/keys.toml` (or `$XDG_CONFIG_HOME/minivllm/keys.toml`, or
-any file with `--keys FILE`). They take the place of the usual ones; several are separated by commas.
+Write the id of a command and its keys into `~/.config/minivllm/keys.toml` (or \
+`$XDG_CONFIG_HOME/minivllm/keys.toml`, or
+any file with `--keys FILE`). They take the place of the usual ones; several are separated by \
+commas.
 
 ```toml
 "time.step" = "ctrl+right"
@@ -226,6 +242,8 @@ any file with `--keys FILE`). They take the place of the usual ones; several are
 "app.help" = "f1"
 ```
 
-A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after `ctrl+`, `alt+` or `shift+`.
-No two commands can have one key, except that on the screen of a lesson (`0`) the keys of the group Lesson come first. Not every terminal sends every key; plain characters always come through.
+A key is a character (`x`, `?`), a name (`space`, `enter`, `pagedown`, `f5`) or either after \
+`ctrl+`, `alt+` or `shift+`.
+No two commands can have one key, except that on the screen of a lesson (`0`) the keys of the \
+group Lesson come first. Not every terminal sends every key; plain characters always come through.
 """
