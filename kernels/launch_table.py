@@ -4,16 +4,17 @@ kernel.
 These numbers change speed and no result. `python tools/gpu_report tune` measures candidates on a
 device and prints the entries to commit. What each number means:
 
-    rows     query rows a program holds: 16 are the least that a matrix instruction takes, and all that decoding
-             needs. A chunk wants more, since each key that is loaded then serves more queries; 128
-             rows of 128 numbers are all that the registers of 8 warps hold.
-    tile     positions whose keys and values are loaded at once. Small tiles leave the memory idle between loads;
-             large ones leave no registers for the scores.
-    warps    what computes a tile. Decoding waits for memory, so few warps are best: more programs fit at once.
-    stages   tiles that are on their way while one is computed. Each costs the shared memory of a tile, and block ids are
-             loaded a stage before the keys that they lead to.
-    registers    of a thread. A multiprocessor has 65,536, so with 128 two programs of 8 warps fit: one multiplies
-           while the other takes its softmax.
+    rows     query rows a program holds: 16 are the least that a matrix instruction takes, and all
+             that decoding needs. A chunk wants more, since each key that is loaded then serves
+             more queries; 128 rows of 128 numbers are all that the registers of 8 warps hold.
+    tile     positions whose keys and values are loaded at once. Small tiles leave the memory idle
+             between loads; large ones leave no registers for the scores.
+    warps    what computes a tile. Decoding waits for memory, so few warps are best: more programs
+             fit at once.
+    stages   tiles that are on their way while one is computed. Each costs the shared memory of a
+             tile, and block ids are loaded a stage before the keys that they lead to.
+    registers    of a thread. A multiprocessor has 65,536, so with 128 two programs of 8 warps fit:
+             one multiplies while the other takes its softmax.
 
 Source: a sweep on an H100, 2026-11-22 (docs/measured/gpu/sweep.json); medians of nine runs.
 """

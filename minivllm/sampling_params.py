@@ -175,8 +175,8 @@ class SamplingParams:
         # versions wanted it said.
         plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
-            "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-            "logit_bias", "seed", "stop", "min_tokens", "logprobs",
+            "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
+            "frequency_penalty", "logit_bias", "seed", "stop", "min_tokens", "logprobs",
             "prompt_logprobs",
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):

@@ -16,7 +16,8 @@ from rich.cells import cell_len, set_cell_size
 # Control characters (C0, DEL, C1), zero-width and direction marks, line separators, variation
 # selectors, lone surrogates, private use, tags: all that draws nothing or draws elsewhere.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
+    "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
+    "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
     "\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e0fff\U000f0000-\U0010ffff]"
 )
 _NEWLINE = re.compile(r"\n\s*")

@@ -1,7 +1,8 @@
 """`make bench-check`: measure the four workloads in a quick form, and fail where a ratio has fallen
 behind the committed one.
 
-    python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1 if one is too low
+    python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1
+                                            if one is too low
     python tools/bench_check.py --update    write that file anew
 
 A ratio is ours over `transformers` in the same run, the median of the rounds' own. It is not part

@@ -59,8 +59,9 @@ NUMBERS = [
     10**30,
 ]
 VALUES: list[Any] = [
-    *NUMBERS, None, True, False, "", "x", "../../etc/passwd", "\x00", "\ud800", "a" * 100_000, [], {}, [[]], [None], {"a": {}}, 1e308,
-    -1e308, float("nan"), float("inf"), 0.5, "NaN", ["full_attention"] * 5, {"rope_type": "yarn"}, {"content": {}}, [1, "x", None],
+    *NUMBERS, None, True, False, "", "x", "../../etc/passwd", "\x00", "\ud800", "a" * 100_000,
+    [], {}, [[]], [None], {"a": {}}, 1e308, -1e308, float("nan"), float("inf"), 0.5, "NaN",
+    ["full_attention"] * 5, {"rope_type": "yarn"}, {"content": {}}, [1, "x", None],
 ]  # fmt: skip
 
 

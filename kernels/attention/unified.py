@@ -4,13 +4,13 @@ A decode is a chunk of one token, so one kernel can serve every sequence of a st
 not wait for decodes or the other way round, and nothing has to sort the batch or list query tiles.
 
 What the list of tiles did, a search does. Every sequence owns a range of tile numbers that starts
-at
-`query_start_loc[s] // TOKENS + s`: the "+ s" leaves room for its last, partly filled tile, so
+at `query_start_loc[s] // TOKENS + s`: the "+ s" leaves room for its last, partly filled tile, so
 ranges never overlap. A program finds its sequence by binary search over these starts. With 2 tokens
 a tile:
 
     query_start_loc   0, 5, 6, 8        sequences of 5, 1 and 2 tokens
-    tiles start at    0, 3, 5           sequence 0: tiles 0 1 2, sequence 1: tile 3 (4 is idle), sequence 2: tile 5
+    tiles start at    0, 3, 5           sequence 0: tiles 0 1 2, sequence 1: tile 3 (4 is idle),
+                                        sequence 2: tile 5
     grid              8 // 2 + 3 = 7    idle programs (4, 6) end at once
 
 NUM_SPLITS is a compile-time flag: 1 writes the result; more share each tile's context among several

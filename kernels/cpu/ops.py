@@ -128,16 +128,17 @@ class CpuOps:
         cache.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
-        head_size]; views of one tensor will do, if the heads of a token are in one piece cos_sin:
-        two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them cache:
-        [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64, negative:
-        not written
+        head_size]; views of one tensor will do, if the heads of a token are in one piece
+        cos_sin: two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them
+        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64,
+        negative: not written
         """
         cos, sin = (
             (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
         )
         self._library.rotary_and_cache(
-            query.data_ptr(), key.data_ptr(), value.data_ptr(), query.stride(0), key.stride(0), value.stride(0),
+            query.data_ptr(), key.data_ptr(), value.data_ptr(),
+            query.stride(0), key.stride(0), value.stride(0),
             cos, sin, cache.data_ptr(), slots.data_ptr(),
             len(query), query.shape[1], key.shape[1], query.shape[2], torch.get_num_threads(),
         )  # fmt: skip
@@ -163,9 +164,9 @@ class CpuOps:
         """
         num_kv_heads = cache.shape[2] // 2
         self._library.attend(
-            query.data_ptr(), query.stride(0), cache.data_ptr(), block_tables.data_ptr(), rows.data_ptr(),
-            parts.data_ptr(), level_ends.data_ptr(), len(level_ends),
-            output.data_ptr(), largest.data_ptr(), total.data_ptr(),
+            query.data_ptr(), query.stride(0), cache.data_ptr(),
+            block_tables.data_ptr(), rows.data_ptr(), parts.data_ptr(), level_ends.data_ptr(),
+            len(level_ends), output.data_ptr(), largest.data_ptr(), total.data_ptr(),
             num_kv_heads, query.shape[1] // num_kv_heads, query.shape[2], cache.shape[1], scale,
             torch.get_num_threads(),
         )  # fmt: skip

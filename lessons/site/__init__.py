@@ -1,7 +1,8 @@
 """The site's pages on lessons and exercises, made from the lessons and exercises themselves.
 
     markdown       words of a lesson, safe to stand in Markdown
-    picks          what a page has beside the lesson's words: which moments are drawn, links into the source
+    picks          what a page has beside the lesson's words: which moments are drawn, links into
+                   the source
     pictures       draws a lesson's page as the dashboard would
     lesson_page    one lesson as a page
     exercise_page  one exercise as a page

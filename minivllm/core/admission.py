@@ -6,7 +6,8 @@ batching, the real thing, it always says yes and memory, slots and budget decide
 what servers did before, and are here to be measured against:
 
     continuous  whoever fits comes in, at every step
-    static      a batch is made of those who wait, and the next one only when its slowest member has ended
+    static      a batch is made of those who wait, and the next one only when its slowest member has
+                ended
     sequential  static, with batches of one request
 
 With any of them, `batch_delay` makes the first one wait a little for company: until `batch_size`

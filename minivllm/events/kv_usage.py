@@ -7,8 +7,9 @@ allocated, that is, in a block that somebody owns:
     used      holds a computed token; shared by several sequences it counts once
     reserved  its sequence will write it later, up to prompt + max_tokens
     internal  its sequence will never write it
-    external  in a free block that no reservation fits into: its run of free neighbours is too short, or what is
-              left of it when reservations have filled it. Only where memory is contiguous
+    external  in a free block that no reservation fits into: its run of free neighbours is too
+              short, or what is left of it when reservations have filled it. Only where memory is
+              contiguous
     free      all others
 
 Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may

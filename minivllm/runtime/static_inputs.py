@@ -4,8 +4,9 @@ one copy a step.
 A copy to the device costs the host some ten microseconds, however little it copies. So everything
 small is in one tensor, of one row each:
 
-    token_ids, positions, slot_mapping, seq_lens       one entry for each sequence of the batch
-    changed_entries, changed_ids                       what has changed in the block tables, at most as many
+    token_ids, positions, slot_mapping, seq_lens    one entry for each sequence of the batch
+    changed_entries, changed_ids                    what has changed in the block tables, at most as
+                                                    many
 
 Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. A copy
 of them on the host says what the device has, so only the differences are sent. After an admission

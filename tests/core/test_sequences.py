@@ -62,8 +62,10 @@ class TestStatus:
             status.name: status.finish_reason for status in RequestStatus if status.finish_reason
         }
         assert reasons == {
-            "FINISHED_STOPPED": "stop", "FINISHED_LENGTH_CAPPED": "length", "FINISHED_ABORTED": "abort",
-        }  # fmt: skip
+            "FINISHED_STOPPED": "stop",
+            "FINISHED_LENGTH_CAPPED": "length",
+            "FINISHED_ABORTED": "abort",
+        }
 
     def test_a_sequence_keeps_what_ended_it(self):
         engine = WatchedEngine()

@@ -18,23 +18,52 @@ VICTIM = "self.waiting.choose_victim(self.running)\n            plan"
 RIGHT = [
     ("waste", WASTE, "1 - self.used / self.allocated if self.allocated else 0.0"),
     ("waste", WASTE, "(self.allocated - self.used) / max(self.allocated, 1)"),
-    ("preemption", "self.running.remove(victim)", "self.running = [one for one in self.running if one is not victim]"),
-    ("block-table", "-(-num_tokens // self.block_size)", "len(range(0, num_tokens, self.block_size))"),
+    (
+        "preemption",
+        "self.running.remove(victim)",
+        "self.running = [one for one in self.running if one is not victim]",
+    ),
+    (
+        "block-table",
+        "-(-num_tokens // self.block_size)",
+        "len(range(0, num_tokens, self.block_size))",
+    ),
     ("lru", "if block is self._tail:", "if self.num_free_blocks == 0:"),
-    ("token-budget", "if shortage is None:\n            budget", "if not plan.preempted:\n            budget"),
+    (
+        "token-budget",
+        "if shortage is None:\n            budget",
+        "if not plan.preempted:\n            budget",
+    ),
     ("chunked-prefill", "if end == sequence.num_tokens", "if end >= sequence.num_tokens"),
-    ("split-kv", "torch.lerp(output[rows].float(), other.float(), share)", "output[rows] + share * (other.float() - output[rows])"),
+    (
+        "split-kv",
+        "torch.lerp(output[rows].float(), other.float(), share)",
+        "output[rows] + share * (other.float() - output[rows])",
+    ),
     ("top-p", "mass_before < top_p * total", "mass_before / total < top_p"),
-]  # fmt: skip
+]
 
 NAMELESS = [
-    ("block-table", "-(-num_tokens // self.block_size)", "max(-(-num_tokens // self.block_size), 1)"),
+    (
+        "block-table",
+        "-(-num_tokens // self.block_size)",
+        "max(-(-num_tokens // self.block_size), 1)",
+    ),
     ("slot-mapping", POSITION, "position - start < sequence.num_cached_tokens"),
     ("block-table", "-(-num_tokens // self.block_size)", "num_tokens / self.block_size"),
-    ("chunked-prefill", "if end == sequence.num_tokens", "if end in (sequence.num_prompt_tokens, sequence.num_tokens)"),
+    (
+        "chunked-prefill",
+        "if end == sequence.num_tokens",
+        "if end in (sequence.num_prompt_tokens, sequence.num_tokens)",
+    ),
     ("preemption", VICTIM, "self.running[-1]\n            plan"),
-    ("preemption", VICTIM, "next((s for s in self.running[::-1] if s.request is sequence.request and s is not sequence), self.waiting.choose_victim(self.running))\n            plan"),
-]  # fmt: skip
+    (
+        "preemption",
+        VICTIM,
+        "next((s for s in self.running[::-1] if s.request is sequence.request and s is not"
+        " sequence), self.waiting.choose_victim(self.running))\n            plan",
+    ),
+]
 """Faults that none of `wrong/` has, though each fails on a smallest case on which one of those does
 the same.
 """
@@ -81,7 +110,8 @@ def test_whoever_fails_a_visible_test_alone_lacks_a_point_and_does_not_pass(tmp_
     lines = """
 good = slot_mapping
 def slot_mapping(sequence, start, num_tokens, block_size):
-    return [] if len(sequence.token_ids) == 8 and start == 2 else good(sequence, start, num_tokens, block_size)
+    return [] if len(sequence.token_ids) == 8 and start == 2 \
+else good(sequence, start, num_tokens, block_size)
 """
     file.write_text(exercise.source + lines, encoding="utf-8")
     result = check(exercise, Submission(file), patience=0)

@@ -82,7 +82,8 @@ def test_failures_are_read_from_junit_with_their_first_lines(tool, tmp_path):
     path.write_text("""<testsuites><testsuite>
         <testcase classname="tests.a" name="good"/>
         <testcase classname="tests.a" name="left_out"><skipped message="no"/></testcase>
-        <testcase classname="tests.a" name="bad"><failure message="assert 1 == 2&#10;and more">long</failure></testcase>
+        <testcase classname="tests.a" name="bad">\
+<failure message="assert 1 == 2&#10;and more">long</failure></testcase>
         <testcase classname="tests.a" name="broken"><error>boom</error></testcase>
         <testcase classname="tests.b" name="good" time="2.5"/>
         </testsuite></testsuites>""")

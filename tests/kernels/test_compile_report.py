@@ -46,12 +46,15 @@ print(json.dumps([asdict(compile_launch(one, "sm_90")) for one in record_launche
 print("----")
 narrow, wide = (
     replace(one, arguments=one.arguments | {"table_stride": width})
-    for one, width in zip(record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"]) * 2, (1, 7))
+    for one, width in zip(record_launches(\
+operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"]) * 2, (1, 7))
 )
 print(json.dumps([str(describe(narrow)), str(describe(wide))]))
 print("----")
-launch = record_launches(operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"])[0]
-print(json.dumps(asdict(compile_launch(replace(launch, options=launch.options | {"maxnreg": 32}), "sm_90"))))
+launch = record_launches(\
+operations(MODEL_SHAPES["smollm2-135m"], torch.bfloat16, 16)["decode_grouped"])[0]
+print(json.dumps(asdict(compile_launch(\
+replace(launch, options=launch.options | {"maxnreg": 32}), "sm_90"))))
 """
 
 

@@ -128,8 +128,9 @@ def test_an_engine_that_preempts_and_forks_says_what_it_says_with_torch() -> Non
     texts = {}
     for backend in ("torch", "triton:unified"):
         llm = LLM(
-            "tiny-random", dtype="float32", device="cpu", attention_backend=backend, num_gpu_blocks_override=8, block_size=8,
-            max_num_seqs=4, max_num_batched_tokens=24, max_model_len=64, check_invariants=True,
+            "tiny-random", dtype="float32", device="cpu", attention_backend=backend,
+            num_gpu_blocks_override=8, block_size=8, max_num_seqs=4, max_num_batched_tokens=24,
+            max_model_len=64, check_invariants=True,
         )  # fmt: skip
         outputs = llm.generate(prompts, params, use_tqdm=False)
         texts[backend] = [one.token_ids for output in outputs for one in output.outputs]

@@ -11,8 +11,8 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.runtime.loader import LoadedModel, load_model
 
 CONFIG = EngineConfig(
-    model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16, max_num_batched_tokens=128,
-    block_size=8,
+    model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_num_seqs=16,
+    max_num_batched_tokens=128, block_size=8,
 )  # fmt: skip
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 ENVIRONMENT = {
     "versions": {
-        "python": "3.12.3", "minivllm": "0.1.0", "torch": "2.11.0", "triton": "3.6.0", "transformers": "5.17.0",
-        "numpy": "2.3.5",
+        "python": "3.12.3", "minivllm": "0.1.0", "torch": "2.11.0", "triton": "3.6.0",
+        "transformers": "5.17.0", "numpy": "2.3.5",
     },
     "device": {
-        "name": "Made-up GPU", "driver": "1.2.3", "compute_capability": "9.0", "memory_bytes": 80 << 30,
-        "multiprocessors": 132,
+        "name": "Made-up GPU", "driver": "1.2.3", "compute_capability": "9.0",
+        "memory_bytes": 80 << 30, "multiprocessors": 132,
     },
     "clocks": {"before": None, "after": None},
     "machine": {"cpu": "Made-up CPU", "cores": 16, "system": "Linux x86_64"},

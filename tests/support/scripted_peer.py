@@ -26,7 +26,8 @@ class LLM:
 
     def generate(self, prompts, params, use_tqdm):
         DOING
-        return [_Output([p["prompt_token_ids"][0]] * s.max_tokens) for p, s in zip(prompts, params, strict=True)]
+        return [_Output([p["prompt_token_ids"][0]] * s.max_tokens) \
+for p, s in zip(prompts, params, strict=True)]
 """
 
 

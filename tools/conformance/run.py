@@ -1,7 +1,8 @@
 """`make conformance`: programs that others wrote for OpenAI-compatible servers, run against
 `minivllm serve`.
 
-    lm-eval     log-likelihoods of a small task, equal to those that transformers computes from the same checkpoint
+    lm-eval     log-likelihoods of a small task, equal to those that transformers computes from the
+                same checkpoint
     litellm     chat, streams, texts, errors
     guidellm    a benchmark under load, with no request failed
 
@@ -76,11 +77,15 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
     task = (HERE / "task" / "minivllm_words.yaml").read_text()
     questions = HERE / "task" / "questions.jsonl"
     (folder / "minivllm_words.yaml").write_text(task.replace("QUESTIONS", str(questions)))
-    served = f"base_url={url}/v1/completions,model={args.model},tokenizer={checkpoint},tokenizer_backend=huggingface"
+    served = (
+        f"base_url={url}/v1/completions,model={args.model},tokenizer={checkpoint},"
+        "tokenizer_backend=huggingface"
+    )
     _run(
         args.environments / "lm-eval" / "bin" / "lm_eval", "--model", "local-completions",
-        "--model_args", f"{served},num_concurrent=4,max_retries=1,max_length=1024", "--tasks", "minivllm_words",
-        "--include_path", folder, "--output_path", folder / "out", "--log_samples",
+        "--model_args", f"{served},num_concurrent=4,max_retries=1,max_length=1024",
+        "--tasks", "minivllm_words", "--include_path", folder,
+        "--output_path", folder / "out", "--log_samples",
     )  # fmt: skip
     (samples,) = (folder / "out").rglob("samples_*.jsonl")
     scored = [json.loads(line) for line in samples.read_text().splitlines()]
@@ -147,9 +152,11 @@ def _guidellm(args: argparse.Namespace, url: str, checkpoint: str, folder: Path)
     _run(
         args.environments / "guidellm" / "bin" / "guidellm", "run", "--disable-console",
         "--backend", f"kind=openai_http,target={url},model={args.model}",
-        "--profile", "kind=concurrent,streams=4", "--constraint", f"kind=max_requests,count={NUM_REQUESTS}",
+        "--profile", "kind=concurrent,streams=4",
+        "--constraint", f"kind=max_requests,count={NUM_REQUESTS}",
         "--tokenizer", f"kind=huggingface_auto,model={checkpoint}",
-        "--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=16", "--output", f"kind=json,path={report}",
+        "--data", "kind=synthetic_text,prompt_tokens=32,output_tokens=16",
+        "--output", f"kind=json,path={report}",
     )  # fmt: skip
     (benchmark,) = json.loads(report.read_text())["benchmarks"]
     totals = benchmark["metrics"]["request_totals"]

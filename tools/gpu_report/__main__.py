@@ -3,7 +3,8 @@ minutes.
 
     python tools/gpu_report --out report                      all stages, one after the other
     python tools/gpu_report kernels engine --out report       these two
-    python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny shapes, times mean nothing
+    python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny
+                                                              shapes, times mean nothing
 
 | stage   | what it measures                                                                             |
 |---------|----------------------------------------------------------------------------------------------|

@@ -42,12 +42,14 @@ CONTINUOUS_LIMIT_S = 150.0
 """Continuous batching takes all requests at once, so it cannot be stopped between two batches."""
 OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}
 REAL = Settings(
-    spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto", seed=0,
-    num_rounds=ROUNDS, num_threads=2, peer_seconds=PEER_SECONDS,
+    spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto",
+    seed=0, num_rounds=ROUNDS, num_threads=2, peer_seconds=PEER_SECONDS,
 )  # fmt: skip
 DRY_RUN = replace(
-    REAL, spec=WorkloadSpec("nano-vllm, dry run", num_requests=3, prompt_len=(4, 20), output_len=(2, 8)),
-    model="tiny-random", dtype="float32", device="cpu", attention_backend="torch", num_rounds=1, num_threads=1,
+    REAL,
+    spec=WorkloadSpec("nano-vllm, dry run", num_requests=3, prompt_len=(4, 20), output_len=(2, 8)),
+    model="tiny-random", dtype="float32", device="cpu", attention_backend="torch",
+    num_rounds=1, num_threads=1,
 )  # fmt: skip
 
 

@@ -73,9 +73,9 @@ class AttackedServer:
 
     def head(self, method: str, path: str, more: str = "") -> bytes:
         address = urlsplit(self.url).netloc
-        return f"{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{more}\r\n".encode(
-            "latin-1"
-        )
+        return (
+            f"{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{more}\r\n"
+        ).encode("latin-1")
 
 
 async def _each(work: Iterable[Callable[[], Awaitable[object]]], at_once: int) -> None:
@@ -280,7 +280,8 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
         worst = [max(times, default=seconds) for times in (others.health, others.completions)]
         counts = ", ".join(f"{status} {count}" for status, count in sorted(target.answers.items()))
         print(
-            f"{attack.__name__:<16} {target.answers.total():>6} {seconds:>7.1f}  {worst[0]:>6.2f}s {worst[1]:>6.2f}s  "
+            f"{attack.__name__:<16} {target.answers.total():>6} {seconds:>7.1f}  "
+            f"{worst[0]:>6.2f}s {worst[1]:>6.2f}s  "
             f"{left.memory_mib - fresh.memory_mib:>+6.0f}  {counts}", flush=True,
         )  # fmt: skip
         faults += [

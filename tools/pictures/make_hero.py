@@ -2,7 +2,8 @@
 """Draws the moving picture of the home page and the README: the dashboard playing a committed
 trace.
 
-    tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg; `make pictures` does the same
+    tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
+                                                   `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
 It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual

@@ -59,13 +59,15 @@ _HEAD = f"""# Configuration
 
 | Part | Read it for |
 | --- | --- |
-| [`EngineConfig`](#engineconfig) | how an engine is built; the options of `minivllm` commands, and of `LLM(...)` |
+| [`EngineConfig`](#engineconfig) | how an engine is built; \
+the options of `minivllm` commands, and of `LLM(...)` |
 | [`SamplingParams`](#samplingparams) | what one request asks for |
 | [`ServerOptions`](#serveroptions) | how `minivllm serve` serves |
 | [Environment variables](#environment-variables) | what is read from outside |
 | [Files](#files) | what is written where |
 
-A value that cannot be is refused at once, with a sentence that says what to change; nothing is rounded to something that would be legal.
+A value that cannot be is refused at once, with a sentence that says what to change; \
+nothing is rounded to something that would be legal.
 """
 _ABOUT: Mapping[type, str] = MappingProxyType(
     {

@@ -65,15 +65,21 @@ _HEAD = f"""# Events
 
 {GENERATED} The structs are in {source_link("minivllm.events.types")}.
 
-The engine tells every decision as an event, at the moment when it is made. The dashboard, recordings, `/events` of the server and the
-metrics are made of these events alone. Whoever folds all of them, in order, knows exactly what the engine knows; {source_link("minivllm.events.fold:Fold")} does it.
+The engine tells every decision as an event, at the moment when it is made. The dashboard, \
+recordings, `/events` of the server and the
+metrics are made of these events alone. Whoever folds all of them, in order, \
+knows exactly what the engine knows; {source_link("minivllm.events.fold:Fold")} does it.
 
 ## A recording
 
-A recording is a file of lines, and each line is a JSON object whose `ev` says what it is. The first is `meta`. If the recording begins in the middle of a run, the second is `log.state`, with the whole
-state of the engine as it was then. After that each line is one event. `GET /events` of a server sends the same objects.
+A recording is a file of lines, and each line is a JSON object whose `ev` says what it is. \
+The first is `meta`. If the recording begins in the middle of a run, the second is \
+`log.state`, with the whole
+state of the engine as it was then. After that each line is one event. `GET /events` \
+of a server sends the same objects.
 
-A reader passes over kinds and fields that it does not know: they are a newer engine's. A field that has its default is left out of the line.
+A reader passes over kinds and fields that it does not know: they are a newer engine's. A \
+field that has its default is left out of the line.
 
 ### `meta`
 

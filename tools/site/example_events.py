@@ -55,8 +55,9 @@ def _worth(line: str) -> tuple[int, int]:
 def _engine_lines() -> list[str]:
     """The events of a run that does what no scenario does."""
     config = EngineConfig(
-        model="tiny-random", device="cpu", dtype="float32", attention_backend="torch", max_model_len=64,
-        num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64, check_invariants=True,
+        model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
+        max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
+        check_invariants=True,
     )  # fmt: skip
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     events: list[ev.Event] = []

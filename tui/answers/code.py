@@ -38,7 +38,9 @@ class SourceLines(NamedTuple):
     """A function as it stands in its file."""
 
     title: str
-    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or a sentence that says why there are no lines."""
+    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or a sentence that says why there are no
+    lines.
+    """
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()

@@ -6,10 +6,10 @@ process. It yields lines; a solution is right if the lines are the same. So ther
 implementation of the rule that could be wrong, a test cannot be special-cased, and the first line
 that differs is the step at which it went wrong.
 
-    def operations(draw): ...                         # a random case, as plain data
+    def operations(draw): ...  # a random case, as plain data
 
     @behaviour("the last owner frees the block", task=2, points=2, hint="...", cases=operations)
-    def owners(case):                                 # imports the engine's names inside: there they are the student's
+    def owners(case):          # imports the engine's names inside: there they are the student's
         from minivllm.core.block_pool import BlockPool
         ...
         yield f"release({block_id}): ..."

@@ -102,10 +102,15 @@ def report(args: argparse.Namespace) -> int:
     if args.json:
         print_json(
             [
-                {"exercise": exercise.name, "passed": bool(one and one.passed), "checks": one.checks if one else 0, "hints": one.hints if one else 0}
+                {
+                    "exercise": exercise.name,
+                    "passed": bool(one and one.passed),
+                    "checks": one.checks if one else 0,
+                    "hints": one.hints if one else 0,
+                }
                 for exercise, one in rows
             ]
-        )  # fmt: skip
+        )
         return 0
     for exercise, one in rows:
         state = "passed" if one and one.passed else "not passed" if one else "not begun"

@@ -100,7 +100,8 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     )
     group.add_argument(
         "--rate", "--request-rate", type=listed(request_rate), metavar="X",
-        help="requests a second, or inf (default: four fifths of what the servers could do)" + _MANY,
+        help="requests a second, or inf (default: four fifths of what the servers could do)"
+        + _MANY,
     )  # fmt: skip
     group.add_argument(
         "--burstiness",
@@ -116,7 +117,8 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
         default = getattr(defaults, name)
         group.add_argument(
             f"--{name.replace('_', '-')}", type=type(default), default=default,
-            metavar="N" if isinstance(default, int) else "X", help=f"{help_} (default: %(default)s)",
+            metavar="N" if isinstance(default, int) else "X",
+            help=f"{help_} (default: %(default)s)",
         )  # fmt: skip
     group.add_argument(
         "--seed", type=int, default=0, help="draws everything (default: %(default)s)"

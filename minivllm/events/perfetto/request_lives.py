@@ -1,10 +1,10 @@
 """The lives of requests as nested slices: a request, in it its phases; beside it its forks, with
 theirs.
 
-    ada    | ada ------------------------------------------------|
-           | queued | prefill | decode | preempted | prefill |...|
-    ada.1            | ada.1 --------------------| ada.4 ---|      a lane: who forks takes the first free one
-                     | decode                    | decode   |
+  ada | ada ------------------------------------------------|
+      | queued | prefill | decode | preempted | prefill |...|
+  ada.1         | ada.1 --------------------| ada.4 ---|  a lane: who forks takes the first free one
+                | decode                    | decode   |
 
 Knows events and a trace to draw into, and no engine. The easy thing to get wrong is a beam search:
 its beams fork and die by the hundred, and the first sequence, whose phases stand in the request's

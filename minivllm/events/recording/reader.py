@@ -25,7 +25,8 @@ class LogReader:
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            self._file = open(path, "rb")  # noqa: SIM115 - closed when the last line is read, or by close()
+            # It is closed when the last line is read, or by close().
+            self._file = open(path, "rb")  # noqa: SIM115
             first = self._file.readline()
         except OSError as error:
             raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error

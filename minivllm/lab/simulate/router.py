@@ -1,7 +1,8 @@
 """Routers: which replica gets a request, seen from outside as a load balancer sees it.
 
     random        any, by a seeded draw: what a balancer does that knows nothing
-    least-loaded  the one with the least to do; one that waits counts as four that run (vLLM's measure)
+    least-loaded  the one with the least to do; one that waits counts as four that run
+                  (vLLM's measure)
     prefix-aware  the one whose cache holds most of the prompt, unless it is far busier than others
 
 The last asks the replicas' real caches, as routers do that follow the engines' KV events. The easy

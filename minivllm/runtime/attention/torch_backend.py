@@ -4,10 +4,12 @@ PyTorch has no operation that reads through a block table, so contexts are gathe
 layer:
 
     write     keys and values of all tokens go to their slots
-    chunks    the tokens of a prefill chunk attend to each other, causally, straight from this step's k and v
-    decodes   sequences with one token attend to their gathered context, in buckets of similar length
-    spans     stretches of earlier context that several queries see in full: a prefix that sequences share
-              (`prefix_groups`), or what came before a prefill chunk. Merged into the above
+    chunks    the tokens of a prefill chunk attend to each other, causally, straight from this
+              step's k and v
+    decodes   sequences with one token attend to their gathered context, in buckets of similar
+              length
+    spans     stretches of earlier context that several queries see in full: a prefix that sequences
+              share (`prefix_groups`), or what came before a prefill chunk. Merged into the above
               (`partial`)
 
 The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to

@@ -137,8 +137,9 @@ class BodyLimit:
             async with asyncio.timeout(self._timeout):
                 await self._take(pieces, body, headers)
         except TimeoutError:
-            return ApiError(408, f"The body was not there after {self._timeout:g} seconds.", code="body_timeout",
-                headers={"Connection": "close"},
+            return ApiError(
+                408, f"The body was not there after {self._timeout:g} seconds.",
+                code="body_timeout", headers={"Connection": "close"},
             ).response()  # fmt: skip
         except (ApiError, OverloadedError) as error:
             self._held.give_back(len(body))
@@ -172,8 +173,8 @@ class BodyLimit:
 
     def _too_large(self) -> ApiError:
         return ApiError(
-            413, f"The body is larger than {self._max_bytes} bytes: send a shorter prompt.", code="request_too_large",
-            headers={"Connection": "close"},
+            413, f"The body is larger than {self._max_bytes} bytes: send a shorter prompt.",
+            code="request_too_large", headers={"Connection": "close"},
         )  # fmt: skip
 
 

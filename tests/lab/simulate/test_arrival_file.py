@@ -16,7 +16,11 @@ def written(folder: Path, text: str) -> Path:
 
 
 def test_csv_and_json_lines_say_the_same(tmp_path: Path):
-    rows = "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n12,8,4,,,\n10.5,40,2,docs,32,1\n"
+    rows = (
+        "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n"
+        "12,8,4,,,\n"
+        "10.5,40,2,docs,32,1\n"
+    )
     lines = (
         '{"arrival": 12, "prompt_tokens": 8, "output_tokens": 4}\n\n{"arrival": 10.5,'
         ' "prompt_tokens": 40, "output_tokens": 2, "prefix_group": "docs", "prefix_tokens": 32,'

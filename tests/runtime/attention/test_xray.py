@@ -38,8 +38,9 @@ class Run:
 
     def __init__(self, model, backend="torch"):
         config = EngineConfig(
-            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend, block_size=BLOCK_SIZE,
-            num_gpu_blocks_override=32, max_num_batched_tokens=64, max_model_len=128, check_invariants=True,
+            model="tiny-random", dtype="float32", device="cpu", attention_backend=backend,
+            block_size=BLOCK_SIZE, num_gpu_blocks_override=32, max_num_batched_tokens=64,
+            max_model_len=128, check_invariants=True,
         )  # fmt: skip
         self.runner = ModelRunner(config, model)
         self.engine = LLMEngine(config, self.runner, model.tokenizer, clock=VirtualClock())
@@ -225,7 +226,8 @@ def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
     shape = len(block_ids), 16, config.num_key_value_heads, config.head_size
     sample = xray.DecodeSample(
         recording.layer, recording.num_tokens, block_ids,
-        torch.randn(config.num_attention_heads, config.head_size), torch.randn(shape), torch.randn(shape),
+        torch.randn(config.num_attention_heads, config.head_size),
+        torch.randn(shape), torch.randn(shape),
     )  # fmt: skip
     assert recorded_trace(sample).of == "another"
     # Keys under which the largest scores are the recorded ones: the query picks a column, one key

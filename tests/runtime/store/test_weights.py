@@ -160,8 +160,8 @@ def test_no_damage_leads_to_anything_but_a_model_error_or_other_numbers(tmp_path
 
 @pytest.mark.parametrize(
     "name",
-    ["../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "x.bin", "", "..", "a\0.safetensors",
-     "\ud800.safetensors", "a" * 5000 + ".safetensors"],
+    ["../secret.safetensors", "/etc/passwd", "sub/x.safetensors", "x.bin", "", "..",
+     "a\0.safetensors", "\ud800.safetensors", "a" * 5000 + ".safetensors"],
 )  # fmt: skip
 def test_an_index_reaches_only_safetensors_files_beside_it(tmp_path, name):
     directory = tmp_path / "model"

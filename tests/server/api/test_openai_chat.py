@@ -151,9 +151,9 @@ def test_what_a_chat_cannot_be_is_refused_before_it_is_queued(
 
 def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
     nothing = {
-        "response_format": {"type": "text"}, "tools": [], "tool_choice": "none", "function_call": None,
-        "truncate_prompt_tokens": None, "add_special_tokens": False, "spaces_between_special_tokens": True,
-        "allowed_token_ids": None, "bad_words": [],
+        "response_format": {"type": "text"}, "tools": [], "tool_choice": "none",
+        "function_call": None, "truncate_prompt_tokens": None, "add_special_tokens": False,
+        "spaces_between_special_tokens": True, "allowed_token_ids": None, "bad_words": [],
     }  # fmt: skip
     fields = {"model": MODEL, "max_tokens": 5, "temperature": 0}
     first = client.chat.completions.create(messages=MESSAGES, **fields).choices[0].message

@@ -156,8 +156,10 @@ def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:
 def test_what_is_not_there_is_told_in_the_same_shape(live: LiveServer) -> None:
     with live.http() as http:
         for method, path, status in (
-            ("GET", "/nothing", 404), ("GET", "/docs", 404), ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405),
-            ("GET", "/v1/models/", 404), ("GET", "/../../etc/passwd", 404), ("POST", "/v1/completions/", 404),
+            ("GET", "/nothing", 404), ("GET", "/docs", 404),
+            ("GET", "/v1/completions", 405), ("DELETE", "/v1/models", 405),
+            ("GET", "/v1/models/", 404), ("GET", "/../../etc/passwd", 404),
+            ("POST", "/v1/completions/", 404),
         ):  # fmt: skip
             answer = http.request(method, path)
             assert answer.status_code == status, (method, path)

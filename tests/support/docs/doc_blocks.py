@@ -4,7 +4,8 @@ here: that is `doc_runs`.
 What the tests do with a block follows from its language and from a mark, an HTML comment on the
 line directly before its fence:
 
-    <!-- not run: needs a GPU -->       commands are only parsed, code is only compiled; the reason is for readers
+    <!-- not run: needs a GPU -->       commands are only parsed, code is only compiled;
+                                        the reason is for readers
     <!-- slow: 40 s -->                 run by `make test-slow` alone
 
 The easy thing to get wrong is a block that nobody sees: an indented one (in a list, in a tab of the

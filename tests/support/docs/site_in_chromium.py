@@ -34,13 +34,17 @@ _DRAWN = "() => new Promise(drawn => requestAnimationFrame(() => requestAnimatio
 _OVERFLOW = """() => {
     const root = document.documentElement, over = root.scrollWidth - root.clientWidth
     if (over <= 0) return null
-    const wide = [...document.querySelectorAll("main *")].find(one => one.getBoundingClientRect().right > root.clientWidth + 1)
-    return `${over} pixels` + (wide ? `, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
+    const wide = [...document.querySelectorAll("main *")].find(\
+one => one.getBoundingClientRect().right > root.clientWidth + 1)
+    return `${over} pixels` + (wide ? \
+`, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
 }"""
 # `preload` would read the style sheets once more, by requests that a browser refuses under file://.
-_AXE = """() => axe.run({resultTypes: ["violations"], preload: false}).then(found => found.violations
+_AXE = """() => axe.run({resultTypes: ["violations"], preload: false}).then(\
+found => found.violations
     .filter(one => ["serious", "critical"].includes(one.impact))
-    .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target} ${node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
+    .flatMap(one => one.nodes.map(node => `axe ${one.id}: ${node.target} ${\
+node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
 
 
 def find_chromium() -> str | None:

@@ -145,9 +145,11 @@ def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
     (tmp_path / "gone").rmdir()
     app = app_for(memory_pressure.run(5), state="paused", has_next=True)
     expected = {
-        "left": "the beginning", "left_square_bracket": "the beginning", "left_curly_bracket": "the beginning",
-        "down": "tab goes to one", "z": "tab goes to one", "enter": "Nothing is chosen", "end right right": "nothing after",
-        "m apostrophe": "no other", "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
+        "left": "the beginning", "left_square_bracket": "the beginning",
+        "left_curly_bracket": "the beginning", "down": "tab goes to one", "z": "tab goes to one",
+        "enter": "Nothing is chosen", "end right right": "nothing after",
+        "m apostrophe": "no other",
+        "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
         "ctrl+s": "cannot be written", "E": "cannot be written",
     }  # fmt: skip
 

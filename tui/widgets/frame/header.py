@@ -53,9 +53,9 @@ class Header(Panel, can_focus=False):
             # it.
             text = clean(status.text)
             return (
-                (
-                    f" {text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else 'SOURCE LOST'} "
-                ),
+                f""" {
+                    text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else "SOURCE LOST"
+                } """,
                 "bad*!",
             )
         match transport.state:

@@ -154,7 +154,8 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
     )
     output = torch.empty_like(batch.query)
     decodes = (
-        batch.query[:num_decodes], *batch.key_value_views, batch.block_tables[:num_decodes], batch.seq_lens[:num_decodes]
+        batch.query[:num_decodes], *batch.key_value_views, batch.block_tables[:num_decodes],
+        batch.seq_lens[:num_decodes],
     )  # fmt: skip
     prefills = _prefill_arguments(case, batch, [num_decodes])
 

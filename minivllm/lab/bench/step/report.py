@@ -1,7 +1,9 @@
 """What `minivllm bench step` says of its times: parts as a table, and two ratios that have goals.
 
-    over the floor      a decode step of one sequence, over reading the weights once at the machine's own speed
-    outside the model   schedule, prepare, sample, detokenize, outputs and the loop, as a share of the step
+    over the floor      a decode step of one sequence, over reading the weights once at the
+                        machine's own speed
+    outside the model   schedule, prepare, sample, detokenize, outputs and the loop, as a share of
+                        the step
 
 Both come from the watched steps' division of the plain step: a plain step's time is not divided,
 and a watched one's is longer by what watching costs. Easy to get wrong: that cost lies where most

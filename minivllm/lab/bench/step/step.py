@@ -2,7 +2,7 @@
 at best.
 
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
-    minivllm bench step --batch-sizes 16 --trace step.json      # then open step.json in ui.perfetto.dev
+    minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
 Steps of one engine take turns in three ways: plain, watched (`stopwatch.py`) and recorded. Plain
 ones say how long a step takes, watched ones how it divides, recorded ones what events cost. Steps

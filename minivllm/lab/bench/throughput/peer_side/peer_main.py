@@ -2,10 +2,11 @@
 on standard output.
 
     -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16,
-    "max_model_len": 1024} <- {"ready": true, "versions": {...}, "preloaded": [...]} -> {"prompts":
-    [[ids], ...], "max_tokens": [n, ...]}
-    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}          as often as asked
-    <- {"error": "..."}                                        instead of either; then the child ends
+        "max_model_len": 1024}
+    <- {"ready": true, "versions": {...}, "preloaded": [...]}
+    -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
+    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        as often as asked
+    <- {"error": "..."}                                      instead of either; then the child ends
 
 At the end of standard input the child ends.
 
