@@ -65,9 +65,10 @@ def reshape_and_cache(
 ) -> None:
     """Write each token's key and value to its slot; a token whose slot is -1 is not written.
 
-    key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous key_cache,
-    value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides, changed in
-    place slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
+    key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides,
+    changed in place
+    slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
     """
     num_tokens, num_kv_heads, head_size = key.shape
     reshape_and_cache_kernel[(num_tokens,)](

@@ -57,8 +57,9 @@ def rotary_and_cache(
 
     query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
     cos, sin: [num_tokens, head_size], the sine of the first half negative
-    (`RotaryEmbedding.cos_sin`) key_cache, value_cache: [num_blocks, block_size, num_kv_heads,
-    head_size], changed in place slot_mapping: [num_tokens], -1 for a token that is not written
+    (`RotaryEmbedding.cos_sin`)
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
+    slot_mapping: [num_tokens], -1 for a token that is not written
     Returns [num_tokens, num_heads, head_size]; the turned keys are in the cache alone.
     """
     reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)

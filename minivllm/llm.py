@@ -1,7 +1,8 @@
 """`LLM`: offline generation in vLLM's shape, for scripts, tests and notebooks.
 
-    llm = LLM(model="smollm2") for out in llm.generate(["The capital of France is"],
-    SamplingParams(temperature=0, max_tokens=16)):
+    llm = LLM(model="smollm2")
+    params = SamplingParams(temperature=0, max_tokens=16)
+    for out in llm.generate(["The capital of France is"], params):
         print(out.outputs[0].text)
 
 It adds nothing to the engine but a loop: all prompts go in, steps run until all are done, results

@@ -95,15 +95,19 @@ class DashboardApp(App[str]):
         recorder: LogWriter | None = None,
         screen: str = "overview",
     ) -> None:
-        """watch: one sentence that says what to look for in this run other: a second recording,
-        for the Compare screen state: "live" begins at the newest event, "playing" and "paused" at
-        the first keymap: keys by command id, in place of those of `commands` first_step: a
-        recording opens at the end of this step, as soon as so much of it is read has_next: there
-        are more recordings, and `run` returns "next" if a person wants the next one follows: when
-        another engine takes the place of this one, `run` returns "next", so that it can be opened
-        notice: a sentence to begin with lesson: opens with a screen for it; `source` is that of its
-        first page recorder: writes this run into a file; the top line says what that lacks screen:
-        the one to begin with
+        """
+        watch: one sentence that says what to look for in this run
+        other: a second recording, for the Compare screen
+        state: "live" begins at the newest event, "playing" and "paused" at the first
+        keymap: keys by command id, in place of those of `commands`
+        first_step: a recording opens at the end of this step, as soon as so much of it is read
+        has_next: there are more recordings, and `run` returns "next" if a person wants the next one
+        follows: when another engine takes the place of this one, `run` returns "next", so that it
+        can be opened
+        notice: a sentence to begin with
+        lesson: opens with a screen for it; `source` is that of its first page
+        recorder: writes this run into a file; the top line says what that lacks
+        screen: the one to begin with
         """
         super().__init__()
         # Now and not when mounted: the style sheet uses the themes' own variables.

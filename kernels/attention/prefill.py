@@ -128,9 +128,10 @@ def prefill_attention(
     """Causal attention of chunks: `minivllm.kernels.reference.paged_attention`, for the sequences
     that `tiles` lists.
 
-    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks] query_start_loc:
-    [num_seqs + 1] and seq_lens: [num_seqs], on the device tiles: [num_tiles, 2] on the device, from
-    `list_query_tiles`; rows of `out` that it does not list are left alone
+    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
+    query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], on the device
+    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; rows of `out` that it does not
+    list are left alone
     """
     num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
     group = query.shape[1] // num_kv_heads

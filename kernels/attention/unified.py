@@ -198,11 +198,13 @@ def unified_attention(
 ) -> torch.Tensor:
     """Causal attention of every token of a batch: `minivllm.kernels.reference.paged_attention`.
 
-    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks] query_start_loc:
-    [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of length 0 gives zeros
-    has_chunks: whether some sequence has more than one token num_splits: a power of two, see
-    `choose_num_splits`; workspace: for as many tokens and splits, or made here `out` is written if
-    given, and returned.
+    query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
+    query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of
+    length 0 gives zeros
+    has_chunks: whether some sequence has more than one token
+    num_splits: a power of two, see `choose_num_splits`; workspace: for as many tokens and splits,
+    or made here
+    `out` is written if given, and returned.
     """
     num_tokens, num_heads, head_size = query.shape
     num_seqs, num_kv_heads = len(seq_lens), key_cache.shape[2]

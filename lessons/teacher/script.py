@@ -3,14 +3,16 @@
 A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`); after each the
 learner presses a key, and whatever stands between two yields is what that key does. A picture is
 drawn from the engine's events, a number in a text is taken from the engine, the answer to a
-question is computed from it after the guess was made, and a claim is checked before it is shown: so
-words and truth cannot drift apart.
+question is computed from it after the guess was made, and a claim is checked before it is
+shown: so words and truth cannot drift apart.
 
     @lesson(4, "block-tables", "Blocks and block tables", minutes=8, needs=("kv-cache",))
     def run(L: Teacher) -> Script:
-        engine = L.engine(num_blocks=8, block_size=4) engine.add("ada", "Hello!") yield L.say("A
-        prompt of **6 tokens**, blocks of 4.", focus="blockmap") yield L.predict("How many blocks
-        will it take?", before=engine.step, answer=lambda: len(engine.table("ada")),
+        engine = L.engine(num_blocks=8, block_size=4)
+        engine.add("ada", "Hello!")
+        yield L.say("A prompt of **6 tokens**, blocks of 4.", focus="blockmap")
+        yield L.predict("How many blocks will it take?", before=engine.step,
+                        answer=lambda: len(engine.table("ada")),
                         why={1: "One block holds only 4 tokens.", 6: "A block is not a token."})
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 

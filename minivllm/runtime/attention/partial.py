@@ -31,9 +31,10 @@ def attend(
     """Grouped-query attention and the log-sum-exp of its scores, which lets two results be merged.
 
     query: [batch, num_heads, num_queries, head_size]; key, value: [batch, num_kv_heads, num_tokens,
-    head_size] is_causal: query i sees tokens 0 to i; mask: added to the scores, [batch, 1, 1,
-    num_tokens] Returns [batch, num_heads, num_queries, head_size] and, in float32, [batch,
-    num_heads, num_queries].
+    head_size]
+    is_causal: query i sees tokens 0 to i; mask: added to the scores, [batch, 1, 1, num_tokens]
+    Returns [batch, num_heads, num_queries, head_size] and, in float32, [batch, num_heads,
+    num_queries].
     """
     if query.device.type == "cpu":
         # What F.scaled_dot_product_attention calls on a CPU; it computes the log-sum-exp and throws

@@ -153,8 +153,8 @@ class TritonAttentionBackend:
         full of decodes beside few chunks.
 
         It does not split contexts, so a few long ones are better off with `decode_split`; and its
-        tiles are too small for steps that are mostly chunks. lengths: [num_seqs] tokens of each
-        sequence in the step; decode_lens: [num_decodes] contexts
+        tiles are too small for steps that are mostly chunks.
+        lengths: [num_seqs] tokens of each sequence in the step; decode_lens: [num_decodes] contexts
         """
         num_decodes, chunk_tokens = len(decode_lens), int(lengths.sum()) - len(decode_lens)
         if num_decodes == 0 or not 0 < chunk_tokens <= MAX_CHUNK_TOKENS:

@@ -53,9 +53,11 @@ def choose_ops(
     """The operations of an engine.
 
     asked: `EngineConfig.custom_ops`; None takes all kernels, and none where they would be
-    interpreted attention_backend: the settled one, see `choose_attention_backend`: kernels run
-    beside attention of their kind or not at all Raises `ConfigError` where kernels are asked for by
-    name and cannot run.
+    interpreted
+    attention_backend: the settled one, see `choose_attention_backend`: kernels run beside attention
+    of their kind or not at all
+    Raises `ConfigError` where kernels are asked for by name and cannot
+    run.
     """
     is_cpu, is_triton = attention_backend == "cpu", attention_backend.startswith("triton")
     if asked is None:

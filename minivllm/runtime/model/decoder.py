@@ -28,9 +28,12 @@ from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.model.weight_map import Shard, is_redundant, weight_shards
 
 Attend = Callable[..., torch.Tensor]
-"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size]) ->
-[num_tokens, num_heads, head_size] With `DecoderOps.attention_rotates` a fifth argument follows, the
-angles, and q and k are not rotated yet."""
+"""(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
+-> [num_tokens, num_heads, head_size]
+
+With `DecoderOps.attention_rotates` a fifth argument follows, the angles, and q and k are not
+rotated yet.
+"""
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
 
@@ -103,8 +106,9 @@ class DecoderLayer(nn.Module):
         """Each block's result is added to the hidden states by the norm that follows it, in the
         same pass.
 
-        hidden: [num_tokens, hidden_size], changed in place x: [num_tokens, hidden_size], what the
-        layer before has to add, or None; returns what this one has to add
+        hidden: [num_tokens, hidden_size], changed in place
+        x: [num_tokens, hidden_size], what the layer before has to add, or None; returns what this
+        one has to add
         """
         x = (
             self.input_layernorm(hidden, ops=ops)
