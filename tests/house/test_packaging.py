@@ -127,13 +127,32 @@ print(json.dumps([importlib.import_module(name).__file__ for name in names]))
 """
 
 
-def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources: Path, wheel: Path) -> None:
-    in_wheel = {
+def files_of(wheel: Path) -> set[str]:
+    """Every file that an unpacked wheel installs."""
+    return {
         str(file.relative_to(wheel))
         for file in wheel.rglob("*")
         if file.is_file() and file.suffix != ".whl" and ".dist-info" not in str(file)
     }
-    assert in_wheel == files_to_install(sources)
+
+
+def test_a_wheel_holds_every_file_of_the_sources_and_no_other(sources: Path, wheel: Path) -> None:
+    assert files_of(wheel) == files_to_install(sources)
+
+
+def test_an_sdist_holds_each_file_once_at_its_import_path_and_builds_the_same_wheel(
+    sources: Path, wheel: Path, tmp_path: Path
+) -> None:
+    code = "import sys; from setuptools import build_meta; build_meta.build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=sources, check=True)
+    (archive,) = tmp_path.glob("*.tar.gz")
+    shutil.unpack_archive(archive, tmp_path / "unpacked", filter="data")
+    (unpacked,) = (tmp_path / "unpacked").iterdir()
+    held = {str(file.relative_to(unpacked)) for file in unpacked.rglob("*") if file.is_file()}
+    assert files_to_install(sources) <= held
+    assert not [name for name in held if name.startswith(LINKED)]
+    rebuilt = build(unpacked, "build_wheel", tmp_path / "site")
+    assert files_of(rebuilt) == files_of(wheel)
 
 
 def test_a_wheel_gives_the_command_and_the_licence(wheel: Path) -> None:
