@@ -185,10 +185,8 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
     times: dict[str, list[float]] = entry["seconds"]
     ratio = "-"
     if "cpu" in times and "onednn" in times:
-        ratio = f"""{
-            statistics.median(
-                b / a for a, b in zip(times["cpu"], times["onednn"], strict=True)
-            ):.2f}"""
+        ratios = [b / a for a, b in zip(times["cpu"], times["onednn"], strict=True)]
+        ratio = f"{statistics.median(ratios):.2f}"
     seconds = [
         *(statistics.median(values) for values in times.values()),
         read_s,

@@ -52,12 +52,8 @@ class Header(Panel, can_focus=False):
             # The app says the whole sentence once; here it stands where the step has room beside
             # it.
             text = clean(status.text)
-            return (
-                f""" {
-                    text if text and cell_len(text) <= width - _ROOM_FOR_FACTS else "SOURCE LOST"
-                } """,
-                "bad*!",
-            )
+            fits = text and cell_len(text) <= width - _ROOM_FOR_FACTS
+            return f" {text if fits else 'SOURCE LOST'} ", "bad*!"
         match transport.state:
             case "paused":
                 return f" PAUSED{behind} ", "warn*!"
