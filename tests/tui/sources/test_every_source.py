@@ -240,7 +240,7 @@ def test_a_damaged_log_shows_the_part_before_and_says_so(
 
 
 def test_a_file_that_is_cut_short_while_it_is_replayed_is_one_sentence(
-    log: Path, memory_pressure, capsys: pytest.CaptureFixture[str]
+    log: Path, memory_pressure, capfd: pytest.CaptureFixture[str]
 ) -> None:
     app = DashboardApp(ReplaySource(log, codec=MODELS))
 
@@ -255,7 +255,7 @@ def test_a_file_that_is_cut_short_while_it_is_replayed_is_one_sentence(
     assert app.return_code == 1
     # Wrapped at the width of the terminal.
     assert "".join(
-        capsys.readouterr().err.split()
+        capfd.readouterr().err.split()
     ) == f"{log} was cut short while it was read.".replace(" ", "")
 
 
