@@ -94,7 +94,7 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
         index for index, one in enumerate(run.events) if isinstance(one, ev.RequestPreempted)
     )
     event = run.events[index]
-    facts = [*event.__struct_fields__, event.seq_id, event.victim_of, "emit(ev.RequestPreempted"]
+    facts = [*event.__struct_fields__, event.seq_id, event.victim_of, "ev.RequestPreempted,"]
     text = "\n".join(drawn(panel_at(EventDetail, run, index + 1), 60, 40))
     assert [fact for fact in facts if fact not in text] == []
     assert meaning_of(ev.RequestPreempted)[:30] in text and event.rule.partition(":")[2] in text
