@@ -6,6 +6,7 @@ import contextlib
 import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,6 +54,20 @@ def these_tests_keep_their_turns() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "nice", lambda increment: 0)
         yield
+
+
+@pytest.fixture(autouse=True)
+def each_test_leaves_as_many_threads_as_it_found() -> Iterator[None]:
+    """`bench` and `compare` ask for two. Left behind in both of pytest's workers, they would wait
+    for one another spinning, and every operation after that would take ten times as long.
+    """
+    found = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    yield
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        torch.set_num_threads(
+            found or int(os.environ.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()
+        )
 
 
 @pytest.fixture(scope="session")
