@@ -124,6 +124,27 @@ def test_who_waits_after_a_preempting_step_is_told_of_the_last_shortage_and_not_
     engine.run()
 
 
+def test_as_many_go_as_it_takes_and_the_shortage_that_is_told_is_that_before_the_last_of_them():
+    """Blocks of one token. The end of `long` lacks six blocks; those of `c` are four."""
+    engine = WatchedEngine(
+        num_blocks=26,
+        block_size=1,
+        max_num_batched_tokens=10,
+        scheduling_policy="priority",
+        enable_prefix_caching=False,
+    )
+    for rank, name in enumerate("abc", 1):
+        engine.add(name, [rank], max_tokens=12, priority=rank)
+    engine.step()
+    engine.add("long", prompt(20, first=20), max_tokens=2, priority=0)
+    for _ in range(3):
+        engine.step()
+    preempted = engine.events_of(ev.RequestPreempted)
+    shortages = [(event.seq_id, event.need, event.free) for event in preempted]
+    assert shortages == [("c.0", 6, 0), ("b.0", 6, 4)]
+    assert engine.fold.sequences["b.0"].deferred == ("preempted_this_step", 6, 4)
+
+
 @pytest.mark.parametrize("num_blocks", [5, 7, 9])
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_any_crowd_ends_and_every_token_is_right(num_blocks, policy):
