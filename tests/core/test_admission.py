@@ -126,6 +126,15 @@ class TestBatchDelay:
         engine.run()
         assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
 
+    def test_without_a_batch_size_as_many_are_waited_for_as_can_run(self):
+        engine = WatchedEngine(batch_delay=1.0, max_num_seqs=2)
+        engine.add("a", [1], max_tokens=2)
+        engine.step()
+        assert deferred(engine, "a.0") == ("batch_delay", 2, 1)
+        engine.add("b", [2], max_tokens=2)
+        engine.run()
+        assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
+
     def test_who_was_counted_comes_in_even_if_the_token_budget_takes_steps(self):
         engine = WatchedEngine(
             batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False
