@@ -61,13 +61,11 @@ def each_test_leaves_as_many_threads_as_it_found() -> Iterator[None]:
     """`bench` and `compare` ask for two. Left behind in both of pytest's workers, they would wait
     for one another spinning, and every operation after that would take ten times as long.
     """
-    found = sys.modules["torch"].get_num_threads() if "torch" in sys.modules else None
+    torch = sys.modules.get("torch")
+    found = torch.get_num_threads() if torch else int(os.environ.get("OMP_NUM_THREADS", 0))
     yield
-    if "torch" in sys.modules:
-        torch = sys.modules["torch"]
-        torch.set_num_threads(
-            found or int(os.environ.get("OMP_NUM_THREADS", 0)) or torch.get_num_threads()
-        )
+    if found and (torch := sys.modules.get("torch")):
+        torch.set_num_threads(found)
 
 
 @pytest.fixture(scope="session")
