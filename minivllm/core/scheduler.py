@@ -1,29 +1,20 @@
 """`Scheduler`: decides, for each step, which sequences get how many tokens through the model.
 
-There is no prefill phase and no decode phase. A sequence knows `num_tokens` (prompt and output) and
-`num_computed_tokens` (whose keys and values are in the cache); each step gives it tokens so that
-the second catches up with the first. A fresh prompt is many tokens behind, a decoding sequence is
-one behind, and a preempted one is behind by all it has: one rule serves them all, and chunked
-prefill and prefix hits need no code of their own. One step:
+There is no prefill phase and no decode phase. A sequence has `num_tokens` (prompt and output) and
+`num_computed_tokens` (tokens whose keys and values are in the cache). Each step gives it tokens so
+that the second number catches up with the first:
 
-    1. Running sequences first, in order of admission, while the token budget lasts. One that finds
-       no block preempts the policy's victim (perhaps itself) until it does.
-    2. Then waiting ones, but only if nothing was preempted: blocks are plainly short. The first
-       that does not fit ends the step's admissions: nobody overtakes it. (Older ways to form a
-       batch, to be compared with this one, are a gate before that: `admission.AdmissionPolicy`.)
+    a new prompt of 40 tokens      40 behind    prefill, in chunks if the budget is small
+    a decoding sequence             1 behind    its newest token
+    a preempted sequence          all behind    recomputation, less what the prefix cache kept
 
-The scheduler is pure policy: no tensors, no model, no clock. What it decides changes *when* a token
-is computed and never *which*. Everything it decides goes out as an event with its reason.
+A step schedules running sequences first, in order of admission, then waiting ones. When blocks run
+short, it preempts victims that the policy chooses. A victim keeps its tokens and loses its blocks;
+after a preemption the step admits nobody. The first waiting sequence that does not fit blocks the
+ones behind it, so that large requests cannot starve.
 
-When blocks run short, a running sequence takes those of a victim: the policy names one
-(`request_queue`), and another, until there is room. A victim keeps its tokens, generated ones too.
-Their keys and values are computed again when it comes back, or found in the prefix cache, where its
-full blocks stay until they are reused.
-
-Under the priority policy a victim may already have been given tokens in this very step. It leaves
-the plan and its budget comes back, or the model would write into blocks that have another owner by
-then. For the same reason no block hash is registered until all preemption is over: it could point
-to keys and values that nobody will write.
+Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
+tensors, no model and no clock, and emits each decision as an event with its reason.
 
 Source: vLLM `vllm/v1/core/sched/scheduler.py` (`schedule`, `_preempt_request`).
 """
@@ -70,7 +61,7 @@ class Scheduler:
     # ---- requests in and out ----
 
     def add_request(self, request: Request) -> None:
-        """Queue a request that `admission.refuse_if_too_large` has let pass."""
+        """Queue a request that has passed `admission.refuse_if_too_large`."""
         sequence = request.sequences[0]
         position = self.waiting.add(sequence)
         self.requests[request.request_id] = request
@@ -78,7 +69,7 @@ class Scheduler:
         if self._bus.active:
             tokens, params = list(request.prompt_token_ids), request.params
             seen = (position, tokens, params.max_tokens, request.priority, request.prompt, params.n)
-            # The event's own time, so that a replay and the engine agree on it.
+            # Use the event's own timestamp, so that a replay sees the same arrival time.
             request.arrival_time = self._bus.emit(
                 ev.RequestArrived, request.request_id, sequence.seq_id, *seen
             )
@@ -88,8 +79,9 @@ class Scheduler:
     def finish(
         self, sequence: Sequence, status: RequestStatus, stop_reason: int | str | None = None
     ) -> None:
-        """End a sequence, waiting or running, and release all it holds. The only way out of the
-        scheduler.
+        """End a waiting or running sequence and release its blocks and slot.
+
+        Every sequence leaves the scheduler through this method.
         """
         pruned, aborted = (
             status is RequestStatus.FINISHED_PRUNED,
@@ -105,7 +97,7 @@ class Scheduler:
         sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
-            request.sequences.remove(sequence)  # a search leaves hundreds behind
+            request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:
@@ -125,10 +117,9 @@ class Scheduler:
     # ---- one step ----
 
     def schedule(self, now: float) -> SchedulerOutput:
-        """Plan the next step. Afterwards `num_computed_tokens` counts the tokens of the plan as
-        computed.
+        """Plan the next step and count its tokens as computed.
 
-        `now`: seconds on the clock of the requests' `arrival_time`; only `batch_delay` asks for it.
+        now: seconds, on the same clock as `arrival_time`; only `batch_delay` uses it.
         """
         self.step += 1
         self._bus.step = self.step
@@ -144,10 +135,13 @@ class Scheduler:
         return plan
 
     def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
-        """Plan running sequences, then waiting ones unless blocks ran short; returns what is left
-        of the budget.
+        """Plan running sequences, then waiting ones unless blocks ran short.
+
+        Returns the unused budget, in tokens.
         """
         budget, shortage = self._schedule_running(plan)
+        # Commit after all preemption: a victim may already be in the plan, and the hashes of its
+        # blocks must not be registered, since nobody will write those blocks.
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
@@ -157,8 +151,9 @@ class Scheduler:
         return budget
 
     def _schedule_running(self, plan: SchedulerOutput) -> tuple[int, Shortage | None]:
-        """Give tokens to the running sequences; returns what is left of the budget and the last
-        shortage.
+        """Give tokens to the running sequences.
+
+        Returns the unused budget and the last shortage of blocks, if there was one.
         """
         budget = plan.budget
         last_shortage = None
@@ -172,8 +167,8 @@ class Scheduler:
             if num_tokens == 0:
                 index += 1  # a beam that waits for a preempted sibling
                 continue
-            # Nearly always the last block has room and one owner; the manager is asked only when
-            # not so.
+            # Skip the call to the manager in the common case: the last block has room and only one
+            # owner.
             table = sequence.block_table
             lacks_block = (
                 start + num_tokens > len(table) * block_size
@@ -181,8 +176,8 @@ class Scheduler:
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
                 last_shortage, running = shortage, self.running
-                # Victims have left the list, and those that had been given tokens in this very step
-                # gave their budget back.
+                # Victims have left `running`. Those that were already in this step's plan have
+                # returned their share of the budget.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
                     # Resume after the last scheduled sequence; the ones in between either have
@@ -196,7 +191,7 @@ class Scheduler:
         return budget, last_shortage
 
     def _schedule_waiting(self, plan: SchedulerOutput, budget: int, now: float) -> int:
-        """Admit waiting sequences while everything suffices; returns what is left of the budget."""
+        """Admit waiting sequences while budget, slots and blocks last; return the unused budget."""
         while self.waiting:
             sequence = self.waiting.peek()
             if hold := self._hold(sequence, plan, budget, now):
@@ -213,9 +208,7 @@ class Scheduler:
     def _hold(
         self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float
     ) -> Hold | None:
-        """Why the first waiting sequence may not come in, whatever memory there is; None if it
-        may.
-        """
+        """Why the first waiting sequence may not be admitted, apart from memory; None if it may."""
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
         if budget == 0:
@@ -227,14 +220,15 @@ class Scheduler:
         return None
 
     def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
-        """Blocks, batch slot and a first chunk for the first waiting sequence; None if it does not
-        fit, which is told.
+        """Give the first waiting sequence blocks, a slot and a first chunk.
+
+        Returns None, and emits the reason, if it does not fit.
         """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)
-        # All of its known tokens must fit, not only the first chunk: a long prompt admitted by its
-        # first chunk would soon preempt, or be preempted, over and over.
-        # A partial last block will be copied for every fork but the last to write.
+        # Require room for all known tokens, not only for the first chunk. A long prompt that is
+        # admitted with less would soon preempt others, or be preempted itself, again and again.
+        # Every fork except the last one to write will copy a partial last block.
         num_copies = (
             sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
         )
@@ -242,7 +236,7 @@ class Scheduler:
             self._defer(sequence, shortage.reason, shortage.need, shortage.free)
             self._admission.batch_is_full()
             return None
-        # Lookup first, then the length of the chunk: a hit makes it shorter.
+        # Look up the prefix cache before choosing the chunk: a hit makes the chunk shorter.
         start = computed.num_computed_tokens
         num_tokens = self._first_chunk(sequence, start, budget)
         if num_tokens == 0:
@@ -256,9 +250,7 @@ class Scheduler:
         return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
-        """How many of its tokens from `start` on a sequence gets in the step that admits it; 0 if
-        it has to wait.
-        """
+        """Number of tokens, from `start` on, that an admitted sequence gets now; 0 if it waits."""
         num_missing = sequence.num_tokens - start
         return (
             min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
@@ -273,7 +265,7 @@ class Scheduler:
         self.slots.take(sequence)
         sequence.deferred = None
         self.running.append(sequence)
-        # A request counts once in the hit rate, however often it is tried or preempted.
+        # Count each request once in the hit rate, however often it is deferred or preempted.
         if resumed:
             self.counters.resumed_hit_tokens += num_cached_tokens
         elif self.kv_cache_manager.enable_prefix_caching:
@@ -287,8 +279,9 @@ class Scheduler:
             )
 
     def _commit(self, item: ScheduledSequence) -> None:
-        """The item is final: count its tokens as computed and let others share the blocks that it
-        fills.
+        """Count the item's tokens as computed and register the blocks that they fill.
+
+        From here on, other sequences can share those blocks.
         """
         sequence = item.sequence
         end = item.start + item.num_tokens
@@ -304,7 +297,7 @@ class Scheduler:
         if end == sequence.num_tokens:
             item.sampling.append(sequence)
             if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
-                # The prompt's end: from here on the request's samples go their own ways.
+                # The prompt is complete: fork it, once for each further sample of the request.
                 item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
 
     # ---- preemption ----
@@ -312,8 +305,9 @@ class Scheduler:
     def _make_room(
         self, plan: SchedulerOutput, sequence: Sequence, num_tokens: int
     ) -> Shortage | None:
-        """Get blocks for the first `num_tokens` tokens of a running sequence, whoever must go; the
-        last shortage, if any.
+        """Preempt victims until a running sequence has blocks for its first `num_tokens` tokens.
+
+        The sequence itself can be the last victim. Returns the last shortage, if there was one.
         """
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
@@ -332,18 +326,19 @@ class Scheduler:
         """
         first = self.waiting.peek()
         reason, need, free = first.deferred
-        if reason != "batch_delay":  # that ends by itself
+        if reason != "batch_delay":  # a delay ends by itself
             victim = self.waiting.choose_victim(self.running)
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)
 
     def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
-        """Have a sequence computed anew: it shares blocks that `culprit` failed to write."""
+        """Preempt a sequence that shares blocks which `culprit` failed to write."""
         self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
-        """Take blocks and slot from a running sequence. Its tokens stay; their keys and values are
-        recomputed.
+        """Take blocks and slot from a running sequence and put it back into the waiting queue.
+
+        It keeps its tokens, generated ones included; their keys and values are recomputed later.
         """
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
@@ -367,14 +362,15 @@ class Scheduler:
     # ---- forks ----
 
     def fork(self, parent: Sequence) -> Sequence:
-        """A running sibling of `parent` that shares all its blocks. Needs one of the request's kept
-        slots.
+        """Make a running sibling of `parent` that shares all its blocks.
+
+        It takes one of the slots that were reserved when the request was admitted.
         """
         child = parent.fork()
         child.status = RequestStatus.RUNNING
         self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
-        # Behind its siblings and before later arrivals: the batch stays in order of arrival.
+        # Insert it after its siblings, so that the batch stays in order of arrival.
         position = 1 + max(
             i for i, other in enumerate(self.running) if other.request is parent.request
         )
@@ -385,7 +381,7 @@ class Scheduler:
         return child
 
     def _defer(self, sequence: Sequence, reason: ev.DeferReason, need: int, free: int) -> None:
-        """Remember and tell why the first waiting sequence is not admitted in this step."""
+        """Record and emit why the first waiting sequence is not admitted in this step."""
         sequence.deferred = (reason, need, free)
         if self._bus.active:
             self._bus.emit(ev.RequestDeferred, sequence.seq_id, reason, need, free)

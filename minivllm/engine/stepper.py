@@ -1,21 +1,19 @@
-"""`Stepper`: carries out one step of the engine, phase by phase.
+"""`Stepper`: runs one step of the engine, phase by phase.
 
-    schedule   the scheduler plans how many tokens each sequence gets; from here on memory is
-               allocated
-    execute    the runner puts the plan's tokens through the model
-    sample     each sequence that reached its end gets a token: append, detokenize, stop; the
-               step ends
+    schedule   plan how many tokens each sequence gets, and allocate their blocks
+    execute    run the planned tokens through the model
+    sample     draw a token for each sequence whose last token was computed: append it,
+               detokenize it, check for a stop
 
-A step is one generator that stops between two phases. `LLMEngine.step()` runs it to its end and
-`step_phase()` up to its next stop, so both run the same code.
+A step is a generator that pauses between phases. `LLMEngine.step()` runs it to the end and
+`step_phase()` to its next pause, so both run the same code.
 
-Between two phases a request may be queued, but nothing may take blocks away: an abort waits for the
-end of the step. The plan counts its tokens as computed, and names their blocks in the prefix cache,
-before anybody has written them; another sequence of the same plan may read them.
+Between phases a request may be queued, but no block may be freed: the plan has already registered
+its blocks in the prefix cache, and other sequences of the plan may read them. An abort therefore
+waits for the end of the step.
 
-What goes wrong for one sequence (the model raises, its logits are NaN, its token has no text) ends
-its request with an error and no other. A phase that raises leaves half a step behind, and the
-engine is dead.
+An error in one sequence (the model raises, logits are NaN, a token has no text) fails only its
+request. If a phase itself raises, the step is half done and the engine cannot continue.
 """
 
 from collections.abc import Generator
@@ -44,7 +42,7 @@ from minivllm.runtime.step_result import Watch
 
 @dataclass(slots=True)
 class PhaseSeconds:
-    """How long the phases of one step took; what happens between two phases does not count."""
+    """How long the phases of one step took. Time between two phases is not included."""
 
     schedule: float = 0.0
     prepare: float = 0.0
@@ -52,19 +50,17 @@ class PhaseSeconds:
 
 
 class Drawn(NamedTuple):
-    """What the sampler gave, and what has gone wrong so far in this step."""
+    """The sampled tokens, and the requests that have failed so far in this step."""
 
     tokens: list[tuple[Sequence, SampledToken | SamplingError]]
     requests: dict[Request, None]
-    """Requests with news for their callers, in the order of the plan."""
+    """Requests that get an output from this step, in the order of the plan."""
     errors: dict[Request, str]
-    """Those of them that cannot go on."""
+    """Why some of them failed."""
 
 
 class Stepper:
-    """Owns the parts that a step needs, and runs one step after the other. Do not use it after a
-    phase has raised.
-    """
+    """Owns the parts that a step needs and runs steps. Do not use it after a phase has raised."""
 
     def __init__(
         self,
@@ -95,7 +91,7 @@ class Stepper:
     # ---- one step ----
 
     def run_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase: the step's outputs if this ends the step, else None."""
+        """Run the next phase. Returns the step's outputs if the step ends with it, else None."""
         if self._step is None:
             self._step = self._run_step()
         try:
@@ -106,7 +102,7 @@ class Stepper:
             return end.value
 
     def _run_step(self) -> Generator[ev.Phase, None, list[RequestOutput]]:
-        """One step. Each stop yields the name of the phase that comes next."""
+        """Run one step; each pause yields the name of the next phase."""
         seconds = PhaseSeconds()
         plan = self._schedule(seconds)
         if not plan.scheduled:
@@ -129,7 +125,7 @@ class Stepper:
         return plan
 
     def _execute(self, plan: SchedulerOutput, seconds: PhaseSeconds) -> Executed:
-        """Run the plan's tokens through the model; report what somebody watches in there."""
+        """Run the plan's tokens through the model and emit what is being watched inside it."""
         watch = Watch(
             self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active
         )
@@ -141,7 +137,7 @@ class Stepper:
             if watch.attention_mass:
                 for item, mass in zip(part.plan.scheduled, part.result.attention_mass, strict=True):
                     self.bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
-            # Without samples the plan was run in pieces; the tracer asks again in the next step.
+            # No samples: the plan was run in pieces. The tracer asks again in the next step.
             for index, sample in zip(watch.decodes, part.result.decode_samples, strict=False):
                 self.tracer.trace(part.plan.scheduled[index].sequence.seq_id, sample)
         return executed
@@ -149,7 +145,7 @@ class Stepper:
     def _sample(
         self, plan: SchedulerOutput, executed: Executed, seconds: PhaseSeconds
     ) -> list[RequestOutput]:
-        """Give a token to each sequence that reached its end, and end the step."""
+        """Draw a token for each sequence whose last token was computed, and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
         self._add_prompt_logprobs(executed, drawn)
@@ -165,9 +161,7 @@ class Stepper:
         return self._make_outputs(drawn)
 
     def _end_idle_step(self, seconds: PhaseSeconds) -> list[RequestOutput]:
-        """End a step in which every request waits for others to arrive (`batch_delay`): time has to
-        pass.
-        """
+        """End a step in which every request waits for more arrivals (`batch_delay`)."""
         if self.bus.active:
             self.bus.emit(ev.StepEnd, 0, seconds.schedule, 0.0, 0.0, 0.0)
         self.clock.idle()
@@ -177,9 +171,8 @@ class Stepper:
     # ---- the sample phase ----
 
     def _draw(self, executed: Executed) -> Drawn:
-        """Draw the tokens; note which sequences the model or the sampler failed on."""
-        # A GPU is still computing the logits: what needs no token yet comes before the wait for
-        # them.
+        """Draw the tokens and note the sequences on which model or sampler failed."""
+        # A GPU is still computing the logits, so do the work that needs no token first.
         sampling = [part.plan.sampling_sequences() for part in executed.parts]
         requests = dict.fromkeys(
             [sequence.request for sequence in chain(executed.failed, *sampling)]
@@ -201,7 +194,7 @@ class Stepper:
         return Drawn(tokens, requests, errors)
 
     def _add_prompt_logprobs(self, executed: Executed, drawn: Drawn) -> None:
-        """Keep what the model thought of tokens of prompts, for the requests that asked."""
+        """Store the log-probabilities of prompt tokens for the requests that asked for them."""
         for part in executed.parts:
             if not part.result.prompt_logprobs:
                 continue
@@ -219,7 +212,7 @@ class Stepper:
         for sequence, token in drawn.tokens:
             request = sequence.request
             if errors and request in errors:
-                continue  # its other samples get no more tokens, either
+                continue  # one sample failed, so the request's other samples stop as well
             try:
                 if request.params.use_beam_search:
                     self.beams.offer(sequence, token)
@@ -229,9 +222,7 @@ class Stepper:
                 errors[request] = str(error)
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Append a new token, show the text that it makes visible, and end the sequence if it has
-        to end.
-        """
+        """Append a new token, emit the text that it completes, and end the sequence if due."""
         sequence.append_token(sampled.token_id)
         limits = self._limits
         stop = check_stop(sequence, limits.eos_token_ids, limits.max_model_len)
@@ -246,8 +237,8 @@ class Stepper:
             self._finish(sequence, stop, flush=new.stop_string is None)
 
     def _settle_failures(self, executed: Executed, drawn: Drawn) -> None:
-        """Preempt the stranded sequences, end the requests that failed, and unname the blocks that
-        nobody wrote.
+        """Preempt stranded sequences, end failed requests, and drop unwritten blocks from the
+        prefix cache.
         """
         for sequence in reversed(executed.stranded):
             self.scheduler.requeue(sequence, executed.failed[0])
@@ -266,28 +257,29 @@ class Stepper:
     # ---- requests in and out ----
 
     def add(self, request: Request) -> None:
-        """Queue a request that has been checked."""
+        """Queue a validated request."""
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
             self.beams.start(request)
         self.scheduler.add_request(request)
 
     def abort(self, request: Request, error: str | None = None) -> None:
-        """End an unfinished request, with all its sequences; `error` if it failed."""
+        """End an unfinished request and all its sequences; `error` says why if it failed."""
         stop = Stop(RequestStatus.FINISHED_ABORTED, error)
         for sequence in list(request.sequences):
             if not sequence.status.is_finished:
                 try:
                     self._finish(sequence, stop, flush=error is None)
-                # the text that was held back is lost, and nobody waits for it
+                # the text that was held back is lost; the request is gone, so nobody reads it
                 except RequestFailedError:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
         self.tracer.forget_ended(self.scheduler.requests)
 
     def _finish(self, sequence: Sequence, stop: Stop, flush: bool) -> None:
-        """End a sequence. `flush`: show the text that was held back, since it belongs to no stop
-        string.
+        """End a sequence.
+
+        flush: emit the text that was held back in case it began a stop string.
         """
         if flush:
             last = self.output_processor.flush(sequence)
@@ -298,11 +290,10 @@ class Stepper:
         self.scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def _fail(self, request: Request, error: str) -> None:
-        """End one request that cannot continue; the others can.
+        """End one request that cannot continue; the others go on.
 
-        What the model wrote for it may be NaN, so no other request may find its blocks. A block
-        with other owners keeps its name: if it is bad, they fail as well, and the last of them
-        takes the name away.
+        Its keys and values may be NaN, so its blocks leave the prefix cache. A block with other
+        owners keeps its hash: if it is bad, the owners fail too, and the last one removes it.
         """
         blocks = [block for sequence in request.sequences for block in sequence.block_table]
         self.abort(request, error)

@@ -1,8 +1,8 @@
-"""`Serving`: what all endpoints share: the model under its served name, prompts into tokens, and
+"""`Serving`: what all endpoints share: the served model name, tokenizing prompts, and sending
 answers.
 
-What fails before the first token still has a status of its own, so a stream sends nothing before
-that. A client may leave while its request is being submitted: until there is a response that
+A stream sends nothing before its first token, so that an earlier failure can still set the HTTP
+status. A client can disconnect while its request is being submitted: until a response exists that
 watches the connection, `stream` and `answer` close the generation themselves.
 """
 
@@ -31,23 +31,21 @@ from minivllm.server.service import EngineService, NewRequest
 from minivllm.server.usage import TokenCount
 
 WRITTEN_AT_ONCE = 2000
-"""Tokens and log-probabilities that are written in a few milliseconds."""
+"""Number of tokens and log-probabilities that take only a few milliseconds to serialize."""
 
 
 class Answer(Protocol):
-    """An answer of one of OpenAI's endpoints, which each makes of the engine's outputs in its own
-    way.
-    """
+    """How one of OpenAI's endpoints turns the engine's outputs into its answer."""
 
     def whole(self, outputs: list[RequestOutput]) -> BaseModel:
-        """The body, from the last output of each request."""
+        """The response body, made from the last output of each request."""
 
     def events(self, generation: Generation, request: Request) -> AsyncGenerator[bytes, None]:
-        """Server-sent events, as the outputs come."""
+        """Server-sent events, one for each new output."""
 
 
 class Serving:
-    """The service as the endpoints use it."""
+    """The engine service as the endpoints see it."""
 
     def __init__(self, service: EngineService, options: ServerOptions) -> None:
         self.service = service
@@ -56,7 +54,7 @@ class Serving:
         self.model_name = served_name(options, service.config)
 
     def check_model(self, name: str | None) -> None:
-        """Raise `UnknownModelNameError` if a request is for another model."""
+        """Raise `UnknownModelNameError` if a request names another model."""
         if name is not None and name != self.model_name:
             raise UnknownModelNameError(
                 f"The model {name!r:.80} is not served here: ask for {self.model_name!r}."
@@ -65,7 +63,7 @@ class Serving:
     async def to_prompt(
         self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
     ) -> Prompt:
-        """A prompt with its token ids, computed beside the event loop, and beside the engine."""
+        """Tokenize a prompt in a worker, so that neither event loop nor engine waits for it."""
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
@@ -75,7 +73,7 @@ class Serving:
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
-        """Raises `PromptTooLongError`, where it is plain to see, before the work."""
+        """Raise `PromptTooLongError`, before tokenizing where the length alone proves it."""
         limit = self.service.max_model_len
         tokenizer = self.service.tokenizer
         if (
@@ -89,7 +87,7 @@ class Serving:
             )
         token_ids = tokenizer.encode(text, add_special_tokens)
         if len(token_ids) >= limit:
-            # The engine would say so, too, but only when all prompts of a list are there.
+            # The engine checks this too, but only after all prompts of a list are tokenized.
             raise PromptTooLongError(
                 f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and one"
                 f" output token must fit too: shorten the prompt to {limit - 1} tokens."
@@ -103,16 +101,14 @@ class Serving:
         pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
         media_type: str,
     ) -> Response:
-        """What `pieces` makes of the outputs, sent as they come; what fails before the first is
-        raised.
-        """
+        """Stream what `pieces` makes of the outputs. Raise if the request fails before the first."""
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             await generation.wait_for_first()
         except BaseException:
             generation.close()
             raise
-        # After the generation's own time is up, which tells the client why.
+        # A second after the generation's own deadline, which sends the client a reason.
         too_long = partial(
             asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time()
         )
@@ -134,9 +130,7 @@ class Serving:
     async def respond(
         self, request: Request, requests: list[NewRequest], answer: Answer, *, stream: bool
     ) -> Response:
-        """Have the engine serve `requests`, and send the answer as the client asked for it:
-        streamed or in one piece.
-        """
+        """Run `requests` and send the answer, streamed or in one piece."""
         if stream:
             return await self.stream(
                 request,
@@ -149,8 +143,8 @@ class Serving:
         def written() -> str:
             return answer.whole(outputs).model_dump_json()
 
-        # With log-probabilities an answer may take a second to write: not in the event loop, where
-        # everybody would wait.
+        # An answer with log-probabilities can take a second to serialize. Do that in a worker, so
+        # that the event loop stays free for other clients.
         num_values = _num_values(outputs)
         text = (
             written()
@@ -161,29 +155,26 @@ class Serving:
 
 
 def new_id(prefix: str) -> str:
-    """An id for an answer and for its requests in the engine: it begins with the HTTP request's,
-    which joins logs and events.
+    """Make an id for an answer and its requests in the engine.
 
-    And it ends by chance: clients may use one X-Request-Id often, and two requests of one id would
-    draw the same samples.
+    It starts with the HTTP request's id, which links logs and events. It ends in random digits,
+    because clients may reuse an X-Request-Id, and two requests with one id draw the same samples.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """What the client sees. Not the engine's name of a request: two clients may choose the same."""
+    """The id that the client sees. The engine uses another: two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 
 def num_characters(messages: list[dict[str, str]]) -> int:
-    """About how long a conversation is as a prompt."""
+    """Approximate length of a conversation as a prompt, in characters."""
     return sum(len(text) for message in messages for text in message.values())
 
 
 def check_stream(body: RequestFields) -> None:
-    """Raise `InvalidRequestError` for what only a stream can have, or only an answer in one
-    piece.
-    """
+    """Raise `InvalidRequestError` for options that need streaming on, or off."""
     if not body.stream and body.stream_options is not None:
         raise InvalidRequestError(
             "stream_options is for streams: set stream to true, or leave it out."
@@ -195,7 +186,9 @@ def check_stream(body: RequestFields) -> None:
 
 
 def served_name(options: ServerOptions, config: EngineConfig) -> str:
-    """What clients call the model. Nobody outside needs to know where on our disk it lies."""
+    """The name under which clients ask for the model. A local path is reduced to its last part, so
+    that clients do not learn where it is stored.
+    """
     if options.served_model_name is not None:
         return options.served_model_name
     model = config.model
@@ -203,8 +196,9 @@ def served_name(options: ServerOptions, config: EngineConfig) -> str:
 
 
 def _num_values(outputs: list[RequestOutput]) -> int:
-    """About how many tokens and log-probabilities an answer tells; with `echo`, the prompt's again
-    in each text.
+    """Approximate number of tokens and log-probabilities in an answer.
+
+    With `echo`, those of the prompt count once more for each output.
     """
     total = 0
     for output in outputs:

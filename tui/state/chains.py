@@ -1,14 +1,16 @@
-"""The prefix cache as chains: which block follows which, and where chains part.
+"""The prefix cache as a tree of chains: which block follows which, and where chains branch.
 
-A cached block carries the hash of its content and of its parent, the block before it. `PrefixIndex`
-turns that into a tree, once for each moment that is drawn, and `nodes` puts together what stands in
-a row: a `Node` is a piece of a chain without a branch whose blocks are all held by the same
-sequences. Knows the fold and nothing of drawing.
+A cached block carries its own hash and that of its parent, the block before it. `PrefixIndex` turns
+these into a tree, once per drawn frame. `nodes` joins blocks into a `Node`: a piece of a chain with
+no branch, whose blocks all have the same holders.
 
-Two things are easy to get wrong. The same content can lie in several blocks (two prompts computed
-it in the same step), so a place in a chain has a list of blocks; and a block's parent can be
-evicted before it, so a chain can begin in the middle: no lookup finds it there, because every
-lookup starts at a prompt's beginning.
+    you are a helpful ─┬─ poet. Write     block 4 has two children: the chain branches
+                       └─ cook. Bake
+
+Two cases need care. Several blocks can have the same content (two prompts computed it in the same
+step), so a place in a chain holds a list of blocks. And a block's parent can be evicted first, so a
+chain can start in the middle; lookups start at the prompt's first block and never find such a
+chain.
 """
 
 from bisect import insort
@@ -20,18 +22,18 @@ from minivllm.tui.state.model import DashboardModel
 
 
 class Node(NamedTuple):
-    """A piece of a chain in which nothing changes."""
+    """A run of blocks with no branch and the same holders."""
 
     copies: list[tuple[int, ...]]
-    """The blocks in order; the second and later ones hold the same content once more."""
+    """The blocks in order. Further entries are other blocks with the same content."""
     holders: list[tuple[str, ...]]
-    """Of each copy, who holds it."""
+    """For each copy, the sequences that hold it."""
     guide: str
-    """Tree signs before it."""
+    """Tree lines drawn before the node."""
     under: str
-    """Tree signs before what hangs from it."""
+    """Tree lines drawn before the node's children."""
     orphaned: bool
-    """The block before its first one was evicted."""
+    """Whether the parent of its first block was evicted."""
 
     @property
     def first(self) -> int:
@@ -42,7 +44,7 @@ class Node(NamedTuple):
 
 
 class PrefixIndex:
-    """Finds blocks by hash, and hashes by parent. Panels of one screen share one."""
+    """Finds blocks by hash and hashes by parent. The panels of a screen share one index."""
 
     def __init__(self) -> None:
         self._fold: Fold | None = None
@@ -50,20 +52,20 @@ class PrefixIndex:
         self.carriers: dict[str, list[int]] = {}
         """hash -> the blocks with this content, lowest id first"""
         self.children: dict[str | None, list[str]] = {}
-        """hash -> the hashes that follow it; under None those that begin a prompt"""
+        """hash -> its child hashes; None -> the hashes that start a prompt"""
         self.holders: dict[int, tuple[str, ...]] = {}
-        """block -> who holds it"""
+        """block -> the sequences that hold it"""
         self.roots: list[str] = []
-        """Where chains begin; first those that somebody holds."""
+        """The first hash of each chain; chains with a holder come first."""
         self._names: list[str | None] = []
-        """The hash of each block, when it was looked at last."""
+        """The hash of each block at the last update."""
         self._parents: dict[str, str | None] = {}
-        """hash -> the hash before it"""
+        """hash -> its parent hash"""
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
-        """The index, brought up to the moment that `model` stands at."""
+        """Update the index to the moment that `model` shows, and return it."""
         fold = model.fold
-        # The fold itself and not its id: a new one may get the id of one that is gone.
+        # Compare the fold itself, not its id(): a new fold can get the id of a deleted one.
         if fold is not self._fold or len(fold.blocks) != len(self._names):
             self.carriers, self.children, self._parents = {}, {}, {}
             self._names = [None] * len(fold.blocks)
@@ -76,9 +78,7 @@ class PrefixIndex:
         return self
 
     def _follow_names(self) -> None:
-        """Take in the blocks whose content has got or lost its hash: a few at each frame, of
-        thousands.
-        """
+        """Update the blocks that gained or lost a hash: a few of thousands per frame."""
         names = [block.hash for block in self._fold.blocks]
         changed = [
             at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
@@ -99,8 +99,8 @@ class PrefixIndex:
         self._names = names
         for name in affected:
             if self.carriers[name]:
-                # A hash has one parent, that of its first block: so this is a forest, whatever a
-                # log says.
+                # A hash takes the parent of its first block, so the result is a forest even if a
+                # recording is damaged.
                 parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
                 insort(self.children.setdefault(parent, []), name, key=self._first_block)
             else:
@@ -110,7 +110,7 @@ class PrefixIndex:
         return self.carriers[name][0]
 
     def _find_holders(self) -> None:
-        """Most blocks have one holder, and all those of one sequence share that entry."""
+        """Map each block to its holders. Blocks with one holder share one tuple per sequence."""
         shared = {block_id for block_id, block in enumerate(self._fold.blocks) if block.ref_cnt > 1}
         self.holders = holders = {}
         for seq_id, sequence in self._fold.sequences.items():
@@ -138,9 +138,7 @@ class PrefixIndex:
     # ---- one block ----
 
     def entry(self, block_id: int) -> int | None:
-        """The entry of a block table that this cached block is for; None if its chain has lost its
-        beginning.
-        """
+        """The block-table index of this cached block; None if its chain lost its first block."""
         line = self._line_of(block_id)
         return (
             len(line) - 1
@@ -149,14 +147,14 @@ class PrefixIndex:
         )
 
     def root(self, block_id: int) -> str | None:
-        """The hash that this block's chain begins with."""
+        """The first hash of this block's chain."""
         line = self._line_of(block_id)
         return line[-1] if line else None
 
     def _line_of(self, block_id: int) -> list[str]:
-        """The hashes from a block up to the beginning of its chain."""
+        """The hashes from a block back to the start of its chain."""
         name, line = self._fold.blocks[block_id].hash, []
-        # No chain is longer than this: a damaged log may hold a ring.
+        # Bound the walk: in a damaged recording the parents can form a ring.
         while name in self.carriers and len(line) < len(self.carriers):
             line.append(name)
             name = self._fold.blocks[self.carriers[name][0]].parent
@@ -165,7 +163,7 @@ class PrefixIndex:
     # ---- the tree ----
 
     def nodes(self, roots: list[str]) -> Iterator[Node]:
-        """The trees that grow from `roots`, top to bottom, worked out one node at a time."""
+        """Yield the nodes of the trees under `roots`, top to bottom, computed lazily."""
         stack = [(name, "", "") for name in reversed(roots)]
         while stack:
             name, guide, under = stack.pop()

@@ -1,15 +1,15 @@
-"""The attention backend `cpu`: as `torch`, but reads the cache in place, and rotation and writing
-are one pass.
+"""The attention backend `cpu`: C kernels that read the KV cache in place.
 
-Once a step the work is cut into parts (`attention_work`), once a layer two kernels run: one writes
-keys and values, the other attends. Chunks, decodes and shared prefixes are all the same to it. A
-chunk's own keys and values are read from the cache, too: tokens that are not written in this step
-(`NOT_WRITTEN`) are there already, or another sequence of the step writes them, and all is written
-before any is read.
+Once per step the work is cut into parts (`runtime/cpu/attention_work.py`). Once per layer two
+kernels run: one rotates queries and keys and writes keys and values into the cache, the other
+attends. Chunks, decodes and shared prefixes all take this path.
 
-Easy to get wrong: rotating in place. Queries and keys may be views of the linear layer's output,
-which nobody else reads; who wants to see queries (the attention mass, the x-ray) gets them rotated
-by the decoder and not here.
+A chunk reads its own keys and values from the cache as well. That is safe because everything is
+written before anything is read; a token marked `NOT_WRITTEN` is already in the cache or is written
+by another sequence of the step.
+
+Rotation happens in place: queries and keys are views of the linear layer's output, which nobody
+else reads. For attention mass and the x-ray, the decoder rotates them itself.
 """
 
 from dataclasses import dataclass
@@ -30,13 +30,13 @@ from minivllm.runtime.kv_cache import KVCacheSpec
 @dataclass(slots=True)
 class CpuAttentionMetadata:
     slots: torch.Tensor
-    """[num_tokens], `NOT_WRITTEN` included"""
+    """[num_tokens]: the cache slot of each token, or `NOT_WRITTEN`"""
     work: tuple[torch.Tensor, ...]
-    """The fields of `AttentionWork`, then the kernel's workspace: two of [num_tokens, num_heads]"""
+    """The fields of `AttentionWork`, then two workspaces of [num_tokens, num_heads] float32"""
 
 
 class CpuAttentionBackend(TorchAttentionBackend):
-    """Owns the KV cache of all layers and attends over it with the CPU's own kernels."""
+    """Owns the KV cache of all layers and attends over it with the C kernels."""
 
     def __init__(
         self, spec: KVCacheSpec, num_blocks: int, device: torch.device, num_heads: int
@@ -47,7 +47,7 @@ class CpuAttentionBackend(TorchAttentionBackend):
 
     @staticmethod
     def check_support(spec: KVCacheSpec, device: torch.device) -> None:
-        """Raises `ConfigError` if the backend cannot run on `device`, or not with such heads."""
+        """Raise `ConfigError` if the backend does not support `device` or the shape of the heads."""
         why = (
             f"the device is {device.type}."
             if device.type != "cpu"
@@ -86,6 +86,6 @@ class CpuAttentionBackend(TorchAttentionBackend):
         """See `AttentionBackend.forward`."""
         cache = self.kv_caches[layer]
         self._ops.rotary_and_cache(query, key, value, cos_sin, cache, metadata.slots)
-        output = query.new_empty(query.shape)  # in one piece, which the query need not be
+        output = query.new_empty(query.shape)  # contiguous, even if the query is not
         self._ops.attend(query, cache, *metadata.work, output, self._scale)
         return output

@@ -1,16 +1,17 @@
-"""Which sequences of a step share the start of their contexts, so that it is read once for all of
-them.
+"""Find sequences that share the start of their contexts, so that attention reads it only once.
 
-Sixteen requests with one system prompt have the same block ids at the head of their tables.
-Attending to those blocks once, for all sixteen queries together, turns sixteen small memory-bound
-products into one large one; what each sequence has of its own is attended to apart and the parts
-are merged by their log-sum-exp ("cascade attention"). vLLM does so only if *all* running requests
-share; here the block tables are walked as a tree, so one unrelated request costs the others
-nothing, and a group within a group (a system prompt, then a long document) is found too.
+Sixteen requests with one system prompt start with the same block ids:
 
-Only numpy, and only ids: the result is right whatever is grouped, grouping is only a matter of
-speed. The thing that is easy to get wrong is causality: a block may be shared only by sequences for
-which all of it lies before their first query. `num_whole_blocks` is that limit.
+    ada   [ 3  4  5 | 9 ]     blocks 3, 4, 5 are one group of two members:
+    ben   [ 3  4  5 | 12 7 ]  attend once for both queries, then to each one's own blocks
+
+Attending once turns many small memory-bound products into one large one; the two parts of a
+sequence are merged by their log-sum-exp ("cascade attention"). vLLM does this only if *all* running
+requests share a prefix. Here the block tables are walked as a tree, so an unrelated request does no
+harm, and groups can nest (a system prompt, then a document).
+
+Grouping affects speed only, never the result, as long as causality holds: all of a shared block
+must come before the first query of each member. `num_whole_blocks` is that limit.
 
 Source: Hydragen (Juravsky et al., 2024), FlashInfer's cascade attention; vLLM
 `use_cascade_attention`.
@@ -21,16 +22,14 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_TOKENS_SAVED = 128
-"""A group must spare at least so many tokens' reading, or the extra operations cost more than they
-save.
+"""Tokens that a group must save from being read again; below this, the extra operations cost more
+than they save.
 """
 
 
 @dataclass(slots=True)
 class PrefixGroup:
-    """These sequences all see the same blocks at columns [first_block, end_block) of their
-    tables.
-    """
+    """Sequences whose block tables hold the same ids in columns [first_block, end_block)."""
 
     members: np.ndarray
     """[num_members] int64: rows of the block tables."""
@@ -41,17 +40,19 @@ class PrefixGroup:
 def find_prefix_groups(
     block_tables: np.ndarray, num_whole_blocks: np.ndarray, block_size: int
 ) -> tuple[list[PrefixGroup], np.ndarray]:
-    """Group the rows of `block_tables: [num_seqs, max_blocks]` by equal ids at their head.
+    """Group the rows of `block_tables` by equal leading ids.
 
-    num_whole_blocks: [num_seqs], the blocks of each that lie before all its queries Returns the
-    groups, and for each sequence the number of its leading blocks that they cover, [num_seqs]. A
-    sequence may be in several groups, one after another along its table.
+    block_tables:      [num_seqs, max_blocks]
+    num_whole_blocks:  [num_seqs], how many leading blocks come before all queries of the sequence
+
+    Returns the groups, and [num_seqs]: how many leading blocks of each sequence they cover. A
+    sequence can be in several groups, which follow one another along its table.
     """
     groups: list[PrefixGroup] = []
     num_covered = np.zeros(len(block_tables), dtype=np.int64)
 
     def walk(members: np.ndarray, first_block: int, depth: int) -> None:
-        """`members` agree on their first `depth` blocks and are covered up to `first_block`."""
+        """Group `members`, which share `depth` blocks and are covered up to `first_block`."""
         members = members[num_whole_blocks[members] > depth]
         if len(members) < 2:
             return
@@ -73,6 +74,6 @@ def find_prefix_groups(
 
 
 def _num_equal_columns(ids: np.ndarray) -> int:
-    """How many leading columns of `ids: [num_rows, num_columns]` hold one value each."""
+    """Number of leading columns of `ids` [num_rows, num_columns] in which all rows agree."""
     differs = (ids != ids[0]).any(axis=0)
     return int(differs.argmax()) if differs.any() else ids.shape[1]
