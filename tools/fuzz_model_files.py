@@ -38,6 +38,8 @@ from minivllm.runtime.store.model_store import resolve_model
 
 MAX_SECONDS = 20
 MAX_BYTES = 8 << 30
+JSON_FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
+OTHER_FILES = ("model.safetensors", "model.gguf")
 NUMBERS = [
     0,
     1,
@@ -196,7 +198,7 @@ def main() -> int:
     )
     parser.add_argument("--inputs", type=int, default=1000, help="of each kind of file")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--kind", help="only this kind of file")
+    parser.add_argument("--kind", choices=[*JSON_FILES, *OTHER_FILES], help="only this kind")
     parser.add_argument(
         "--slower", type=float, metavar="SECONDS", help="also print the inputs that take longer"
     )
@@ -208,13 +210,7 @@ def main() -> int:
     (scratch / "warm").mkdir()
     shutil.copy(scratch / "model.gguf", scratch / "warm")
     load_gguf(scratch / "warm")
-    json_files = (
-        "config.json",
-        "generation_config.json",
-        "tokenizer.json",
-        "tokenizer_config.json",
-    )
-    kinds = {name: (checkpoint, name, damaged_json, load_checkpoint) for name in json_files}
+    kinds = {name: (checkpoint, name, damaged_json, load_checkpoint) for name in JSON_FILES}
     kinds["model.safetensors"] = (checkpoint, "model.safetensors", damaged_bytes, load_checkpoint)
     kinds["model.gguf"] = (scratch, "model.gguf", damaged_bytes, load_gguf)
     num_bad = 0
