@@ -47,7 +47,7 @@ class KernelTracer:
             self._asked.append(seq_id)
 
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
-        """Indices into `plan.scheduled`: the decodes that are to be traced."""
+        """Indices into `plan.scheduled` of the decodes to trace."""
         if not self._asked or not self._bus.active:
             return ()
         decodes = {
