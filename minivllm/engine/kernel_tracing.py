@@ -58,7 +58,7 @@ class KernelTracer:
         return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
-        """Emit the trace of a sequence whose decode was watched."""
+        """Emit the trace of a sequence, made from the sample of its decode."""
         self._asked.remove(seq_id)
         if find_spec("triton") is None:
             self._answer_from_recording(seq_id, sample)

@@ -1,7 +1,7 @@
 """`Runner`: what the engine needs from a model.
 
 `minivllm.runtime.model_runner.ModelRunner` implements it; tests, exercises and benchmarks use
-stand-ins without a model. A call depends only on its arguments and the KV cache, not on earlier
+substitutes without a model. A call depends only on its arguments and the KV cache, not on earlier
 calls.
 """
 

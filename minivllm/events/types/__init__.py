@@ -1,15 +1,14 @@
-"""The vocabulary of the event stream: one small struct for each kind of decision.
+"""The kinds of events: one small struct for each kind of decision.
 
-Whoever folds all events of a run, in order, knows exactly what the engine knows: block tables,
-reference counts, the free queue and its order, hashes, queues, counters (`fold.py` does it, and the
-tests compare it with `engine.inspect()` after every step). An event therefore says what *changed*,
-with its reason, and never carries a copy of state that the reader can work out.
+Folding all events of a run in order gives the exact state of the engine: block tables, reference
+counts, the order of the free queue, hashes, queues, counters. (`fold.py` does this; tests compare
+it with `engine.inspect()` after every step.) So an event says what *changed* and why, and carries
+no state that can be derived.
 
-Every event is one JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields. All
+An event is emitted when its change is made, so `seq` is also the order of the changes. In JSON, an
+event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own fields. All kinds
 but `kernel.traced` are flat. `rule` names the function that emits the kind, so that a dashboard can
-show its source; it is a class attribute and does not travel. The easy thing to get wrong is order:
-an event is emitted at the moment its change is made, so `seq` is also the order in which the
-changes happened.
+show its source; it is a class attribute and not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (
