@@ -65,7 +65,7 @@ class Fold:
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. It shares parts with the fold: do not change it."""
+        """The same data as `LLMEngine.inspect()`. It shares parts with the fold: do not modify."""
         replace = msgspec.structs.replace
         return EngineState(
             step=self.step,

@@ -48,9 +48,7 @@ class OffsetMark(NamedTuple):
 
 
 class EventIndex:
-    """Grows with the recording. Add marks, the first event of each step, and notable events in
-    order.
-    """
+    """Grows with the recording; add marks, steps and notable events in order."""
 
     def __init__(self) -> None:
         self._mark_counts = array("Q")

@@ -43,7 +43,7 @@ class _DamageError(Exception):
 
 
 class Recording(Generic[V]):
-    """Events number 0 to `len(recording) - 1`. Kinds that this version does not know are skipped."""
+    """Events number 0 to `len(recording) - 1`, without those of unknown kinds."""
 
     def __init__(
         self,
@@ -75,9 +75,7 @@ class Recording(Generic[V]):
             self.close()
             raise
         self.num_unknown = 0
-        """Events of kinds that this version does not know. They are skipped, but their `seq`
-        counts.
-        """
+        """Events of kinds that this version does not know: skipped, but their `seq` counts."""
         self._codec = codec
         self._count = 0
         self._expected_seq = self.header.first_seq
@@ -102,8 +100,9 @@ class Recording(Generic[V]):
     # ---- growing ----
 
     def index_more(self, seconds: float) -> int:
-        """Index new lines for about `seconds`. Return the number of new events, 0 if there are
-        none.
+        """Index new lines for about `seconds`. Return the number of new events.
+
+        0 means that everything is read, or that a line is damaged.
         """
         count, deadline = self._count, time.monotonic() + seconds
         self._look_at_size()

@@ -15,7 +15,11 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to write. Raise `OSError` naming `path`, which is then unchanged."""
+    """Open a file to write. Raise `OSError`, naming `path`, which is then unchanged.
+
+    A device, a pipe, or a file in a read-only folder is written in place and may be incomplete
+    then.
+    """
     target = Path(os.path.realpath(path))  # the target of a link, not the link
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
