@@ -1,7 +1,7 @@
 """Clocks: real time, processor time, a virtual clock for lessons, a simulated clock.
 
-The engine gets a clock as an argument and never asks the system for the time. With a virtual clock
-a run depends only on its inputs, so its recording is the same byte for byte.
+The engine takes all its times from the clock that it gets as an argument. With a virtual clock a
+run depends only on its inputs, so its recording is the same byte for byte.
 """
 
 import time
@@ -38,11 +38,7 @@ class MonotonicClock:
 
 
 class ProcessorClock:
-    """Processor time of the calling thread, which excludes other work on the machine.
-
-    On an idle machine it runs like the system's clock, since the engine's thread takes part in all
-    work of a step.
-    """
+    """Processor time of the calling thread, which excludes other work on the machine."""
 
     name: Literal["monotonic", "virtual"] = "monotonic"
 

@@ -1,7 +1,7 @@
 """Results: a `SampledToken` from the model runner, a `RequestOutput` from the engine.
 
-A `RequestOutput` has one `CompletionOutput` for each sequence. Names and meanings are vLLM's
-(`vllm/outputs.py`). All are plain data: changing one does not affect the engine.
+Names and meanings are vLLM's (`vllm/outputs.py`). All are plain data: changing one does not affect
+the engine.
 """
 
 from dataclasses import dataclass

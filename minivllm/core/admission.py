@@ -1,18 +1,15 @@
 """Admission: when a waiting sequence may join the batch, apart from memory, slots and budget.
 
-`refuse_if_too_large` raises an error before a request is queued, if it could never run to its end.
-`AdmissionPolicy` decides when the next batch may form:
-
-    continuous  at every step (the default); memory, slots and budget set the limits
+    continuous  at every step (the default)
     static      when the slowest member of the last batch has ended
     sequential  the same, with batches of one request
 
-The last two are baselines: they are how servers worked before. `batch_delay` also makes the first
-sequence wait, until `batch_size` sequences wait or the oldest has waited that long.
+The last two are baselines: how servers worked before. With `batch_delay`, the first sequence waits
+until `batch_size` sequences wait or the oldest has waited that long.
 
-A request that was let in is never held again: a batch may need several steps to enter, and a
-sequence may be preempted. A batch that cannot advance (beams that wait for a preempted sibling)
-would never end, so then others are admitted.
+A batch may need several steps to enter, so its requests are not held again. Nor are preempted
+sequences. A batch that cannot advance (beams that wait for a preempted sibling) would never end, so
+others are then admitted.
 """
 
 from typing import NamedTuple
@@ -26,16 +23,12 @@ from minivllm.events.types import DeferReason
 
 
 class Hold(NamedTuple):
-    """Why the first waiting sequence is not admitted, even if there is room."""
-
     reason: DeferReason
     need: int
     free: int
 
 
 class AdmissionPolicy:
-    """Decides at each step whether the first waiting sequence may be considered."""
-
     def __init__(self, batching: Batching, batch_delay: float, batch_size: int) -> None:
         self._batching = batching
         self._batch_delay = batch_delay

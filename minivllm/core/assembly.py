@@ -14,7 +14,7 @@ from minivllm.events.bus import EventBus
 def create_scheduler(
     config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
 ) -> Scheduler:
-    """Create a scheduler with its own waiting queue and its own pool of `num_blocks` blocks."""
+    """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks."""
     config.check_whole_prompts_fit(max_model_len, config.max_num_batched_tokens)
     return Scheduler(
         create_kv_cache_manager(config, num_blocks, max_model_len, bus),

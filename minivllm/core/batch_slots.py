@@ -1,7 +1,7 @@
 """`BatchSlots`: assigns the rows of the batch to running sequences.
 
-A running sequence has one slot. A request that will fork later (several samples or beams) also
-keeps slots for its forks, because a fork cannot wait:
+A running sequence has one slot. A request that will fork later also keeps slots for its forks,
+because a fork cannot wait:
 
     n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
 
@@ -9,11 +9,9 @@ A beam search forks and prunes at every step, so it holds as many slots as it is
 Kept slots belong to the request, since any of its beams may fork next. They are free again when
 none of the request's sequences runs.
 
-The runner has a row for each slot, so `num_slots` is fixed. `limit` may be lower and may change
-between steps; no sequence loses its slot, but none is given out while more than `limit` are taken
-or kept.
-
-The lowest free slot is taken first, so that the taken rows stay together at the start.
+The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps;
+lowering it takes no slot from a sequence. The lowest free slot is taken first, so that the taken
+rows stay together at the start.
 """
 
 from heapq import heapify, heappop, heappush
@@ -44,7 +42,7 @@ class BatchSlots:
         return 1 + request.num_unforked - len(request.kept_slots)
 
     def take(self, sequence: Sequence) -> None:
-        """Give `sequence` a slot, and keep slots for the later forks of its request."""
+        """Give `sequence` a slot, and its request the slots to keep for its forks."""
         request = sequence.request
         sequence.slot = heappop(self._free)
         while len(request.kept_slots) < request.num_unforked:

@@ -50,8 +50,6 @@ class Hypothesis:
 
 @dataclass(slots=True)
 class BeamSearch:
-    """The beam search of one request."""
-
     width: int
     max_tokens: int
     """Output tokens after which a beam ends, whatever its last token is."""

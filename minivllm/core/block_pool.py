@@ -5,9 +5,8 @@
     free         ref_cnt = 0, in the free queue, no hash
 
 Freeing is not evicting: a block loses its hash only when it is handed out again. So the order of
-the free queue is the eviction order, and it makes the cache an LRU cache. Blocks with a hash join
-at the tail. Blocks without one join at the head, since no prompt can hit them (vLLM does so since
-2026-05).
+the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without one
+join at the head, since no prompt can hit them (vLLM does so since 2026-05).
 
 Several blocks may carry the same hash. Freeing a block twice raises an error.
 
@@ -46,8 +45,8 @@ class KVCacheBlock:
 class FreeKVCacheBlockQueue:
     """Free blocks in the order of reuse: a doubly linked list through the blocks themselves.
 
-    A prefix hit takes a block from the middle. The list does that in O(1); a deque would need
-    O(blocks). Two sentinel blocks mark the ends, so that no operation needs a special case there.
+    A prefix hit removes a block from the middle in O(1); a deque would need O(blocks). Two sentinel
+    blocks mark the ends, so that no operation needs a special case there.
     """
 
     def __init__(self, blocks: list[KVCacheBlock]) -> None:
@@ -86,7 +85,6 @@ class FreeKVCacheBlockQueue:
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
-        """Insert `block` between two neighbours, which may be sentinels."""
         if block.prev_free is not None:
             raise BlockPoolError(
                 f"Block {block.block_id} is on the free queue already: it was freed twice."
@@ -115,8 +113,7 @@ class BlockPool:
         # Two sequences that fill a block in the same step may compute equal content twice. Block
         # tables are append-only, so both blocks stay, and a hash maps to all blocks that carry it.
         self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
-        # Recently evicted hashes, oldest first. With them, a miss can report "evicted" instead of
-        # "never seen".
+        # Recently evicted hashes, oldest first: a miss can then be reported as "evicted".
         self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()
 
     @property

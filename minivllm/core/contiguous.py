@@ -1,16 +1,13 @@
 """`ContiguousKVCacheManager`: KV cache memory as it was allocated before paging, as a baseline.
 
 On admission, a sequence gets one run of neighbouring blocks for `max_model_len` tokens, and keeps
-it until it ends. It never needs more, so no sequence is preempted. But most reserved blocks are
-never used (internal fragmentation), and short runs of free blocks fit no sequence (external
+it until it ends. It never needs more, so no sequence is preempted. But most of its blocks are never
+used (internal fragmentation), and short runs of free blocks fit no sequence (external
 fragmentation).
 
-Only the allocation differs from the paged manager. Blocks, tables and events are the same, so the
-same tools measure both. A run cannot share blocks, so there is no prefix caching, and requests with
-several sequences are refused.
-
-To be a fair baseline, it searches by first fit, which comes close to the best such allocators, and
-it merges free neighbours at once.
+Everything but the allocation is as in the paged manager, so the same tools measure both. Runs
+cannot share blocks, so there is no prefix caching, and requests with several sequences are refused.
+The search is first fit, which comes close to the best such allocators.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
@@ -30,7 +27,7 @@ from minivllm.events.bus import EventBus
 
 
 class ContiguousKVCacheManager(KVCacheManager):
-    """Gives each sequence all blocks that it could ever need, as one run of neighbours."""
+    """Gives each sequence one run of all blocks that it could ever need."""
 
     def __init__(self, pool: BlockPool, block_size: int, max_model_len: int, bus: EventBus) -> None:
         super().__init__(pool, block_size, enable_prefix_caching=False, bus=bus)

@@ -1,11 +1,9 @@
 """Rules that must hold after every step, each checked from scratch.
 
-They state again what the scheduler and the pool guarantee, without reusing their arithmetic. No
-number is checked against itself: reference counts are compared with block tables, the free queue
-with reference counts, the cache index with the blocks.
-
-Tests check after every step. `--check-invariants` does so in a running engine, and the dashboard
-shows the result.
+Nothing here reuses the arithmetic of the scheduler or the pool, and no number is checked against
+itself: reference counts are compared with block tables, the free queue with reference counts, the
+cache index with the blocks. Tests check after every step; `--check-invariants` does so in a running
+engine.
 """
 
 from collections import Counter
@@ -19,8 +17,6 @@ from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 
 class Violation(NamedTuple):
-    """One broken rule."""
-
     name: str
     detail: str
 

@@ -1,17 +1,15 @@
 """`KVCacheManager`: gives sequences the blocks that their next tokens need.
 
-It connects the block pool with the sequences' block tables. When blocks are short, it changes
-nothing and returns the shortage; the scheduler decides which sequence waits or is preempted.
-
-The block table of a sequence that is admitted with a prefix hit:
+When blocks are short, it changes nothing and returns the shortage; the scheduler decides which
+sequence waits or is preempted. The block table of a sequence that is admitted with a prefix hit:
 
     | <-- hit blocks: touched, shared --> | <-- new blocks --> |
     |  num_cached_tokens                  |  chunk             |  later chunks ...
     ^ 0                                   ^ num_computed_tokens (*)
 
-(*) If the cache holds the *whole* prompt, the last token still goes through the model, because its
-query predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`, and the last
-token's slot is -1, so nothing is written into a shared block.
+(*) If the cache holds the *whole* prompt, the last token still goes through the model: its query
+predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`, and the last token's
+slot is -1, so nothing is written into a shared block.
 
 A fork shares *every* block of its parent, including the partial last one. The first sequence that
 writes into a shared block copies it first (copy-on-write); the last owner writes in place. So `n`
@@ -63,15 +61,15 @@ class KVCacheManager:
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # Keyed by destination: if the owner of a copy is preempted in the same step, the block's
-        # next owner may need another copy, which replaces the first.
+        # Keyed by destination: if a copy's owner is preempted in the same step, the block's next
+        # owner may need another copy instead.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
         """Return the block copies decided since the last call.
 
-        They can run all at once: no source is the destination of an earlier copy, and no
-        destination appears twice.
+        They can run all at once: no source is an earlier destination, and no destination appears
+        twice.
         """
         copies, self._copies = list(self._copies.values()), {}
         return copies
@@ -81,10 +79,7 @@ class KVCacheManager:
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Length of the block table of a sequence with `num_tokens` tokens.
-
-        The contiguous allocator overrides this: it reserves more blocks.
-        """
+        """Length of the block table for `num_tokens` tokens. The contiguous allocator has more."""
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
@@ -112,7 +107,7 @@ class KVCacheManager:
         return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
 
     def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
-        """Emit why the lookup ended before the last full block; if it did not, emit nothing."""
+        """Emit why the lookup ended, if it ended before the last full block."""
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
@@ -147,7 +142,7 @@ class KVCacheManager:
 
         computed: prefix hits that start the table; only for an empty table.
 
-        Returns None when done. Returns the shortage, with nothing changed, if blocks are short.
+        Returns None, or the shortage, with nothing changed.
         """
         must_copy = self.writes_to_shared_block(sequence)
         shortage = self.shortage_for(sequence, num_tokens, computed, num_copies=int(must_copy))
@@ -235,7 +230,6 @@ class KVCacheManager:
         sequence.num_hashed_blocks = 0
 
     def _let_go(self, sequence: Sequence, block: KVCacheBlock) -> None:
-        """Release `block`, which was the last in the table of `sequence`."""
         if self._bus.active:
             self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)
         self.pool.release(block)

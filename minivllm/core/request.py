@@ -1,8 +1,8 @@
 """`Request` and `Sequence`: what the scheduler schedules.
 
-A request is what a caller sent. A sequence is one stream of tokens that starts with the request's
-prompt and has its own block table. Parallel samples and beams are several sequences of one request
-that share blocks. vLLM V1 merges the two into one class; its paper and V0 keep them apart, as here.
+A request is what a caller sent. A sequence is one stream of tokens with its own block table.
+Parallel samples and beams are several sequences of one request that share blocks. vLLM V1 merges
+the two into one class; its paper and V0 keep them apart, as here.
 
 No phase is stored. Whether a sequence is in prefill follows from `num_computed_tokens` alone: after
 a preemption, a sequence that has output tokens prefills again.
@@ -176,7 +176,7 @@ class Request:
         self.arrival_time = 0.0
         """Seconds on the engine's clock, set by the scheduler when it queues the request."""
         self.arrival_number = arrival_number
-        """Counts the engine's requests, to order arrivals that have the same time."""
+        """Number of the request, which orders arrivals at the same time."""
         # Choosing the best of several samples needs their log-probabilities, requested or not.
         self.num_logprobs = (
             0 if params.logprobs is None and params.chooses_best else params.logprobs

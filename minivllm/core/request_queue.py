@@ -1,12 +1,11 @@
 """Scheduling policies: the order in which sequences wait, and which one is preempted.
 
     fcfs      first come, first served; the victim is the newest running sequence
-    priority  lowest `priority` number first, then arrival; the victim has the highest number,
-              and is the newest of those
+    priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
 A policy never looks at memory. A preempted sequence waits before all new ones (fcfs) or at its
-usual place in the order (priority). The queue is a sorted list and not a heap, so that views can
-show each sequence's position.
+usual place (priority). The priority queue is a sorted list and not a heap, so that views can show
+each sequence's position.
 
 To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`.
 
@@ -56,8 +55,6 @@ class RequestQueue(ABC):
 
 
 class FCFSRequestQueue(RequestQueue):
-    """First come, first served."""
-
     def __init__(self) -> None:
         self._queue: deque[Sequence] = deque()
 
@@ -89,8 +86,6 @@ class FCFSRequestQueue(RequestQueue):
 
 
 class PriorityRequestQueue(RequestQueue):
-    """Lowest priority number first; equal numbers in order of arrival."""
-
     def __init__(self) -> None:
         self._queue: list[Sequence] = []
 

@@ -1,8 +1,8 @@
 """`SchedulerOutput`: the plan of one step, handed from the scheduler to the model runner.
 
-vLLM sends plans between processes, so it sends copies and differences. Here a plan stays in one
-process and refers to the sequences themselves. Code that executes a plan may read the sequences but
-not change them. A plan is valid only until the next one is made.
+vLLM sends plans between processes, as copies and differences. Here a plan refers to the sequences
+themselves: the runner may read but not change them. A plan is valid only until the next one is
+made.
 
 Source: vLLM `vllm/v1/core/sched/output.py`.
 """
@@ -15,8 +15,6 @@ from minivllm.events.types import ScheduledKind
 
 
 class BlockCopy(NamedTuple):
-    """Copy all keys and values of block `src` to block `dst`."""
-
     src: int
     dst: int
 

@@ -12,8 +12,6 @@ from minivllm.core.request import RequestStatus, Sequence
 
 
 class Stop(NamedTuple):
-    """How a sequence ended."""
-
     status: RequestStatus
     stop_reason: int | str | None = None
     """The stop token id or stop string; None for end-of-sequence and length."""

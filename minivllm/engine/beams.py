@@ -6,11 +6,10 @@
     chosen twice     it also forks, before it gains its token
     not chosen       it is pruned
 
-Forks share all blocks by reference count. Nothing is recomputed, and nothing is copied until two
-beams write.
+Forks share all blocks, so nothing is recomputed, and nothing is copied until two beams write.
 
-The beams of a request advance together, when all of them have offered their candidates. A preempted
-beam must be recomputed first, and offers the same candidates again; its siblings wait.
+The beams of a request advance together, when all have offered their candidates. A preempted beam
+must be recomputed first, and then offers the same candidates again.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
@@ -51,7 +50,7 @@ class BeamDriver:
         request.num_logprobs = search.num_candidates
 
     def forget(self, request: Request) -> None:
-        """Drop the search of an ended request, and the candidates of its beams."""
+        """Drop the search of a request and the candidates of its beams."""
         self._searches.pop(request.request_id, None)
         for sequence in request.sequences:
             self._candidates.pop(sequence.seq_id, None)

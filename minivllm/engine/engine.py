@@ -2,11 +2,11 @@
 
     request -> check_request -> Stepper: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine checks requests and reports its state; `minivllm.engine.stepper` owns the parts and runs
-the step. The engine is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
+`minivllm.engine.stepper` owns the parts and runs the step. The engine is not thread-safe: one
+thread owns it (`minivllm.engine.engine_thread`).
 
 If a phase raises, some tokens count as computed and some blocks have hashes although they were
-never written. The engine is then dead, and `step` and `add_request` raise `EngineDeadError`.
+never written. So the engine is dead, and later calls that would use it raise `EngineDeadError`.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 """
@@ -200,8 +200,7 @@ class LLMEngine:
         """Run the next phase of a step. Returns the outputs if it ends the step, else None.
 
         Between two phases, requests may be added, and `inspect()` agrees with the events. Aborts
-        and options have to wait for the end of the step. Raises as `step` does. The phases are
-        listed in `minivllm.engine.stepper`.
+        and options have to wait for the end of the step. Raises as `step` does.
         """
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():

@@ -4,10 +4,9 @@
         future = thread.add_request("a", "Hello", SamplingParams(max_tokens=8), on_output=show)
         print(future.result().outputs[0].text)
 
-The engine is not thread-safe. Callers put commands into a queue, the engine's thread runs them
-between steps, and each caller gets a future. A paused engine may be in the middle of a step: it
-then accepts requests, but holds aborts and options back until the step ends. The chat, the demo and
-the server all use this class.
+Commands run in the engine's thread, between steps, and each caller gets a future. A paused engine
+may be in the middle of a step: it then accepts requests, but aborts and options wait for the end of
+the step.
 
 When the thread ends, by `stop` or by an error, every open future gets an answer: those of running
 requests, of queued commands and of later ones. With nothing to do, the thread sleeps; it never
@@ -42,7 +41,7 @@ If it raises, the request is aborted.
 
 @dataclass(slots=True)
 class _Single:
-    """A step, or one phase, that a paused engine shall run."""
+    """A step, or one phase, that a paused engine is asked to run."""
 
     future: Future
     is_phase: bool
@@ -50,8 +49,6 @@ class _Single:
 
 @dataclass(slots=True)
 class _Waiter:
-    """The caller that waits for the end of one request."""
-
     future: Future[RequestOutput]
     on_output: OnOutput | None
 
@@ -178,20 +175,19 @@ class EngineThread:
 
         def ask() -> None:
             self._paused = True
-            # The main loop runs it, not this command: an error in a step must end the thread, and
-            # an error in a command does not.
+            # The main loop runs it, because an error in a step must end the thread.
             self._singles.append(_Single(future, is_phase))
 
         return self._mailbox.post(future, ask)
 
     @property
     def paused(self) -> bool:
-        """Whether the engine is paused; callable from any thread."""
+        """Whether the engine is paused. Any thread may ask."""
         return self._paused
 
     @property
     def next_phase(self) -> ev.Phase:
-        """The phase that runs next; callable from any thread, useful while paused."""
+        """The phase that runs next. Any thread may ask."""
         return self._engine.next_phase
 
     # ---- the engine's thread ----
@@ -226,7 +222,6 @@ class EngineThread:
         return max(0.0, self._next_step_at - self._now())
 
     def _advance(self) -> None:
-        """Run the step or phase that is due."""
         single = self._singles[0] if self._singles else None
         if self._engine.next_phase == "schedule":
             self._next_step_at = self._now() + self._seconds_per_step

@@ -1,15 +1,13 @@
 """`IsolatingExecutor`: runs a plan through the model; if that raises, one sequence at a time.
 
 Nothing has been sampled yet, and running a token again writes the same keys and values into the
-same slots. So a failed step can be repeated in pieces: a sequence that runs alone continues as if
-nothing had happened, and one that raises again fails.
-
-Two cases need care:
+same slots. So a failed step can be repeated in pieces. A sequence that runs alone continues as if
+nothing had happened; one that raises again fails.
 
 - A sequence may read blocks that a failing sequence of the same plan should have written. It is
   *stranded*: it cannot run in this step, so it is preempted and recomputed.
-- The plan's block copies may or may not have been made before the model raised. The first piece
-  makes them again. If the step may have overwritten a source, it cannot be repeated.
+- The plan's block copies may or may not have been made. The first piece makes them again, unless
+  the step may have overwritten a source; then the step cannot be repeated.
 
 If the device has stopped working, or too many sequences fail in a row, the model itself is broken:
 the first exception is raised again, and the engine is dead.
@@ -37,7 +35,7 @@ _log = logging.getLogger("minivllm.engine.engine")
 
 
 class Part(NamedTuple):
-    """A piece of a plan that the model has run."""
+    """A piece of a plan, and its result."""
 
     plan: SchedulerOutput
     result: StepResult
@@ -45,8 +43,6 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Executed:
-    """The result of running a plan."""
-
     parts: list[Part] = field(default_factory=list)
     """The whole plan; or, if the model raised, the pieces that ran, in plan order."""
     failed: list[Sequence] = field(default_factory=list)

@@ -4,7 +4,7 @@
                 ->  the interpreted kernel runs on them again, and every read is recorded
 
 So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits for
-it, most of a second the first time. A later answer would make a recording depend on the machine's
+it, most of a second the first time: a later event would make recordings depend on the machine's
 speed.
 
 Without Triton, the answer is a recording that ships with minivllm, marked as such. Each request for
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
 
 class KernelTracer:
-    """Answers requests for traces, between the phases of a step."""
-
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._asked: list[str] = []

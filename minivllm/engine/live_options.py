@@ -1,11 +1,10 @@
 """Options that may change between steps: the token budget and the number of sequences.
 
-The values at start are upper limits, since buffers, CUDA graphs and batch rows have that size. Each
-change is emitted as an event.
+The values at start are upper limits, since buffers, CUDA graphs and batch rows have that size.
+Lowering `max_num_seqs` preempts no sequence.
 
 A change must never block an admitted request for ever. So `max_num_seqs` must leave room for all
-samples or beams of a request, and with chunked prefill off, a step must hold the longest prompt.
-Lowering `max_num_seqs` preempts no sequence; admissions stop until enough of them have ended.
+sequences of a request, and with chunked prefill off, a step must hold the longest prompt.
 """
 
 from typing import get_args

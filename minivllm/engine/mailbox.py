@@ -1,10 +1,8 @@
 """`Mailbox`: takes commands from any thread and runs them in one, with a future for each sender.
 
-`EngineThread` receives all its commands through a mailbox. A command can ask to wait until the
-current step is over.
-
-No command is lost when the mailbox closes: none can enter after the queue is emptied, and the
-futures of all remaining commands are returned, so that the caller can answer them.
+`EngineThread` receives all its commands here. A command can ask to wait until the current step is
+over. No command is lost when the mailbox closes: none can enter afterwards, and the caller gets the
+futures of all that remain.
 """
 
 from collections.abc import Callable
@@ -21,8 +19,6 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Command:
-    """A command and the future that its sender holds."""
-
     future: Future
     run: Callable[[], None]
     between_steps: bool

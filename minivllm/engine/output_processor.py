@@ -1,11 +1,10 @@
 """`OutputProcessor`: turns sampled tokens into text, log-probabilities and `RequestOutput`s.
 
-Visible text is never taken back. Text is released only when no later token can change it, so half a
-UTF-8 character and a possible start of a stop string are held back.
+Visible text is never taken back. So half a UTF-8 character and a possible start of a stop string
+are held back until a later token decides.
 
-Detokenizing takes most of this module's time. If the caller wants the output only at the end, no
-listener watches the engine and there is no stop string, the tokens wait and are decoded together
-when the text is needed.
+Detokenizing takes most of this module's time. If neither the caller, nor a listener, nor a stop
+string needs the text earlier, all tokens are decoded together at the end.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -50,8 +49,6 @@ _NO_TEXT = NewText("")
 
 @dataclass(slots=True)
 class _SequenceOutput:
-    """The output of one sequence so far, as its caller sees it."""
-
     detokenizer: IncrementalDetokenizer
     stop_strings: StopStringChecker | None
     text_may_wait: bool
@@ -92,7 +89,6 @@ class OutputProcessor:
         self._beams_found: dict[str, list[CompletionOutput]] = {}
 
     def add_sequence(self, sequence: Sequence) -> None:
-        """Start the output of a new sequence."""
         params = sequence.request.params
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
@@ -124,7 +120,6 @@ class OutputProcessor:
         self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the output of a pruned beam."""
         del self._outputs[sequence.seq_id]
 
     @_fails_alone

@@ -1,8 +1,8 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
 `read_prompt` turns a prompt of any form into token ids. `RequestValidator` checks the request
-against the engine's options and `Limits`; each error says what to change. All token ids are checked
-here: an id outside the vocabulary would index past the end of a tensor and crash the engine.
+against the engine's options and `Limits`. All token ids are checked here: an id outside the
+vocabulary would index past the end of a tensor and crash the engine.
 
 Whether the KV cache can hold a request is checked in `minivllm.core.admission`, which has the block
 pool.
@@ -56,8 +56,6 @@ Prompt = str | TextPrompt | TokensPrompt
 
 
 class ReadPrompt(NamedTuple):
-    """A prompt as the engine uses it."""
-
     text: str | None
     token_ids: list[int]
     cache_salt: str | None
@@ -112,8 +110,6 @@ class Limits:
 
 
 class RequestValidator:
-    """Checks requests against the options and limits of one engine."""
-
     def __init__(self, config: EngineConfig, limits: Limits) -> None:
         self._config = config
         self._limits = limits

@@ -19,6 +19,7 @@ class Runner(Protocol):
     """Runs plans through a model and samples tokens."""
 
     num_blocks: int
+    """Blocks in its KV cache."""
     max_model_len: int
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:

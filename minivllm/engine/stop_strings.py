@@ -1,13 +1,12 @@
 """`StopStringChecker`: finds stop strings in text that arrives in pieces.
 
-A stop string can start in one piece and end three pieces later. So the end of the text is held back
-while it could still become a stop string: exactly the longest suffix that starts one.
+The end of the text is held back while it could still become a stop string: exactly the longest
+suffix that starts one.
 
     stop "###"    pieces "Hi #"  "#5"    shown "Hi "  "##5"
 
-The result does not depend on how the text was cut. The text is read character by character, and the
-first character that completes a stop string ends it. If one character completes two, the first in
-the list wins.
+The result does not depend on how the text was cut: the first character that completes a stop string
+decides. If it completes two, the first in the list wins.
 
 Each stop string has a Knuth-Morris-Pratt automaton: its state is the length of the longest prefix
 of the stop string that the text ends with. A step costs amortized O(1).
@@ -18,8 +17,6 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StopCheck:
-    """The result for one piece of text."""
-
     text: str
     """Text that may be shown now."""
     stop: str | None = None

@@ -24,6 +24,7 @@ class EventBus:
         self._clock = clock
         self._listeners: tuple[Listener, ...] = ()
         self.next_seq = 0
+        """Number of the next event."""
         self.active = False
         """Whether there is a listener. Read it before computing an event's fields."""
         self.step = 0

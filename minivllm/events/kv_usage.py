@@ -85,10 +85,7 @@ class _Tally(NamedTuple):
 
 
 class KVUsageMeter:
-    """Apply every event of a run, from the first on.
-
-    To start at a later step, pass the `fold` of the events before it.
-    """
+    """Apply every event of a run, or those after the events that `fold` has applied."""
 
     def __init__(self, header: ev.LogHeader, fold: Fold | None = None) -> None:
         self.fold = fold or Fold(header)
@@ -98,7 +95,6 @@ class KVUsageMeter:
         self._step_events: list[ev.Event] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Apply the next event."""
         self._step_events.append(event)
         if type(event) is ev.StepEnd:
             self._end_step(event)

@@ -1,7 +1,7 @@
 """`RequestLedger`: unfinished requests and the times of their tokens, folded from events.
 
-`/metrics` and `minivllm compare` use it. The dashboard also keeps ended sequences, and the
-simulator has no events, so both have their own records with the same `TokenTimes`.
+`/metrics` and `minivllm compare` use it. The dashboard and the simulator keep their own records,
+with the same `TokenTimes`.
 """
 
 from dataclasses import dataclass, replace
@@ -41,8 +41,6 @@ class TokenTimes:
 
 @dataclass(slots=True)
 class RequestRecord:
-    """An unfinished request."""
-
     num_prompt_tokens: int
     max_tokens: int
     n: int

@@ -1,9 +1,14 @@
 """`ChromeTrace`: writes Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
 
-A trace is one JSON object with a list of records: slices on a thread's track (`X`), asynchronous
-slices that nest by their id (`b`, `e`), instants (`i`), arrows between slices (`s`, `f`), counters
-(`C`) and names (`M`). Times are whole microseconds, because readers truncate fractions, and
-neighbouring slices could then overlap.
+A trace is one JSON object with a list of records:
+
+    X     slice on a thread's track         s, f  start and end of an arrow between slices
+    b, e  begin and end of an asynchronous  C     counter
+          slice; they nest by their id      M     name
+    i     instant
+
+Times are whole microseconds, because readers truncate fractions, and neighbouring slices could then
+overlap.
 
 Records of the same time must keep their order: an outer slice before an inner one, a slice before
 its arrow. So the records of a step are collected and sorted by time with a stable sort. Only the

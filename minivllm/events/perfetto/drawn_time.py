@@ -1,11 +1,10 @@
 """Decides when steps and events are drawn, in whole microseconds since the recording began.
 
-With a real clock, this is when they happened. On the virtual clock, a step takes no time, so each
-one is drawn as one millisecond in four quarters, and only the order has a meaning.
+With a real clock, this is when they happened. On the virtual clock, a step takes no time. There,
+each step is drawn as one millisecond in four quarters, and only the order has a meaning.
 
-Steps must not overlap, phases must be within their step, and events before its end, even after
-rounding. So drawn time never goes back, and a step ends at least one microsecond after its last
-event.
+Drawn time never goes back, and a step ends at least one microsecond after its last event. So steps
+never overlap, even after rounding.
 """
 
 from typing import NamedTuple, Protocol

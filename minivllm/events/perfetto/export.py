@@ -29,8 +29,6 @@ STEPS, DECISIONS = 1, 2
 
 
 class Exported(NamedTuple):
-    """The result of an export."""
-
     steps: int
     events: int
     lost_events: int
@@ -55,8 +53,6 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
 
 
 class _Converter:
-    """Takes events in order and draws them."""
-
     def __init__(self, header: ev.LogHeader, trace: ChromeTrace) -> None:
         self.num_steps = self.num_events = self.lost_events = 0
         self._header = header
@@ -100,7 +96,6 @@ class _Converter:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Draw the next event, then fold it."""
         self.num_events += 1
         kind = type(event)
         if kind is ev.StepBegin:

@@ -23,8 +23,6 @@ LONGEST_TEXT = 1000
 
 @dataclass(slots=True)
 class _Request:
-    """An unfinished request."""
-
     name: str
     lanes: list[int]
     """Ids of asynchronous slices; the first is the request's own."""
@@ -35,8 +33,6 @@ class _Request:
 
 @dataclass(slots=True)
 class _Life:
-    """An unfinished sequence."""
-
     request: _Request
     lane: int
     phase: str

@@ -1,12 +1,12 @@
 """Draw the turns of sequences in their batch slots, and the arrows between turns.
 
-A turn is one sequence's part of one step; each slot is a track. Each arrow goes from the donor's
-turn to the receiver's, for blocks found in the prefix cache, or from the last turn before a
-preemption to the first after it.
+A turn is one sequence's part of one step; each slot is a track. An arrow goes from the donor's turn
+to the receiver's when a block is found in the prefix cache. Another goes from the last turn before
+a preemption to the first after it.
 
 The donor of a block may have ended a thousand steps ago, so each block keeps the last turn of the
-sequence that released it. The receiver gets its turn later in the step, so arrows are drawn at the
-end of the step, and only if the receiver had a turn.
+sequence that released it. The receiver gets its turn later in the step, so arrows are drawn when
+the step ends.
 """
 
 from dataclasses import dataclass, field

@@ -4,8 +4,8 @@ It uses flat arrays, so ten million events take a few dozen megabytes: one mark 
 events, one entry per step, one per run of equal notable events. Only requests have objects (their
 names), since searching all arrivals for a name would take seconds.
 
-If a prompt hits thirty blocks, a user who steps through notable events should stop once. So among
-neighbouring events of one kind in one step, only the first counts.
+Among neighbouring events of one kind in one step, only the first is notable: a prompt that hits
+thirty blocks is one stop for the user, not thirty.
 """
 
 from array import array
@@ -81,7 +81,6 @@ class EventIndex:
     # ---- steps ----
 
     def begin_step(self, step: int, index: int) -> None:
-        """Record that event number `index` is the first of `step`."""
         self._steps.append(step)
         self._step_begins.append(index)
 
@@ -94,7 +93,6 @@ class EventIndex:
         return self._steps[-1] if self._steps else 0
 
     def step_of(self, index: int) -> int:
-        """Return the step of event number `index`."""
         return self._steps[bisect_right(self._step_begins, index) - 1]
 
     def step_begin(self, step: int) -> int | None:
@@ -105,7 +103,6 @@ class EventIndex:
     # ---- notable events ----
 
     def add_notable(self, event: ev.Event, index: int) -> None:
-        """Record event number `index`, which is of a notable kind."""
         place = event.step, type(event)
         if place != self._last_notable:
             self._last_notable = place

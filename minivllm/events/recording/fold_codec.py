@@ -36,13 +36,10 @@ class _Head(msgspec.Struct):
 
 
 class FoldCodec:
-    """A `ViewCodec` for folds."""
-
     def new(self, header: LogHeader, state: EngineState | None) -> Fold:
         return Fold(header, state)
 
     def pack(self, fold: Fold) -> list[bytes]:
-        """Pack all of `fold` into pieces."""
         pieces = [array("I", fold.free_queue).tobytes()]
         blocks = fold.blocks
         for start in range(0, len(blocks), _BLOCKS_PER_PIECE):

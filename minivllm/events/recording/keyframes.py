@@ -1,12 +1,11 @@
 """`Keyframes`: packed views along a recording, from which a seek starts.
 
 A keyframe is a view packed into pieces of bytes. Neighbouring keyframes share equal pieces, so that
-a good codec (`fold_codec.py`) needs only a fifth of the memory. The total memory is limited: at the
-limit, every second keyframe is dropped and the spacing doubles. So in a longer recording, seeks
-take longer, but memory stays bounded.
+a good codec (`fold_codec.py`) needs a fifth of the memory. At the memory limit, every second
+keyframe is dropped and the spacing doubles: seeks in a longer recording take longer.
 
-The spacing is measured in bytes and not in events, because bytes determine the decoding time: an
-event may have forty bytes or a prompt of a hundred thousand tokens.
+The spacing is in bytes and not in events, because bytes determine the decoding time: an event may
+have forty bytes or a prompt of a hundred thousand tokens.
 """
 
 from bisect import bisect_right

@@ -1,15 +1,14 @@
 """`LogWriter`: writes a recording: a header line, then one event a line (JSON Lines).
 
-A log can be searched with grep. Readers skip kinds and fields that they do not know, and a torn
-last line (power cut, Ctrl-C, full disk) simply ends it. The writer flushes at the end of every
-step, so the recording is complete up to the last finished step. `recording.py` reads it, even while
-it grows.
+Readers skip kinds and fields that they do not know, and a torn last line (power cut, Ctrl-C, full
+disk) simply ends the log. The writer flushes at the end of every step. `recording.py` reads the
+file, even while it grows.
 
 `loss` reports during the run what the file lacks, and `close` raises `EventLogError` unless
 everything was written.
 
-A recording that starts in the middle of a run has the engine's state in its second line, since the
-events after it can only be folded onto that.
+A recording that starts in the middle of a run has the engine's state in its second line, because a
+fold of the events needs it.
 """
 
 import errno
@@ -28,8 +27,6 @@ BUFFER_BYTES = 1 << 16
 
 
 class Loss(NamedTuple):
-    """What a recording lacks."""
-
     num_events: int
     step: int
     """The first incomplete step."""

@@ -1,10 +1,8 @@
 """`LogReader`: reads a log once, from the first line to the last, one event at a time.
 
-Use it to export a log or to get the final state; to seek, use `recording.Recording`. It keeps only
-one line in memory. Unknown kinds are skipped, and a torn last line ends the log.
-
-A damaged line in the middle does not raise, because the events before it are valid. The stream ends
-there, and `damage` says where and why.
+To seek, use `recording.Recording` instead. Unknown kinds are skipped, and a torn last line ends the
+log. A damaged line in the middle does not raise, because the events before it are valid: the stream
+ends there, and `damage` says where and why.
 """
 
 from collections.abc import Iterator

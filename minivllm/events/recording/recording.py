@@ -2,14 +2,14 @@
 
 `index_more` reads new lines, folds them into `head`, and indexes them (`event_index.py`,
 `keyframes.py`). To show the moment after event k, it restores the last keyframe before k and
-applies the events from there. Events are read from the file again and never kept, so memory does
-not grow with them.
+applies the events from there. Events are read from the file again, so memory does not grow with
+them.
 
 The codec decides what is folded: `FOLD` gives the engine's state, a dashboard uses its own model.
 Only one thread may use a recording.
 
-While a file is being written, its last line may be torn. A last line that has no newline or cannot
-be decoded is read again later; it is not damage yet.
+A last line without a newline, or one that cannot be decoded, may still be being written. It is read
+again later and is not damage yet.
 """
 
 import os
@@ -111,8 +111,7 @@ class Recording(Generic[V]):
                 lines = self._begin(lines)
             if not self._index_lines(lines):
                 break
-            # Stop only after a new event: a return value of 0 means that everything is read, even
-            # if all new events are of unknown kinds.
+            # Stop only after a new event: 0 must mean that everything is read, whatever its kinds.
             if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
@@ -270,7 +269,7 @@ class Recording(Generic[V]):
             start += len(events)
 
     def step_of(self, index: int) -> int:
-        """Return the step of event number `index`; after the last event, the last step; else 0."""
+        """The step of event `index`; after the last event, the last step; 0 without events."""
         return self._index.step_of(min(index, self._count - 1)) if self._count else 0
 
     def step_begin(self, step: int) -> int:

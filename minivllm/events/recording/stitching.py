@@ -1,7 +1,5 @@
 """`Stitcher`: makes one recording from a stream of lines that may break off and resume.
 
-After a break, the server resends from the earliest event that it still has:
-
     had       0 1 2 3 4
     resent          3 4 5 6        3 and 4 are dropped
     or                    6 7      5 is missing: a `Gap` of one event before 6

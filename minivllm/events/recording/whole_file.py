@@ -1,8 +1,7 @@
 """`whole_file`: writes a file completely or not at all.
 
-The data goes into a temporary file beside the target, which is renamed at the end. A full disk or
-Ctrl-C leaves the old file in place. Recordings use `LogWriter` instead, since others read them
-while they grow.
+The data goes into a temporary file, which replaces the target at the end. Recordings use
+`LogWriter` instead, since others read them while they grow.
 """
 
 import os

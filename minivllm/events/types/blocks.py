@@ -33,13 +33,13 @@ class BlockHashed(Event, tag="block.hashed"):
 
 
 class BlockHit(Event, tag="block.hit"):
-    """A cached block was found for a prompt and became entry `logical` of its block table."""
+    """A cached block was found for a sequence and became entry `logical` of its block table."""
 
     block_id: int
     seq_id: str
     logical: int
     was_free: bool
-    """Whether the block had no owner and left the free queue. If not, it is now shared."""
+    """Whether the block left the free queue; if not, it is shared now."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
 
 

@@ -33,7 +33,7 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     config: dict[str, object] = {}
     """Further options, as given."""
     run: str = ""
-    """Id of the run in a server's event stream; a client that reconnects can see a new run."""
+    """Id of the run in a server's event stream, which shows a reconnecting client a new run."""
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):

@@ -63,12 +63,9 @@ class RequestResumed(Event, tag="request.resumed"):
 class RequestDeferred(Event, tag="request.deferred"):
     """The first waiting sequence was not admitted in this step; the ones behind it wait for it.
 
-    `need` and `free` are in blocks, tokens or batch slots, depending on `reason`. For the
-    baselines:
-
-        no_contiguous_run  neighbouring blocks needed; longest free run
-        static_batch       sequences that must end first; 0
-        batch_delay        sequences to wait for; sequences that wait already
+    `need` and `free` are in blocks, tokens or batch slots, as `reason` says. `no_contiguous_run`:
+    `free` is the longest run of neighbouring free blocks. `static_batch`: `need` sequences must end
+    first. `batch_delay`: `need` sequences are waited for, and `free` have arrived.
     """
 
     seq_id: str
@@ -98,7 +95,7 @@ class RequestPreempted(Event, tag="request.preempted"):
 class RequestForked(Event, tag="request.forked"):
     """A running sequence got a sibling with the same tokens, which shares all blocks of `parent`.
 
-    The sibling takes batch slot `slot` and is at `position` of the running sequences.
+    Its batch slot is `slot`; it is at `position` of the running sequences.
     """
 
     seq_id: str

@@ -66,8 +66,7 @@ class AttentionMass(Event, tag="attention.mass"):
     """How much attention the last token of a sequence paid to each block in this step.
 
     The mean over layers and query heads, emitted only while `record_attention_mass` is on. It
-    precedes the tokens of the step, so samples that fork in this step share one event, which has
-    their parent's `seq_id`.
+    precedes the tokens of the step. Samples that fork in this step share the event of their parent.
     """
 
     seq_id: str
