@@ -39,7 +39,7 @@ def _struct(cls: type) -> type[msgspec.Struct]:
 
 
 def _plain(value: object) -> object:
-    """Convert numpy's floats to floats, since msgspec does not accept them."""
+    """Convert numpy's floats to plain floats, since msgspec does not accept them."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     return float(value) if isinstance(value, float) else value

@@ -114,9 +114,8 @@ class BeamSearch:
             return False
         if self.early_stopping is True:
             return True
-        # The best score that the best live beam can still reach. Its log-probability can only fall.
-        # With a positive length penalty, a longer text may still score better, so "never" assumes
-        # the greatest length.
+        # The best score that the best live beam can still reach: its log-probability can only fall.
+        # "never" assumes the length that helps most, the greatest one if the penalty is positive.
         best_length = (
             self.max_tokens
             if self.early_stopping == "never" and self.length_penalty > 0.0

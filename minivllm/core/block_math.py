@@ -57,8 +57,7 @@ def slot_mapping(sequence: "Sequence", start: int, num_tokens: int, block_size: 
     """Return the slots that tokens [start, start + num_tokens) are written to.
 
     A token that is already in the prefix cache has slot `NOT_WRITTEN`: it runs only for its query.
-    This is the slow reference implementation, for invariants and tests; the model runner does the
-    same in numpy for a whole batch.
+    This is the slow reference implementation; the model runner does the same in numpy.
     """
     return [
         (

@@ -151,8 +151,7 @@ class KVCacheManager:
         table = sequence.block_table
         if must_copy:
             self._copy_on_write(sequence)
-        # Touch hits first: that removes them from the free queue, so that no pop below can evict
-        # them.
+        # Hits first: once touched they are off the free queue and cannot be popped below.
         for block in computed.blocks:
             was_free = self.pool.touch(block)
             if self._bus.active:

@@ -56,9 +56,9 @@ class _Waiter:
 class EngineThread:
     """Runs `engine.step()` in its own thread while there is work. `start`, then `stop` and `join`.
 
-    before_step:      called in that thread before each step, and also when there is nothing to do;
-    a script can add requests at exact steps there
-    seconds_per_step: least time between the starts of two steps, so that people can follow
+    `before_step(engine)` is called in that thread before each step, and whenever there is nothing
+    to do. There, a script can add requests at exact steps. `seconds_per_step` is the least time
+    between the starts of two steps, so that people can follow.
     """
 
     def __init__(

@@ -27,8 +27,7 @@ from minivllm.runtime.step_result import StepResult, Watch
 MAX_FAILED_IN_A_ROW = 3
 """How many sequences may fail in a row before the model counts as broken.
 
-OpenAI's client sends a request that gets a 500 three times by default. One bad request, alone on
-the server, must not stop it.
+OpenAI's client sends a failing request three times by default; that alone must not stop a server.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")

@@ -76,7 +76,7 @@ class Mailbox:
             return
         try:
             command.run()
-        # It goes to the command's sender; the engine continues.
+        # The error goes to the command's sender; the engine continues.
         except BaseException as error:
             command.future.set_exception(error)
 

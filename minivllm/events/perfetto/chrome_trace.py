@@ -2,10 +2,12 @@
 
 A trace is one JSON object with a list of records:
 
-    X     slice on a thread's track         s, f  start and end of an arrow between slices
-    b, e  begin and end of an asynchronous  C     counter
-          slice; they nest by their id      M     name
+    X     slice on a thread's track
+    b, e  begin and end of an asynchronous slice; these nest by their id
+    s, f  start and end of an arrow between slices
     i     instant
+    C     counter
+    M     name
 
 Times are whole microseconds, because readers truncate fractions, and neighbouring slices could then
 overlap.

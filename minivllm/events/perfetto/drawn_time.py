@@ -93,10 +93,9 @@ class RealTime:
 
 
 class VirtualTime:
-    """Draws each step as one millisecond.
+    """Draws each step as one millisecond, and its events one microsecond apart.
 
-    schedule | prepare | model | sample
-    events of the plan           events after it, one microsecond apart
+    Events of the plan are in its first quarter, those after it in the last.
     """
 
     note = (
