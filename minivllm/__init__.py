@@ -1,9 +1,9 @@
-"""minivllm: a small, fast LLM inference engine that can be watched thinking.
+"""minivllm: a small, fast LLM inference engine that shows what it is doing.
 
     from minivllm import LLM, SamplingParams
 
-The names below are loaded when they are first used: `import minivllm` alone takes no torch and a
-few milliseconds.
+The names below are imported on first use: `import minivllm` alone takes milliseconds and needs no
+torch.
 """
 
 from importlib import import_module

@@ -1,8 +1,7 @@
-"""Check options against their own annotations: the type, the choices and the range of each field.
+"""Check options against their own annotations: the type, choices and range of each field.
 
-A range is written where the field is, as in `Annotated[int, Meta(ge=1)]`. msgspec does the
-checking, and this module makes the sentence that says what to change. Rules about two fields at
-once stay with their class.
+A field declares its range as in `Annotated[int, Meta(ge=1)]`. msgspec does the checking, and this
+module writes the error message. Rules about several fields are in their class.
 """
 
 from functools import cache
@@ -15,15 +14,11 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 
 _REFUSALS = (msgspec.ValidationError, AttributeError)
-"""`AttributeError`: for a dict, msgspec takes whatever has `__getitem__` to have `keys`, too;
-numpy's numbers do not.
-"""
+"""`AttributeError`: msgspec expects `keys` on anything with `__getitem__`, as numpy's numbers."""
 
 
 def check_fields(options: object, error: type[Exception]) -> None:
-    """Raise `error`, in one sentence, for the first field of a dataclass whose value its annotation
-    rules out.
-    """
+    """Raise `error` for the first field of a dataclass that does not fit its annotation."""
     struct = _struct(type(options))
     values = {name: _plain(getattr(options, name)) for name in struct.__struct_fields__}
     try:
@@ -44,7 +39,7 @@ def _struct(cls: type) -> type[msgspec.Struct]:
 
 
 def _plain(value: object) -> object:
-    """For msgspec, numpy's floats are no floats."""
+    """Convert numpy's floats to plain floats, since msgspec does not accept them."""
     if isinstance(value, dict):
         return {key: _plain(one) for key, one in value.items()}
     return float(value) if isinstance(value, float) else value

@@ -1,8 +1,7 @@
-"""Time as a dependency: the real clock for serving, the processor's for comparisons, a virtual one
-for lessons, a told one for simulations.
+"""Clocks: real time, processor time, a virtual clock for lessons, a simulated clock.
 
-With a virtual clock a run is a function of its inputs alone, so its recording is the same byte
-for byte every time. Nothing else in the package may ask the system what time it is.
+The engine takes all its times from the clock that it gets as an argument. With a virtual clock a
+run depends only on its inputs, so its recording is the same byte for byte.
 """
 
 import time
@@ -13,13 +12,13 @@ class Clock(Protocol):
     name: Literal["monotonic", "virtual"]
 
     def now(self) -> float:
-        """Seconds; only differences mean anything."""
+        """Seconds; only differences have a meaning."""
 
     def end_step(self) -> None:
-        """The engine calls this once at the end of each step."""
+        """Called by the engine at the end of each step."""
 
     def idle(self) -> None:
-        """The engine calls this when a step has nothing to run and only time will help."""
+        """Called by the engine when a step has nothing to run and must wait for time to pass."""
 
 
 class MonotonicClock:
@@ -31,20 +30,15 @@ class MonotonicClock:
         return time.monotonic()
 
     def end_step(self) -> None:
-        """Real time passes by itself."""
+        """Do nothing: real time passes by itself."""
 
     def idle(self) -> None:
-        # Short, so that a request that arrives meanwhile is soon seen.
+        # Short, so that the engine soon sees a new request.
         time.sleep(0.001)
 
 
 class ProcessorClock:
-    """How long the thread that asks has run: what else the machine was doing in the meantime is not
-    counted.
-
-    On an idle machine it moves as the system's clock does, since the engine's thread takes part in
-    all of a step's work.
-    """
+    """Processor time of the calling thread, which excludes other work on the machine."""
 
     name: Literal["monotonic", "virtual"] = "monotonic"
 
@@ -55,16 +49,15 @@ class ProcessorClock:
         return time.thread_time() + self._idle
 
     def end_step(self) -> None:
-        """Time passes with the work."""
+        """Do nothing: time passes with the work."""
 
     def idle(self) -> None:
-        # A sleeping thread's time stands still, and whoever waits for a moment (`batch_delay`)
-        # would wait forever.
+        # A sleeping thread uses no processor time, so a `batch_delay` would never end.
         self._idle += 0.001
 
 
 class VirtualClock:
-    """Stands still during a step and moves by `seconds_per_step` at its end."""
+    """A clock that is constant during a step and advances by `seconds_per_step` at its end."""
 
     name: Literal["monotonic", "virtual"] = "virtual"
 
@@ -73,18 +66,18 @@ class VirtualClock:
         self._steps = 0
 
     def now(self) -> float:
-        # A product and not a running sum: no rounding error builds up.
+        # A product, not a running sum, so that no rounding errors build up.
         return self._steps * self._seconds_per_step
 
     def end_step(self) -> None:
         self._steps += 1
 
     def idle(self) -> None:
-        """The step's end moves the time."""
+        """Do nothing: `end_step` advances the time."""
 
 
 class SimulatedClock:
-    """Stands still until whoever simulates says what time it is; never goes back."""
+    """A clock that the simulation sets with `advance_to`. It never goes back."""
 
     name: Literal["monotonic", "virtual"] = "virtual"
 
@@ -98,7 +91,7 @@ class SimulatedClock:
         self._now = max(self._now, now)
 
     def end_step(self) -> None:
-        """A simulated step ends when its model of time says so: `advance_to`."""
+        """Do nothing: the simulation calls `advance_to` when a step ends."""
 
     def idle(self) -> None:
-        """The next arrival moves the time."""
+        """Do nothing: the next arrival advances the time."""

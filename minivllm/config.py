@@ -1,8 +1,8 @@
 """`EngineConfig`: every option of the engine, under vLLM's names.
 
-Knows nothing of models or memory: sizes that depend on them (`max_model_len`, the number of blocks)
-may be None here and are settled when the engine is built. Checked once, when it is made, so that a
-typo costs a second and not a model load.
+All checks run when the configuration is created, so a typo costs a second and not a model load.
+Values that depend on the model or the memory (`max_model_len`, the number of blocks) may be None
+here; the engine computes them when it is built.
 
 Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 """
@@ -43,88 +43,87 @@ CustomOps = Annotated[
 
 
 MAX_NUM_SEQS = 4096
-"""Four times vLLM's default on its largest devices. Each slot costs a row of block ids as long as
-`max_model_len`.
+"""Four times vLLM's default on its largest devices.
+
+Each slot costs a row of block ids that is as long as `max_model_len` needs.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How to build one engine. Every field has a default and is given by name; made once, it does
-    not change.
+    """How to build one engine: all fields have defaults, are given by name, and never change.
 
-    Raises `ConfigError`, in one sentence, for the first value that cannot be or that contradicts
-    another.
+    Raises `ConfigError` for the first value that is invalid or contradicts another.
     """
 
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
     """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
     dtype: Dtype = "auto"
-    """`auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
+    """Type of the weights. `auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
     device: Device = "auto"
     """`auto`: the CUDA device if there is one, else the CPU."""
     load_format: LoadFormat = "auto"
-    """`dummy`: seeded random weights in the shapes of the model's config, nothing read from its
-    weights.
-    """
+    """`dummy`: use random weights (seeded by `seed`) and read no weight files."""
     max_model_len: Positive | None = None
-    """Most tokens (prompt + output) of one sequence; None takes the model's own limit."""
+    """Greatest length of one sequence in tokens, prompt and output. None: the model's own limit."""
     seed: int = 0
-    """Seeds the requests that bring no seed of their own."""
+    """Seed for requests that have none of their own, and for `dummy` weights."""
 
     block_size: Positive = 16
-    """Tokens whose keys and values one KV cache block holds."""
+    """Tokens per KV cache block."""
     num_gpu_blocks_override: Positive | None = None
-    """Exactly this many blocks, on any device; None sizes the cache from memory."""
+    """Exact number of KV cache blocks, on any device. None: as many as fit in the memory."""
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.9
-    """On CUDA: the part of the device's memory that weights, activations and KV cache may take."""
+    """CUDA only: fraction of the device's memory for weights, activations and KV cache."""
     kv_cache_memory_bytes: Positive | None = None
-    """Bytes for the KV cache; None: 1 GiB on a CPU (less where less is free), profiled on CUDA."""
+    """Size of the KV cache in bytes. None: on a CPU 1 GiB, but at most half of the free memory; on
+    CUDA what a profiling run leaves.
+    """
     enable_prefix_caching: bool | None = None
-    """None: on, unless the allocator is contiguous. Once made, a configuration has True or False
-    here.
+    """Reuse cached blocks of equal prompt prefixes.
+
+    None becomes True, or False if the allocator is contiguous.
     """
 
     max_num_seqs: Annotated[int, Meta(ge=1, le=MAX_NUM_SEQS)] = 16
-    """Most sequences running at once: the number of batch slots."""
+    """Greatest number of sequences that run at once: the number of batch slots."""
     max_num_batched_tokens: Positive = 512
-    """The token budget: most tokens in one step, over all sequences."""
+    """The token budget: greatest number of tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
-    """`fcfs`: first come, first served, and the newest is preempted; `priority`: by each request's
-    number, lower is sooner.
+    """`fcfs`: first come, first served; the newest sequence is preempted. `priority`: requests with
+    a lower `priority` number are first.
     """
     enable_chunked_prefill: bool = True
-    """Off: a prompt goes through the model whole or not at all, as it did before chunks."""
+    """Off: each prompt is computed whole in a single step, as it was before chunked prefill."""
 
-    # What paging and continuous batching replaced: to be compared with, not to be used.
+    # Baselines: what paging and continuous batching replaced. For comparisons only.
     kv_cache_allocator: KVCacheAllocator = "paged"
     """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
     batching: Batching = "continuous"
-    """`static`: a batch runs until its slowest member has ended; `sequential`: one request at a
-    time.
-    """
+    """`static`: a batch runs until its slowest member ends; `sequential`: one request at a time."""
     batch_delay: Annotated[float, Meta(ge=0, le=3600)] = 0.0
-    """Seconds that a request waits for company before it is admitted."""
+    """Greatest time in seconds that a request waits for others, to enter the batch together."""
     batch_size: Positive | None = None
-    """With a `batch_delay`: admit at once when so many wait; None is `max_num_seqs`."""
+    """With a `batch_delay`: stop waiting when this many sequences wait. None: `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: triton on a CUDA device where it can run, on a CPU `cpu` where a C compiler is (or
-    was), else torch. What follows `triton:` is a version of the attention kernels; `triton` alone
-    is `triton:unified` on a CUDA device and `triton:split` where kernels are interpreted."""
-    custom_ops: CustomOps | None = None
-    """The decoder's operations that run as kernels of ours, Triton's or the CPU's. None: all where
-    the attention is triton on CUDA or cpu, else none."""
-    linear_backend: LinearBackendName = "auto"
-    """How linear layers multiply: on a CPU `cpu`, our kernel (float32, AVX-512, a C compiler), or
-    `onednn`; everywhere `torch`.
-    `auto`: the first of them that can run."""
-    enforce_eager: bool = False
-    """On: no CUDA graphs; every launch of a decode step is made from Python."""
-    check_invariants: bool = False
-    """Check every invariant of `minivllm.core.invariants` after each step (slow; for tests and
-    demos).
+    """`auto`: triton on a CUDA device if it can run there; on a CPU `cpu`, if a C compiler exists
+    or its library was already built; else torch. The part after `triton:` is a version of the
+    attention kernels. `triton` alone means `triton:unified` on CUDA, and `triton:split` where
+    kernels are interpreted.
     """
+    custom_ops: CustomOps | None = None
+    """Which operations of the decoder run as custom kernels (Triton's or the CPU's). None: all of
+    them if attention runs as triton on CUDA or as cpu, else none.
+    """
+    linear_backend: LinearBackendName = "auto"
+    """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX-512 and a C compiler).
+    `onednn`: CPU only. `torch`: any device. `auto`: the first of these that can run.
+    """
+    enforce_eager: bool = False
+    """Use no CUDA graphs: Python launches every kernel of a decode step."""
+    check_invariants: bool = False
+    """Check all of `minivllm.core.invariants` after each step. Slow; for tests and demos."""
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
@@ -148,9 +147,9 @@ class EngineConfig:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
     def check_whole_prompts_fit(self, max_model_len: int, max_num_batched_tokens: int) -> None:
-        """Raises `ConfigError` if a prompt may be longer than a step and must not be cut.
+        """Raise `ConfigError` if chunked prefill is off and a prompt could be longer than a step.
 
-        `max_model_len`, `max_num_batched_tokens`: in tokens, as the engine settles them.
+        `max_model_len`, `max_num_batched_tokens`: in tokens, the engine's final values.
         """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(

@@ -1,9 +1,7 @@
 """Every error that minivllm raises on purpose.
 
-Each is typed, so a caller can tell them apart, and carries one sentence that says what to change.
-The rule that is easy to get wrong: nothing may have been allocated, queued or emitted before one of
-the `InvalidRequestError`s is raised, so that a refused request leaves no trace and the others go
-on.
+Each has its own type and a message that says what to change. An `InvalidRequestError` is raised
+before anything is allocated, queued or emitted, so that a refused request leaves no trace.
 """
 
 
@@ -11,11 +9,11 @@ class MinivllmError(Exception):
     """Base of all errors raised by this package."""
 
 
-# ---- refused at the door: the caller's request is at fault, the engine is untouched ----
+# ---- invalid requests: the caller is at fault, the engine is unchanged ----
 
 
 class InvalidRequestError(MinivllmError, ValueError):
-    """A request that the engine refuses before queueing it."""
+    """A request that the engine refuses before it is queued."""
 
 
 class EmptyPromptError(InvalidRequestError):
@@ -27,11 +25,11 @@ class PromptTooLongError(InvalidRequestError):
 
 
 class RequestTooLargeError(InvalidRequestError):
-    """The request's KV cache would not fit in the pool even if it had the pool to itself."""
+    """The request would not fit in the KV cache even if it ran alone."""
 
 
 class TokenOutOfVocabularyError(InvalidRequestError):
-    """A token id given by the caller is not in the model's vocabulary."""
+    """A token id from the caller is not in the model's vocabulary."""
 
 
 class DuplicateRequestError(InvalidRequestError):
@@ -50,13 +48,11 @@ class ConfigError(MinivllmError, ValueError):
 
 
 class TritonMissingError(ConfigError):
-    """Triton, which runs and interprets GPU kernels, is not installed: minivllm installs it on
-    Linux on x86-64 only.
-    """
+    """Triton is not installed. minivllm installs it only on Linux on x86-64."""
 
     def __init__(self, what: str, instead: str = "") -> None:
-        """what: needs Triton; instead: another way, as the end of a sentence"""
-        import sysconfig  # slow, and seldom needed
+        """what: the thing that needs Triton; instead: an alternative, as the end of a sentence"""
+        import sysconfig  # slow and rarely needed
 
         on_linux = sysconfig.get_platform() == "linux-x86_64"
         install = (
@@ -69,7 +65,7 @@ class TritonMissingError(ConfigError):
 
 
 TRITON = "triton>=3.6,<3.8"
-"""As pyproject.toml says it."""
+"""The same as in pyproject.toml."""
 
 
 class ModelError(MinivllmError):
@@ -81,17 +77,15 @@ class UnknownModelError(ModelError):
 
 
 class UnsupportedModelError(ModelError):
-    """The files are a model, but of an architecture or file format that we do not run."""
+    """The model has an architecture or file format that minivllm does not support."""
 
 
 class ModelIntegrityError(ModelError):
-    """A downloaded or cached file is not the one we asked for (wrong hash, truncated, corrupt)."""
+    """A downloaded or cached file is not the expected one (wrong hash, truncated, corrupt)."""
 
 
 class ModelDownloadError(ModelError):
-    """The model is known but its files could not be fetched (no network, no pip, a refused
-    connection).
-    """
+    """The model is known, but its files could not be downloaded (no network, no pip, refused)."""
 
 
 class NotEnoughDiskSpaceError(ModelError):
@@ -102,42 +96,40 @@ class NotEnoughDiskSpaceError(ModelError):
 
 
 class EngineDeadError(MinivllmError, RuntimeError):
-    """The engine failed in an earlier step; its state can no longer be trusted. Make a new one."""
+    """The engine failed in an earlier step and its state is unusable. Create a new engine."""
 
 
 class StepInProgressError(MinivllmError, RuntimeError):
-    """What was asked for cannot be done between two phases of a step: finish the step first."""
+    """The operation is not possible between two phases of a step: finish the step first."""
 
 
 class KernelTraceError(MinivllmError, RuntimeError):
-    """The kernel x-ray could not be made; the engine itself goes on."""
+    """The kernel x-ray could not be made; the engine continues."""
 
 
 class RequestFailedError(MinivllmError, RuntimeError):
-    """One request could not be finished; the engine goes on with the others."""
+    """One request could not be finished; the engine continues with the others."""
 
 
 class SamplingError(MinivllmError, RuntimeError):
-    """One sequence has no token to sample: its logits are no numbers, or its parameters mask them
-    all.
-    """
+    """A sequence has no token to sample: its logits are NaN, or its parameters mask all tokens."""
 
     def __init__(self, message: str, seq_id: str) -> None:
         super().__init__(message)
         self.seq_id = seq_id
-        """Which sequence; the others could have been sampled."""
+        """The sequence; all others could have been sampled."""
 
 
 class BlockPoolError(MinivllmError, RuntimeError):
-    """The block pool was used against its contract (a double free, an allocation past the end)."""
+    """The block pool was used incorrectly (a double free, an allocation past the end)."""
 
 
 class InvariantError(MinivllmError, RuntimeError):
-    """A rule that must hold after every step does not: a bug in the engine, never in a request."""
+    """A rule that must hold after every step is broken: a bug in the engine, not in a request."""
 
 
 class EventLogError(MinivllmError, ValueError):
-    """A recording cannot be read: not ours, newer than we know, or damaged before its end."""
+    """A recording cannot be read: not minivllm's, of a newer version, or damaged."""
 
 
 # ---- the server ----
@@ -157,43 +149,35 @@ class OverloadedError(MinivllmError, RuntimeError):
 
 
 class ShuttingDownError(MinivllmError, RuntimeError):
-    """The server takes no more requests, or gave this one up because it has to end."""
+    """The server is ending: it accepts no more requests, or gave this one up."""
 
 
 class RequestTimeoutError(MinivllmError, TimeoutError):
-    """A request was not finished within the time that the server gives one."""
+    """A request did not finish within the server's time limit."""
 
 
 class FeedLostError(MinivllmError, RuntimeError):
-    """Metrics or events of a running server have lost an event, and are told no more: they would
-    not be true.
-    """
+    """The server's metrics or events have missed an event. They would be wrong, so they end."""
 
 
-# ---- what people look at ----
+# ---- dashboard, benchmarks, lessons ----
 
 
 class TerminalError(MinivllmError, RuntimeError):
-    """A dashboard was asked for where there is no terminal to draw it in."""
+    """There is no terminal to draw the dashboard in."""
 
 
 class BenchError(MinivllmError, RuntimeError):
-    """A measurement that would not mean what it says: an engine, the peer or a recording did other
-    work than asked.
-    """
+    """A measurement would mislead: an engine, the peer or a recording did other work than asked."""
 
 
 class SimulationError(MinivllmError, ValueError):
-    """A simulation has nothing to go by: step times, arrivals or requests that cannot be read or
-    cannot be served.
-    """
+    """A simulation lacks valid input: step times, arrivals or requests cannot be read or served."""
 
 
 class LessonError(MinivllmError, RuntimeError):
-    """A lesson cannot be given as asked for: there is none of that name, or it claims what the
-    engine does not show.
-    """
+    """A lesson cannot run: it does not exist, or it claims what the engine does not show."""
 
 
 class ExerciseError(MinivllmError, RuntimeError):
-    """An exercise cannot be found, started or run; a wrong solution is no error."""
+    """An exercise cannot be found, started or run. A wrong solution is not an error."""

@@ -1,13 +1,12 @@
-"""`LLM`: offline generation in vLLM's shape, for scripts, tests and notebooks.
+"""`LLM`: offline generation with vLLM's interface, for scripts, tests and notebooks.
 
     llm = LLM(model="smollm2")
     params = SamplingParams(temperature=0, max_tokens=16)
     for out in llm.generate(["The capital of France is"], params):
         print(out.outputs[0].text)
 
-It adds nothing to the engine but a loop: all prompts go in, steps run until all are done, results
-come back in the order of the prompts. If one prompt is refused, those already queued are taken
-back, so that the error leaves the engine as it was.
+It adds only a loop to the engine: queue all prompts, step until all are done, return the results in
+the order of the prompts. If one prompt is refused, those already queued are aborted.
 
 Source: vLLM `vllm/entrypoints/llm.py`.
 """
@@ -34,16 +33,16 @@ ChatMessage = dict[str, str]
 class LLM:
     """A loaded model that answers lists of prompts.
 
-    - `model`: what to load: an alias, a directory, a `.gguf` file or a Hugging Face id.
+    - `model`: an alias, a directory, a `.gguf` file or a Hugging Face id.
     - `options`: the other fields of `EngineConfig`, by name: `LLM(model="smollm2", dtype="float32",
       max_num_seqs=16)`.
 
-    Loading takes seconds. Raises `ConfigError` for an option that is unknown or cannot be, and a
-    `ModelError` if the model cannot be had.
+    Loading takes seconds. Raises `ConfigError` for an unknown or invalid option, and a `ModelError`
+    if the model cannot be loaded.
     """
 
     llm_engine: LLMEngine
-    """The engine that does the work; it can be watched (`subscribe`) and asked (`inspect`)."""
+    """The engine that does the work. `subscribe` to its events, or `inspect` its state."""
 
     def __init__(self, model: str = "smollm2", **options: Any) -> None:
         known = {field.name for field in dataclasses.fields(EngineConfig)}
@@ -62,16 +61,16 @@ class LLM:
         priority: Seq[int] | None = None,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """Complete each prompt; one finished `RequestOutput` for each, in their order.
+        """Complete each prompt. Returns one finished `RequestOutput` for each, in the same order.
 
         - `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
         - `sampling_params`: one for all or one for each; by default `SamplingParams()`.
-        - `priority`: a number for each, lower is sooner; counts where `scheduling_policy` is
-          `priority`.
-        - `use_tqdm`: a progress bar on standard error, where that is a terminal.
+        - `priority`: one number for each prompt, lower is first; only for
+          `scheduling_policy="priority"`.
+        - `use_tqdm`: show a progress bar on standard error, if it is a terminal.
 
         Raises an `InvalidRequestError` for the first prompt that can never be served; then none
-        runs. And a `RequestFailedError` as soon as one cannot go on; then the others are aborted.
+        runs. Raises a `RequestFailedError` if a request fails; then the others are aborted.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
         params = self._one_each(
@@ -84,7 +83,7 @@ class LLM:
         try:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
-                # Nobody reads what is on the way, so none of it is built.
+                # Intermediate outputs are never read, so do not build them.
                 final_only = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, final_only, rank)
                 request_ids.append(request_id)
@@ -102,14 +101,15 @@ class LLM:
         *,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """The assistant's next message in one conversation or in each of several.
+        """Return the assistant's next message in one conversation, or in each of several.
 
         - `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The
           model's own chat template turns them into a prompt.
         - `sampling_params`, `use_tqdm`: as for `generate`.
 
-        One finished `RequestOutput` for each conversation, in their order. Raises as `generate`
-        does, and an `InvalidRequestError` if there are no messages or the template refuses them.
+        Returns one finished `RequestOutput` for each conversation, in the same order. Raises as
+        `generate` does, and an `InvalidRequestError` if there are no messages or the template
+        refuses them.
         """
         messages = list(messages)
         if not messages:
@@ -132,17 +132,18 @@ class LLM:
         ignore_eos: bool = False,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """The `beam_width` most probable texts found for each prompt, best first, in `outputs`.
+        """Search the `beam_width` most probable texts for each prompt, best first.
 
-        The same tokens as `transformers.generate(num_beams=beam_width)`.
+        The texts are in `outputs`; their tokens are those of
+        `transformers.generate(num_beams=beam_width)`.
 
         - `prompts`, `use_tqdm`: as for `generate`.
-        - `beam_width`: how many beams, 2 or more; `max_tokens`: the most output tokens of each.
+        - `beam_width`: number of beams, 2 or more; `max_tokens`: most output tokens of each.
         - `length_penalty`, `early_stopping`, `ignore_eos`: see `SamplingParams`.
 
-        Each output's `cumulative_logprob` is the sum over its tokens (natural logarithms), without
-        the penalty. Raises as `generate` does; a parameter that cannot be is an
-        `InvalidSamplingParamsError`.
+        `cumulative_logprob` is the sum over an output's tokens (natural logarithms), without the
+        penalty. Raises as `generate` does, and an `InvalidSamplingParamsError` for an invalid
+        parameter.
         """
         params = SamplingParams(
             use_beam_search=True,
@@ -155,7 +156,7 @@ class LLM:
         return self.generate(prompts, dataclasses.replace(params, n=beam_width), use_tqdm=use_tqdm)
 
     def _run(self, num_requests: int, use_tqdm: bool) -> dict[str, RequestOutput]:
-        """Step until every request has finished; their outputs by request id."""
+        """Run steps until all requests have finished; return their outputs by request id."""
         finished: dict[str, RequestOutput] = {}
         with tqdm(
             total=num_requests, unit="request", disable=not (use_tqdm and sys.stderr.isatty())

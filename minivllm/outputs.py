@@ -1,8 +1,7 @@
-"""What is handed up: a `SampledToken` by the model runner, a `RequestOutput` by the engine.
+"""Results: a `SampledToken` from the model runner, a `RequestOutput` from the engine.
 
-A `RequestOutput` has one `CompletionOutput` for each sequence; names and meanings are vLLM's
-(`vllm/outputs.py`). Plain data: making one never touches the engine, and changing one changes
-nothing there.
+Names and meanings are vLLM's (`vllm/outputs.py`). All are plain data: changing one does not affect
+the engine.
 """
 
 from dataclasses import dataclass
@@ -10,87 +9,87 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Logprob:
-    """One token's log-probability at one position, before temperature and penalties (vLLM's
-    `raw_logprobs`).
+    """A token's log-probability at one position, before temperature and penalties.
+
+    vLLM calls these `raw_logprobs`.
     """
 
     logprob: float
     """Natural logarithm of the probability."""
     rank: int
-    """1 is the most likely token; of equally likely ones the lower id comes first."""
+    """1 is the most likely token. Among equally likely tokens, the lower id is first."""
     decoded_token: str = ""
-    """The token's own text, which the output processor fills in."""
+    """Text of this token alone, set by the output processor."""
 
 
 @dataclass(slots=True)
 class SampledToken:
-    """A sequence's next token."""
+    """The next token of a sequence."""
 
     token_id: int
     logprobs: dict[int, Logprob] | None = None
-    """By token id, if asked for: the sampled token first, then the others of the k best, best
-    first.
-    """
+    """By token id, if requested: the sampled token first, then the rest of the k best in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PromptTokenLogprob:
-    """What the model thought of one token of a prompt."""
+    """Log-probabilities at one position of a prompt."""
 
     seq_id: str
     position: int
-    """1 or more: nothing comes before the first token."""
+    """1 or more: the first token has no log-probability."""
     logprobs: dict[int, Logprob]
-    """By token id: the token itself first, then the others of the k best, best first."""
+    """By token id: the prompt's own token first, then the rest of the k best in order."""
 
 
 @dataclass(slots=True)
 class CompletionOutput:
     """One generated sequence.
 
-    `text` never holds a stop string (unless asked to) nor half a character; `token_ids` keeps every
-    token that was sampled, the end-of-sequence token too.
+    `text` has no stop string (unless requested) and no partial character. `token_ids` has every
+    sampled token, including end-of-sequence.
     """
 
     index: int
-    """Which of the request's outputs, from 0."""
+    """Number of this output within the request, from 0."""
     text: str
-    """What was generated, without the prompt."""
+    """The generated text, without the prompt."""
     token_ids: list[int]
-    """The output's tokens, as many as were sampled."""
+    """All sampled tokens."""
     cumulative_logprob: float | None = None
-    """Sum of the tokens' log-probabilities; None where none were asked for or needed."""
+    """Sum of the tokens' log-probabilities; None if they were neither requested nor needed."""
     logprobs: list[dict[int, Logprob]] | None = None
-    """For each output token: token id -> Logprob, the sampled token first."""
+    """For each output token: token id -> Logprob, the sampled token first; or None."""
     finish_reason: str | None = None
-    """None while running, then "stop", "length" or "abort"."""
+    """"stop", "length" or "abort"; None while the sequence is unfinished."""
     stop_reason: int | str | None = None
     """The stop token id or stop string that ended it; None for end-of-sequence and length."""
 
 
 @dataclass(slots=True)
 class RequestOutput:
-    """Where one request stands after a step. With the output kind `DELTA` texts and tokens are
-    those since the last one.
+    """The state of one request after a step.
+
+    With the output kind `DELTA`, texts and tokens are those since the last output.
     """
 
     request_id: str
-    """The name that it was added under."""
+    """The id that the caller gave."""
     prompt: str | None
-    """Its text; None if it came as token ids alone."""
+    """Text of the prompt; None if only token ids were given."""
     prompt_token_ids: list[int]
-    """The prompt as the model reads it."""
+    """Token ids of the prompt, as the model gets them."""
     outputs: list[CompletionOutput]
-    """As many as `n` asks for, by `index`; fewer while there is nothing to tell of some."""
+    """`n` outputs in the order of `index`; fewer while some have nothing new."""
     finished: bool
-    """Whether nothing more will come."""
+    """Whether this is the last output of the request."""
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
-    """If asked for: as `CompletionOutput.logprobs`, for each prompt token; None for the first, and
-    while not computed.
+    """For each prompt token: token id -> Logprob, the prompt's own token first. An entry is None
+    for the first token, and until it is computed. None if not requested.
     """
     error: str | None = None
-    """Why it failed, if it did: then `finished`, with what there was until then, and "abort" as the
-    finish_reason.
+    """Why the request failed, if it did. Then `finished` is true, `outputs` has what was generated,
+    and `finish_reason` is "abort".
     """
     num_cached_tokens: int = 0
-    """Prompt tokens whose keys and values were found in the prefix cache at admission."""
+    """Prompt tokens that were found in the prefix cache at admission."""

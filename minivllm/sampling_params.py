@@ -1,8 +1,7 @@
-"""What a request asks of the sampler and of the stop rules, under vLLM's names and ranges.
+"""`SamplingParams`: how one request is sampled and when it stops, with vLLM's names and ranges.
 
-Knows nothing of tensors, tokenizers or requests in flight: it is plain data, checked once when it
-is made. The easy thing to get wrong is silence: a parameter that is out of range, or that would
-have no effect, is refused with a sentence and never rounded to something legal.
+It is plain data, checked when it is created. A parameter that is out of range, or that would have
+no effect, raises an error; it is never changed silently to a valid value.
 
 Source of names and ranges: vLLM `vllm/sampling_params.py`.
 """
@@ -17,10 +16,10 @@ from minivllm.checks import Positive, check_fields
 from minivllm.errors import InvalidSamplingParamsError
 
 MAX_LOGPROBS = 20
-"""The most alternatives per token that may be asked for (vLLM's `max_logprobs`)."""
+"""Most alternatives per token that a request can ask for (vLLM's `max_logprobs`)."""
 
 MAX_LENGTH_PENALTY = 10
-"""Beams: so that length ** length_penalty neither overflows nor becomes 0, whatever the length."""
+"""With this limit, length ** length_penalty neither overflows nor becomes 0."""
 
 Count = Annotated[int, Meta(ge=0)]
 NumLogprobs = Annotated[int, Meta(ge=0, le=MAX_LOGPROBS)]
@@ -32,104 +31,101 @@ StopStrings = Annotated[
 
 
 class RequestOutputKind(Enum):
-    """How much of a request's output each `step()` hands back."""
+    """How much of a request's output each `step()` returns."""
 
-    CUMULATIVE = "cumulative"  # everything so far, every time
-    # only what is new since the last time; where the best of several are chosen, all of it at
-    # the end
+    CUMULATIVE = "cumulative"  # everything so far, each time
+    # Only what is new since the last output. If the best of several sequences are chosen,
+    # everything at the end.
     DELTA = "delta"
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
-    """Sampling and stopping for one request.
+    """Sampling and stopping of one request.
 
-    `temperature == 0` means greedy: the most likely token, the lowest id on an exact tie. The order
-    of the processors is vLLM V1's: min-tokens mask, logit bias, repetition, frequency and presence
-    penalty, temperature, min-p, then top-k and top-p.
+    `temperature == 0` means greedy: the most likely token, and the lowest id on an exact tie. The
+    processors run in vLLM V1's order: min-tokens mask, logit bias, repetition, frequency and
+    presence penalty, temperature, min-p, then top-k and top-p.
 
-    Raises `InvalidSamplingParamsError`, in one sentence, for the first value that cannot be or that
-    would have no effect.
+    Raises `InvalidSamplingParamsError` for the first value that is invalid or would have no effect.
     """
 
     n: Positive = 1
-    """How many outputs: independent samples that share the prompt's blocks (or the best beams)."""
+    """Number of outputs: independent samples that share the prompt's blocks, or the best beams."""
     best_of: Positive | None = None
-    """How many sequences to generate for them, `n` by default; the `n` of the highest probability
-    come back.
-    """
+    """Number of sequences to generate; the `n` most probable ones are returned. None: `n`."""
     use_beam_search: bool = False
-    """The sequences are beams: they fork and die each step, and the `n` best hypotheses come
-    back.
-    """
+    """Search the most probable texts with beams, and return the `n` best."""
     beam_width: Annotated[int, Meta(ge=2)] | None = None
-    """Beams: how many, `best_of` or else `n` by default. Given, it asks for a beam search by
-    itself.
-    """
+    """Number of beams; setting it turns beam search on. None: `best_of`, or else `n`."""
     length_penalty: Annotated[float, Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
-    """Beams: a hypothesis scores its log-probability over (length ** length_penalty). Over 0
-    favours long ones.
+    """Beams: a text is ranked by its log-probability / length ** length_penalty. Values above 0
+    favour long texts.
     """
     early_stopping: EarlyStopping = False
-    """Beams: stop at `beam_width` hypotheses (True), when no better one is likely (False) or
-    possible ("never").
+    """Beams: when to stop with `beam_width` texts found. True: at once. False: when a better text
+    is unlikely. "never": when no better text is possible.
     """
     max_tokens: Positive = 16
-    """At most this many output tokens, 1 or more."""
+    """Greatest number of output tokens of each sequence."""
     min_tokens: Count = 0
-    """End-of-sequence and stop tokens are masked, and stop strings ignored, until there are this
-    many.
+    """Until there are this many output tokens, end-of-sequence and stop tokens are masked, and stop
+    strings are ignored.
     """
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
-    """Logits are divided by it: under 1 likely tokens gain, over 1 they lose. 0 takes the most
-    likely token.
+    """Divides the logits. Below 1, likely tokens become more likely; above 1, less likely. 0:
+    greedy, always the most likely token.
     """
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Keep only the most likely tokens whose probabilities together reach this; 1 keeps all."""
+    """Keep only the most likely tokens whose probabilities sum up to this. 1: keep all."""
     top_k: Annotated[int, Meta(ge=-1)] = 0
-    """Keep only the k most likely tokens; 0 or -1 keeps all (vLLM's two spellings of "off")."""
+    """Keep only the k most likely tokens. 0 or -1: keep all (vLLM accepts both)."""
     min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Drop tokens whose probability is under `min_p` times that of the most likely one."""
+    """Drop tokens that are less likely than `min_p` times the most likely one. 0: keep all."""
     repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
-    """Over 1 makes tokens of the prompt and of the output less likely (divides positive logits)."""
+    """Above 1, tokens of the prompt and the output become less likely: a positive logit is divided
+    by it, a negative one multiplied.
+    """
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
-    """Subtracted once from the logit of each token that is in the output."""
+    """Subtracted once from the logit of each token that the output contains."""
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
-    """Subtracted from a token's logit once for each time it is in the output."""
+    """Subtracted from a token's logit once for each time that the output contains it."""
     logit_bias: dict[Count, Annotated[float, Meta(ge=-100, le=100)]] | None = None
-    """Added to the logits of these token ids; from -100 to 100."""
+    """Token id -> number from -100 to 100, which is added to the token's logit."""
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
-    """With a seed the text depends on (seed, sequence, position) alone, not on the batch or
-    schedule.
+    """With a seed, the samples depend only on seed, sequence and position, not on the batch. None:
+    the engine's `seed` and the request id are used.
     """
     stop: StopStrings = field(default_factory=list)
-    """Strings that end the output; one string is taken as a list of one."""
+    """Strings that end the output. A single string counts as a list of one."""
     stop_token_ids: list[Count] = field(default_factory=list)
-    """Token ids that end the output, as the model's own end-of-sequence token does."""
+    """Token ids that end the output, like the model's end-of-sequence token."""
     include_stop_str_in_output: bool = False
-    """Whether the text ends with the stop string that ended it."""
+    """Keep the stop string at the end of the text."""
     ignore_eos: bool = False
-    """Whether the model's end-of-sequence token is a token like any other."""
+    """Continue after the model's end-of-sequence token."""
     logprobs: NumLogprobs | None = None
-    """None: none. k: the sampled token's and the k most likely tokens' log-probabilities."""
+    """Return the log-probabilities of the sampled token and of this many most likely tokens. None:
+    return none.
+    """
     prompt_logprobs: NumLogprobs | None = None
-    """As `logprobs`, for the tokens of the prompt. All of it is then computed: nothing is taken
-    from the prefix cache.
+    """As `logprobs`, but for the prompt's tokens. The whole prompt is then computed, without prefix
+    cache hits.
     """
     skip_special_tokens: bool = True
-    """Whether the text leaves out tokens like the end of sequence; `token_ids` has them all."""
+    """Leave special tokens, such as end-of-sequence, out of the text; `token_ids` has them all."""
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
-    """How much each `step()` hands back: all so far, what is new, or nothing before the end."""
+    """What each `step()` returns: all so far, only the new part, or nothing until the end."""
 
     def __post_init__(self) -> None:
-        # A bare string is what most people write; `object.__setattr__` because we are frozen.
+        # Most callers pass a bare string. `object.__setattr__`, because the class is frozen.
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", [self.stop])
         if self.beam_width is not None:
             object.__setattr__(self, "use_beam_search", True)
         check_fields(self, InvalidSamplingParamsError)
-        # not its name, which msgspec would take
+        # msgspec would also accept the name as a string
         if not isinstance(self.output_kind, RequestOutputKind):
             raise InvalidSamplingParamsError(
                 f"output_kind must be a RequestOutputKind; got {self.output_kind!r}."
@@ -170,9 +166,9 @@ class SamplingParams:
             raise InvalidSamplingParamsError(
                 "use_beam_search needs at least two beams: set beam_width to 2 or more."
             )
-        # A beam search looks for the most probable text: whatever draws or bends probabilities
-        # contradicts it. A temperature of 1 leaves them as they are, and 0 is how vLLM's older
-        # versions wanted it said.
+        # A beam search looks for the most probable text, so random sampling and changed
+        # probabilities contradict it. A temperature of 1 changes nothing, and older versions of
+        # vLLM required 0.
         plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
@@ -187,26 +183,22 @@ class SamplingParams:
 
     @property
     def num_sequences(self) -> int:
-        """Sequences generated for the request: samples, or beams."""
+        """Number of sequences to generate: samples or beams."""
         return self.beam_width or self.best_of or self.n
 
     @property
     def chooses_best(self) -> bool:
-        """Whether the outputs are chosen in the end from sequences that were generated, and not
-        known before.
-        """
+        """Whether the outputs are chosen at the end from more sequences."""
         return self.use_beam_search or self.num_sequences > self.n
 
     @property
     def greedy(self) -> bool:
-        """Whether nothing is drawn: each token is the most likely one."""
+        """Whether each token is the most likely one, without random sampling."""
         return self.temperature == 0.0
 
     @property
     def takes_best_logit(self) -> bool:
-        """Whether each token is the one with the model's best logit: nothing is drawn, masked or
-        penalized.
-        """
+        """Whether each token is the argmax of the model's own logits, unmasked and unpenalized."""
         return (
             self.greedy
             and not self.use_beam_search

@@ -1,9 +1,8 @@
-"""Text that is safe and short enough to draw.
+"""Make text from outside safe and short enough to draw in a terminal.
 
-Prompts, outputs, model names and request ids come from outside. They may hold escape sequences that
-would move the cursor, or marks that reverse the line. `clean` takes those out; everything from
-outside must pass through it. Widths are in terminal cells: a Chinese character or an emoji takes
-two.
+Prompts, outputs, model names and request ids may contain escape sequences that move the cursor, or
+marks that reverse the line. All such text must pass through `clean`. Widths are in terminal cells:
+a Chinese character or an emoji takes two.
 """
 
 import re
@@ -13,8 +12,8 @@ from zlib import crc32
 
 from rich.cells import cell_len, set_cell_size
 
-# Control characters (C0, DEL, C1), zero-width and direction marks, line separators, variation
-# selectors, lone surrogates, private use, tags: all that draws nothing or draws elsewhere.
+# Characters that draw nothing or draw elsewhere: controls (C0, DEL, C1), zero-width and direction
+# marks, line separators, variation selectors, lone surrogates, private use, tags.
 _UNSAFE = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e"
     "\u2060-\u206f\ufe00-\ufe0f\ufeff\ufff0-\ufffb"
@@ -23,24 +22,25 @@ _UNSAFE = re.compile(
 _NEWLINE = re.compile(r"\n\s*")
 
 LONGEST_TEXT = 1024
-"""Characters of a text that are looked at: enough for any row, and a frame stays cheap."""
+"""Number of characters of a text that are processed: enough for any row, and cheap to draw."""
 
 
 def clean(text: str) -> str:
-    """`text` on one line, without anything that a terminal would obey. A line break shows as ↵."""
+    """Put `text` on one line and remove what a terminal would execute. A line break becomes ↵."""
     text = _NEWLINE.sub("↵", text)
     return _UNSAFE.sub("", text.replace("\t", " "))
 
 
 @lru_cache(4096)
 def short_name(seq_id: str) -> str:
-    """A sequence's name as every panel shows it: its request's, and the index only for a second
-    sequence.
+    """The name of a sequence in every panel: its request's name, and `.index` if that is not 0.
 
-    A name that somebody chose stays as it is. A server's own is `chatcmpl-<HTTP request>-<chance>`
-    and forty characters long: of that, the first six digits of the HTTP request's id, as git
-    shortens its hashes; of another id that is too long, its beginning and a checksum. The name
-    needs the id alone, so a request is called the same everywhere and at any time.
+        ada.0                               ada                 a short name stays
+        chatcmpl-<32 hex>-<8 hex>.0         first 6 digits      as git shortens a hash
+        chatcmpl-<another id>-<8 hex>.0     8 characters ~ 4 of the hex digits
+        any other long name                 8 characters ~ checksum
+
+    The result depends only on the id, so a request has the same name everywhere.
     """
     request_id, dot, index = seq_id.rpartition(".")
     suffix = f".{index}" if dot and index != "0" else ""
@@ -55,13 +55,13 @@ def short_name(seq_id: str) -> str:
 
 
 LONGEST_NAME = 24
-"""Of a request that is named as it is."""
+"""Longest request name that is shown in full, in characters."""
 _SERVED = re.compile(r"(?:chatcmpl|cmpl|gen)-(.+)-([0-9a-f]{8})(-\d+)?")
 _UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def fit(text: str, width: int) -> str:
-    """`text` in exactly `width` cells: padded, or cut with an ellipsis."""
+    """Pad `text` to exactly `width` cells, or cut it with an ellipsis."""
     if width <= 0:
         return ""
     if cell_len(text) > width:
@@ -72,11 +72,10 @@ def fit(text: str, width: int) -> str:
 def tail(text: str, width: int) -> str:
     """The newest part of a growing `text` in at most `width` cells.
 
-    The start moves on in jumps of a third of the width and not by one cell a token, so that the
-    words stand still while they are read.
+    The start moves in jumps of a third of the width, so that the words stay in place for reading.
     """
     if len(text) > 2 * LONGEST_TEXT:
-        # Cut at a multiple, so that the jumps stay where they are while the text grows.
+        # Cut at a multiple, so that the jumps stay in place while the text grows.
         text = text[(len(text) // LONGEST_TEXT - 1) * LONGEST_TEXT :]
     text = clean(text)
     if len(text) <= width and cell_len(text) <= width:
@@ -84,7 +83,7 @@ def tail(text: str, width: int) -> str:
     fitting = width - 1 if text.isascii() else _num_fitting(text, width - 1)
     jump = max(width // 3, 1)
     hidden = -(-(len(text) - fitting) // jump) * jump
-    # Start with a whole word where one is near.
+    # Start with a whole word if one is near.
     space = text.find(" ", hidden, hidden + jump // 2)
     return "…" + text[max(hidden, space + 1) :]
 
@@ -101,12 +100,12 @@ def _num_fitting(text: str, width: int) -> int:
 
 
 def id_ranges(ids: Iterable[int]) -> str:
-    """Block ids in the order given, runs of neighbours joined, up or down: `3 9-12 8-5 22`."""
+    """Format block ids in the given order and join runs, up or down: `3 9-12 8-5 22`."""
     runs: list[list[int]] = []
     for block_id in ids:
         run = runs[-1] if runs else None
-        # A run goes on in the direction of its first two: [first, last, step], step 0 while it is
-        # alone.
+        # A run keeps the direction of its first two ids: [first, last, step], with step 0 for one
+        # id.
         if run and abs(block_id - run[1]) == 1 and run[2] in (0, block_id - run[1]):
             run[1], run[2] = block_id, block_id - run[1]
         else:

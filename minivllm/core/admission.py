@@ -1,23 +1,15 @@
-"""Admission: who may come in, apart from the question whether there is room.
+"""Admission: when a waiting sequence may join the batch, apart from memory, slots and budget.
 
-Two gates. `refuse_if_too_large` stands at the door: what could never run to its end, even alone, is
-not even queued. `AdmissionPolicy` stands between the waiting queue and the batch. With continuous
-batching, the real thing, it always says yes and memory, slots and budget decide. The other two are
-what servers did before, and are here to be measured against:
+    continuous  at every step (the default)
+    static      when the slowest member of the last batch has ended
+    sequential  the same, with batches of one request
 
-    continuous  whoever fits comes in, at every step
-    static      a batch is made of those who wait, and the next one only when its slowest member has
-                ended
-    sequential  static, with batches of one request
+The last two are baselines: how servers worked before. With `batch_delay`, the first sequence waits
+until `batch_size` sequences wait or the oldest has waited that long.
 
-With any of them, `batch_delay` makes the first one wait a little for company: until `batch_size`
-requests wait, or the oldest of them has waited so long. A policy knows no memory and no clock: it
-is told the time.
-
-The easy thing to get wrong is who was let in already. A batch may need several steps to get in, as
-the token budget lasts, and a preempted sequence is no newcomer: neither may be stopped at this gate
-again. And a batch that cannot move (beams that wait for a preempted one) never ends: then it must
-let others in.
+A batch may need several steps to enter, so its requests are not held again. Nor are preempted
+sequences. A batch that cannot advance (beams that wait for a preempted sibling) would never end, so
+others are then admitted.
 """
 
 from typing import NamedTuple
@@ -31,28 +23,25 @@ from minivllm.events.types import DeferReason
 
 
 class Hold(NamedTuple):
-    """Why the first waiting sequence stays outside, whatever room there is."""
-
     reason: DeferReason
     need: int
     free: int
 
 
 class AdmissionPolicy:
-    """Decides at each step whether the first waiting sequence may be looked at."""
-
     def __init__(self, batching: Batching, batch_delay: float, batch_size: int) -> None:
         self._batching = batching
         self._batch_delay = batch_delay
         self._batch_size = batch_size
         self._let_in: set[int] = set()
-        """Arrival numbers of the requests that the gate was last opened for."""
+        """Arrival numbers of the requests in the batch that was let in last."""
 
     def hold(
         self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
     ) -> Hold | None:
-        """Why the first one waiting may not come in now; None if it may. `now`: seconds, as in
-        `arrival_time`.
+        """Why the first waiting sequence may not be admitted now; None if it may.
+
+        now: seconds, on the same clock as `arrival_time`.
         """
         first = waiting.peek()
         if first.status is RequestStatus.PREEMPTED or first.request.arrival_number in self._let_in:
@@ -68,9 +57,7 @@ class AdmissionPolicy:
         return None
 
     def batch_is_full(self) -> None:
-        """One that was let in finds no slot or no memory: a batch that has to be complete leaves
-        without it.
-        """
+        """Close a static batch: a sequence that was let in found no slot or no memory."""
         if self._batching != "continuous":
             self._let_in = set()
 
@@ -78,14 +65,14 @@ class AdmissionPolicy:
 def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len: int) -> None:
     """Raise `RequestTooLargeError` if the KV cache could not hold `request` even alone.
 
-    Admitting it would hang the request and, since nobody overtakes, everyone behind it.
+    If admitted, it would hang, and with it every request behind it in the queue.
     """
     params = request.params
     prompt, output = len(request.prompt_token_ids), params.max_tokens
-    # The last token is sampled and never computed, so it needs no room.
+    # The last token is sampled but never computed, so it needs no room.
     num_blocks = manager.num_blocks_for(min(prompt + output, max_model_len) - 1)
-    # Samples share the full blocks of the prompt; what comes after each has to itself. Beams wait
-    # for one another, so all must fit at once, even where a preemption has cost them their sharing.
+    # Samples share the full blocks of the prompt; each needs its own blocks for the rest. Beams
+    # wait for one another, so all must fit at once, even if preemption has ended their sharing.
     num_shared = 0 if params.use_beam_search else prompt // manager.block_size
     need = num_shared + params.num_sequences * (num_blocks - num_shared)
     have = len(manager.pool.blocks)

@@ -1,9 +1,6 @@
-"""`create_scheduler`: the core put together from a configuration, for the engine and for the
-simulator.
+"""`create_scheduler`: builds the scheduler and its memory from a configuration.
 
-Whoever has a step to plan, with a model or without one, gets the same scheduler over the same
-memory. The easy thing to get wrong would be a second list of these arguments, and a simulation that
-plans otherwise than the engine.
+The engine and the simulator both use it, so that a simulation plans exactly as the engine does.
 """
 
 from minivllm.config import EngineConfig
@@ -17,7 +14,7 @@ from minivllm.events.bus import EventBus
 def create_scheduler(
     config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
 ) -> Scheduler:
-    """A scheduler with a waiting queue and a pool of `num_blocks` blocks of its own."""
+    """Create a scheduler with its own waiting queue and a pool of `num_blocks` blocks."""
     config.check_whole_prompts_fit(max_model_len, config.max_num_batched_tokens)
     return Scheduler(
         create_kv_cache_manager(config, num_blocks, max_model_len, bus),

@@ -1,21 +1,17 @@
-"""`BatchSlots`: the rows of the batch, and who has which.
+"""`BatchSlots`: assigns the rows of the batch to running sequences.
 
-A running sequence has one slot, and while a request has sequences to come that will be forked,
-slots are kept for them too: without that, an arrival could take the row that a fork needs, and
-forks cannot wait. For samples that is until the prompt's end. Beams fork and die at every step, so
-a search keeps as many slots as it is wide, from its first step to its last, whatever number of
-beams is alive.
+A running sequence has one slot. A request that will fork later also keeps slots for its forks,
+because a fork cannot wait:
 
-The easy thing to get wrong is to whom a kept slot belongs: to the request, not to the sequence that
-came first. Any beam may fork next. The slots are kept while at least one of the request's sequences
-runs.
+    n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
 
-The number of slots is settled when the engine is built, for the runner has a row for each; `limit`
-may be lower and may change between two steps. Nobody loses a slot by that: until as many are back
-as are too many, there are none to give.
+A beam search forks and prunes at every step, so it holds as many slots as it is wide until it ends.
+Kept slots belong to the request, since any of its beams may fork next. They are free again when
+none of the request's sequences runs.
 
-The lowest free slot is taken first, so that the batch stays dense at its head and a view of it
-stays quiet.
+The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps;
+lowering it takes no slot from a sequence. The lowest free slot is taken first, so that the taken
+rows stay together at the start.
 """
 
 from heapq import heapify, heappop, heappush
@@ -24,48 +20,43 @@ from minivllm.core.request import Request, Sequence
 
 
 class BatchSlots:
-    """Gives slots to sequences and takes them back."""
-
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots
         self.limit = num_slots
-        """How many may be taken or kept at once, from 1 to `num_slots`: the engine's `max_num_seqs`
-        as it is now.
-        """
+        """How many slots may be taken or kept, 1 to `num_slots`: the current `max_num_seqs`."""
         self._free = list(range(num_slots))  # a heap
 
     @property
     def free(self) -> list[int]:
-        """Slots that nobody has and that are kept for nobody."""
+        """Slots that are neither taken nor kept, in ascending order."""
         return sorted(self._free)
 
     @property
     def num_free(self) -> int:
-        """How many may still be given out."""
+        """How many slots may still be given out."""
         return max(0, len(self._free) - (self.num_slots - self.limit))
 
     @staticmethod
     def num_needed(request: Request) -> int:
-        """Slots that one more sequence of `request` takes: its own, and those of the forks to come
-        if none are kept yet.
-        """
+        """Slots that one more sequence of `request` takes, with those to keep for its forks."""
         return 1 + request.num_unforked - len(request.kept_slots)
 
     def take(self, sequence: Sequence) -> None:
-        """Give `sequence` a slot, and have slots kept for the forks of its request."""
+        """Give `sequence` a slot, and its request the slots to keep for its forks."""
         request = sequence.request
         sequence.slot = heappop(self._free)
         while len(request.kept_slots) < request.num_unforked:
             heappush(request.kept_slots, heappop(self._free))
 
     def take_for_fork(self, child: Sequence) -> None:
-        """Give `child` a slot that was kept for it."""
+        """Give `child` one of the slots that its request keeps."""
         child.slot = heappop(child.request.kept_slots)
         child.request.num_unforked -= 1
 
     def release(self, sequence: Sequence, for_fork: bool = False) -> None:
-        """Take back the slot of `sequence`, which no longer runs; `for_fork`: another one will be
-        forked in its place.
+        """Take back the slot of `sequence`, which no longer runs.
+
+        for_fork: keep the slot for another fork of the same request.
         """
         request = sequence.request
         heappush(request.kept_slots if for_fork else self._free, sequence.slot)

@@ -1,15 +1,15 @@
-"""`BeamSearch`: which beams of a request go on, which die, and when the search is over.
+"""`BeamSearch`: decides which beams of a request continue, which end, and when the search is over.
 
-Each step, every live beam brings its best next tokens with their log-probabilities. Of all these
-candidates the best `width` that do not end become the next beams; one parent may have several of
-them (it forks) or none (it dies). Candidates that end, by end-of-sequence or by length, compete for
-the `width` places of finished hypotheses, by score / length ** length_penalty.
+Each step, every live beam offers its best next tokens with their log-probabilities. The best
+`width` candidates that do not end become the next beams. A parent may have several of them (it
+forks) or none (it is pruned). Candidates that end, by end-of-sequence or by length, compete for
+`width` places of finished hypotheses, by score / length ** length_penalty.
 
-Pure arithmetic over token ids and log-probabilities: no blocks, no scheduler, no tensors. The rules
-are those of `transformers.generate(num_beams=width)`, to the token. Three of them are easy to get
-wrong: a candidate that ends counts only if it is among the best `width` of *all* candidates; so
-more than `width` candidates must be looked at, or there might be too few that go on; and all that
-end in one step compete, even where the first of them fills the last place.
+The results equal those of `transformers.generate(num_beams=width)`, token for token:
+
+- A candidate that ends counts only if it is among the best `width` of *all* candidates.
+- More than `width` candidates are ranked, so that enough of them continue.
+- All candidates that end in one step compete, even if the first one fills the last place.
 
 Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `sampler.py` and V1's
 `entrypoints/llm.py` (where each beam step is a new request).
@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
 
 
 class Continuation(NamedTuple):
-    """A candidate that was chosen: `beam` grows by `token_id`, and the result has this score."""
+    """A chosen candidate: `beam` grows by `token_id` and then has this score."""
 
     beam: Hashable
     token_id: int
@@ -38,50 +38,47 @@ class Continuation(NamedTuple):
 
 @dataclass(slots=True)
 class Hypothesis:
-    """A finished text."""
+    """A finished beam."""
 
     token_ids: list[int]
-    """Its output tokens, the ending one too."""
+    """Output tokens, including the one that ended it."""
     score: float
-    """Its log-probability over length ** length_penalty."""
+    """Its log-probability / length ** length_penalty."""
     logprob: float
     ended_by_token: bool
 
 
 @dataclass(slots=True)
 class BeamSearch:
-    """The search of one request."""
-
     width: int
     max_tokens: int
-    """Output tokens after which a beam has ended, whatever its last token is."""
+    """Output tokens after which a beam ends, whatever its last token is."""
     eos_token_ids: frozenset[int]
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
 
     scores: dict[Hashable, float] = field(default_factory=dict)
-    """Log-probability of each live beam, kept by the caller; a beam that is not there has 0 (the
-    prompt).
-    """
+    """Log-probability of each live beam, set by the caller. A missing beam has 0 (the prompt)."""
     hypotheses: list[Hypothesis] = field(default_factory=list)
-    """The finished ones, best first."""
+    """Finished hypotheses, best first; at most `width`."""
     done: bool = False
 
     @property
     def num_candidates(self) -> int:
-        """How many next tokens each beam must bring."""
+        """How many next tokens each beam must offer."""
         return max(2, 1 + len(self.eos_token_ids)) * self.width
 
     def advance(
         self, candidates: list[Candidate], outputs: dict[Hashable, list[int]]
     ) -> list[Continuation]:
-        """One step of the search, from the candidates of all live beams, in the order of the beams.
+        """Take one step of the search.
 
-        `outputs`: the output tokens of each live beam so far; they are all of one length.
-        Returns the next beams, best first; none when the search is over (`done`).
+        candidates: those of all live beams, in the order of the beams.
+        outputs:    the output tokens of each live beam so far, all of the same length.
+
+        Returns the next beams, best first; an empty list when the search is over (`done`).
         """
-        # Sorting is stable: of equally good candidates the one of the earlier beam, then of the
-        # lower rank, stays first.
+        # Sorting is stable: among equal scores the earlier beam comes first, then the lower rank.
         ranked = sorted(
             (
                 Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob)
@@ -117,9 +114,8 @@ class BeamSearch:
             return False
         if self.early_stopping is True:
             return True
-        # The best score that the best live beam may still reach. Its log-probability can only fall;
-        # whether its length helps depends on the penalty's sign, and "never" takes the length that
-        # helps most.
+        # The best score that the best live beam can still reach: its log-probability can only fall.
+        # "never" assumes the length that helps most, the greatest one if the penalty is positive.
         best_length = (
             self.max_tokens
             if self.early_stopping == "never" and self.length_penalty > 0.0

@@ -1,19 +1,14 @@
-"""`BlockPool`: all KV cache blocks, who owns how many of them, and which are reused first.
+"""`BlockPool`: all KV cache blocks, their reference counts, and the order in which they are reused.
 
-A block is in one of three conditions:
+    in use       ref_cnt > 0, not in the free queue
+    cached-free  ref_cnt = 0, in the free queue, keeps its hash: a new prompt can still hit it
+    free         ref_cnt = 0, in the free queue, no hash
 
-    in use       ref_cnt > 0, not on the free queue
-    cached-free  ref_cnt = 0, on the free queue, and its hash is kept: a new prompt can still hit it
-    free         ref_cnt = 0, on the free queue, no hash
+Freeing is not evicting: a block loses its hash only when it is handed out again. So the order of
+the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without one
+join at the head, since no prompt can hit them (vLLM does so since 2026-05).
 
-Freeing is not evicting: a block loses its hash only at the moment it is handed out again. So the
-free queue's order is the eviction order, and this file is all there is to the cache's LRU policy:
-blocks with a hash join at the tail; blocks without one join at the head, because they are worth
-nothing and should never push a cached one out (vLLM does so since 2026-05).
-
-The pool knows nothing of sequences, tokens or block tables. The easy things to get wrong: reference
-counts start at 1 and not 0, a hash points to one block while several blocks may carry that hash,
-and a block freed twice must be an error and never a second entry on the free queue.
+Several blocks may carry the same hash. Freeing a block twice raises an error.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`.
 """
@@ -27,9 +22,7 @@ from minivllm.events.bus import EventBus
 
 
 class KVCacheBlock:
-    """The bookkeeping of one block; its keys and values lie in the runtime's tensors at
-    `block_id`.
-    """
+    """Bookkeeping of one block. Its keys and values are in the runtime's tensors, at `block_id`."""
 
     __slots__ = ("block_hash", "block_id", "next_free", "parent_hash", "prev_free", "ref_cnt")
 
@@ -50,12 +43,10 @@ class KVCacheBlock:
 
 
 class FreeKVCacheBlockQueue:
-    """Free blocks in the order in which they will be reused: a doubly linked list through the
-    blocks.
+    """Free blocks in the order of reuse: a doubly linked list through the blocks themselves.
 
-    A prefix hit takes a block from the middle, so removal must not search: with a deque it would
-    cost O(blocks) on every hit. Two sentinel blocks stand for "before the first" and "after the
-    last", so that no operation needs a special case at the ends.
+    A prefix hit removes a block from the middle in O(1); a deque would need O(blocks). Two sentinel
+    blocks mark the ends, so that no operation needs a special case there.
     """
 
     def __init__(self, blocks: list[KVCacheBlock]) -> None:
@@ -67,7 +58,7 @@ class FreeKVCacheBlockQueue:
             self.append(block)
 
     def popleft(self) -> KVCacheBlock:
-        """Take the block that is reused next."""
+        """Take the block that is reused next. Raise `BlockPoolError` if no block is free."""
         block = self._head.next_free
         if block is self._tail:
             raise BlockPoolError(
@@ -77,7 +68,7 @@ class FreeKVCacheBlockQueue:
         return block
 
     def remove(self, block: KVCacheBlock) -> None:
-        """Take `block` out wherever it stands, O(1)."""
+        """Take `block` out of the queue, from any position, in O(1)."""
         if block.prev_free is None:
             raise BlockPoolError(f"Block {block.block_id} is not on the free queue.")
         block.prev_free.next_free = block.next_free
@@ -86,15 +77,14 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks -= 1
 
     def append(self, block: KVCacheBlock) -> None:
-        """Put `block` last: it is reused after all others."""
+        """Put `block` last, so that it is reused after all others."""
         self._insert_between(self._tail.prev_free, block, self._tail)
 
     def prepend(self, block: KVCacheBlock) -> None:
-        """Put `block` first: it is reused next."""
+        """Put `block` first, so that it is reused next."""
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
-        """Put `block` on the queue between two neighbours, which may be sentinels."""
         if block.prev_free is not None:
             raise BlockPoolError(
                 f"Block {block.block_id} is on the free queue already: it was freed twice."
@@ -104,7 +94,7 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks += 1
 
     def ids(self) -> list[int]:
-        """All free block ids, next to be reused first. O(free blocks): for views and tests."""
+        """All free block ids in the order of reuse. O(free blocks): for views and tests."""
         ids, block = [], self._head.next_free
         while block is not self._tail:
             ids.append(block.block_id)
@@ -120,34 +110,32 @@ class BlockPool:
         self.free_queue = FreeKVCacheBlockQueue(self.blocks)
         self.num_evicted_blocks = 0
         self._bus = bus
-        # Equal content may be computed twice (two sequences that fill a block in the same step),
-        # and block tables are append-only, so both blocks stay: a hash maps to all blocks that
-        # carry it.
+        # Two sequences that fill a block in the same step may compute equal content twice. Block
+        # tables are append-only, so both blocks stay, and a hash maps to all blocks that carry it.
         self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
-        # Hashes that were evicted lately, oldest first: lets a miss say "evicted" and not just "not
-        # here".
+        # Recently evicted hashes, oldest first: a miss can then be reported as "evicted".
         self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()
 
     @property
     def num_free_blocks(self) -> int:
-        """Blocks that can be handed out now, cached ones among them."""
+        """Blocks that can be handed out now, including cached ones."""
         return self.free_queue.num_free_blocks
 
     # ---- the prefix cache ----
 
     def get_cached_block(self, block_hash: BlockHash) -> KVCacheBlock | None:
-        """A block that holds this content, in use or free; None if there is none."""
+        """Return a block with this content, in use or free; None if there is none."""
         holders = self._cached.get(block_hash)
         return next(iter(holders.values())) if holders else None
 
     def was_evicted(self, block_hash: BlockHash) -> bool:
-        """Whether this content was cached and had to go, as far as the pool remembers."""
+        """Whether this content was cached and evicted, as far as the pool remembers."""
         return block_hash in self._evicted_hashes
 
     def cache_block(
         self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None
     ) -> None:
-        """Give a full block in use its name, so that later prompts can find it."""
+        """Give a full block in use its hash, so that later prompts can hit it."""
         if block.ref_cnt == 0 or block.block_hash is not None:
             raise BlockPoolError(
                 f"{block!r} cannot be cached: it must be in use and have no hash yet."
@@ -160,7 +148,7 @@ class BlockPool:
             self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
 
     def evict(self, block: KVCacheBlock) -> None:
-        """Take the block's name away, if it has one; whoever owns the block keeps it."""
+        """Remove the block's hash, if it has one. Its owners keep the block."""
         block_hash = block.block_hash
         if block_hash is None:
             return
@@ -179,29 +167,24 @@ class BlockPool:
     # ---- reference counts ----
 
     def pop_free_block(self) -> KVCacheBlock:
-        """The next block to reuse, with a reference count of 1. If it was cached, this evicts
-        it.
-        """
+        """Hand out the next block to reuse, with ref_cnt 1. If it is cached, evict it."""
         return self._hand_out(self.free_queue.popleft())
 
     def take_free_block(self, block: KVCacheBlock) -> None:
-        """Hand out this very block, wherever it stands on the free queue (the contiguous baseline
-        asks by address).
-        """
+        """Hand out this particular free block. The contiguous allocator chooses blocks by id."""
         self.free_queue.remove(block)
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        """`block`, just taken off the free queue, goes to its first owner. Whatever was cached in
-        it is gone (`evict`).
-        """
+        """Give `block`, just removed from the free queue, its first owner, and evict it."""
         self.evict(block)
         block.ref_cnt = 1
         return block
 
     def touch(self, block: KVCacheBlock) -> bool:
-        """One more owner for `block`; true if it came off the free queue. Touch hits before popping
-        anything.
+        """Add an owner to `block`; return whether it was free.
+
+        Touch hits before popping new blocks: a pop may evict a block that a hit needs.
         """
         was_free = block.ref_cnt == 0
         if was_free:
@@ -210,11 +193,12 @@ class BlockPool:
         return was_free
 
     def release(self, block: KVCacheBlock) -> None:
-        """One owner fewer. The last owner's release puts the block on the free queue (`_put_back`).
+        """Remove one owner. After the last one, the block joins the free queue.
 
-        Release a sequence's blocks from its tail to its head: then the tail of a cached prefix is
-        reused before its head, and what is left of the prefix is still of use. A block without an
-        owner cannot be released: `BlockPoolError`, and nothing has changed.
+        Release a sequence's blocks from tail to head. The tail of a cached prefix is then reused
+        first, and the rest of the prefix can still be hit.
+
+        Raises `BlockPoolError`, before any change, if the block has no owner.
         """
         if block.ref_cnt == 0:
             raise BlockPoolError(f"Block {block.block_id} has no owner: it was freed twice.")
@@ -223,9 +207,7 @@ class BlockPool:
             self._put_back(block)
 
     def _put_back(self, block: KVCacheBlock) -> None:
-        """A block that nobody owns joins the free queue: the worthless ones (no hash) are reused
-        before all others.
-        """
+        """Put a block without owners into the free queue: uncached blocks are reused first."""
         cached = block.block_hash is not None
         if cached:
             self.free_queue.append(block)
@@ -235,5 +217,5 @@ class BlockPool:
             self._bus.emit(ev.BlockFreed, block.block_id, "tail" if cached else "head")
 
     def cached_blocks(self) -> dict[BlockHash, set[int]]:
-        """Every hash and the blocks that carry it: for invariants, views and tests."""
+        """Map each hash to the ids of the blocks that carry it: for invariants, views and tests."""
         return {block_hash: set(holders) for block_hash, holders in self._cached.items()}

@@ -1,18 +1,13 @@
-"""`ContiguousKVCacheManager`: memory as it was given out before paging, to be measured against it.
+"""`ContiguousKVCacheManager`: KV cache memory as it was allocated before paging, as a baseline.
 
-A sequence gets, when it is admitted and before anybody knows how long it will be, one run of
-neighbouring blocks for the longest sequence there may be (`max_model_len` tokens), and keeps it
-whole until it ends. It never asks again, so nobody is ever preempted; but most of what it holds is
-never used (internal waste), and free blocks that form no run long enough are of no use to anybody
-(external waste).
+On admission, a sequence gets one run of neighbouring blocks for `max_model_len` tokens, and keeps
+it until it ends. It never needs more, so no sequence is preempted. But most of its blocks are never
+used (internal fragmentation), and short runs of free blocks fit no sequence (external
+fragmentation).
 
-It is the paged manager with another way to allocate: blocks, tables, events and everything behind
-them are the same, so both are measured with the same tools. What it cannot do is share: a block
-that stands in the middle of somebody's run cannot be in another one, so there is no prefix caching,
-and requests with several sequences are refused at the door.
-
-The easy thing to get wrong is to make it look worse than it was: the search is first fit, which
-comes close to the best that such allocators reach, and free neighbours are one run again at once.
+Everything but the allocation is as in the paged manager, so the same tools measure both. Runs
+cannot share blocks, so there is no prefix caching, and requests with several sequences are refused.
+The search is first fit, which comes close to the best such allocators.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
@@ -32,7 +27,7 @@ from minivllm.events.bus import EventBus
 
 
 class ContiguousKVCacheManager(KVCacheManager):
-    """Gives each sequence all blocks that it could ever need, side by side."""
+    """Gives each sequence one run of all blocks that it could ever need."""
 
     def __init__(self, pool: BlockPool, block_size: int, max_model_len: int, bus: EventBus) -> None:
         super().__init__(pool, block_size, enable_prefix_caching=False, bus=bus)
@@ -62,7 +57,7 @@ class ContiguousKVCacheManager(KVCacheManager):
     def allocate_slots(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
     ) -> Shortage | None:
-        """Reserve the whole run at the first call; later calls find that there is room."""
+        """Reserve the whole run at the first call; later calls change nothing."""
         if shortage := self.shortage_for(sequence, num_tokens, computed):
             return shortage
         if sequence.block_table:
@@ -76,9 +71,7 @@ class ContiguousKVCacheManager(KVCacheManager):
         return None
 
     def _free_runs(self) -> list[list[KVCacheBlock]]:
-        """All free blocks in runs of neighbours, by address. O(blocks), but only when a sequence is
-        admitted.
-        """
+        """All free blocks as runs of neighbours, by id. O(blocks), called only on admission."""
         runs: list[list[KVCacheBlock]] = []
         previous_was_free = False
         for block in self.pool.blocks:
@@ -94,7 +87,7 @@ class ContiguousKVCacheManager(KVCacheManager):
 def create_kv_cache_manager(
     config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
 ) -> KVCacheManager:
-    """The manager of `config.kv_cache_allocator`, with a pool of its own."""
+    """Create the manager that `config.kv_cache_allocator` names, with its own block pool."""
     pool = BlockPool(num_blocks, bus)
     if config.kv_cache_allocator == "contiguous":
         return ContiguousKVCacheManager(pool, config.block_size, max_model_len, bus)

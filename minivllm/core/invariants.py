@@ -1,11 +1,9 @@
 """Rules that must hold after every step, each checked from scratch.
 
-They are what the scheduler and the pool promise, written down a second time by someone who does not
-trust them: nothing here reuses their arithmetic. Tests check after every step; `--check-invariants`
-does it in a running engine, and the dashboard shows the result.
-
-The easy thing to get wrong is to check a number against itself. Reference counts are compared with
-the block tables, the free queue with the reference counts, the cache index with the blocks.
+Nothing here reuses the arithmetic of the scheduler or the pool, and no number is checked against
+itself: reference counts are compared with block tables, the free queue with reference counts, the
+cache index with the blocks. Tests check after every step; `--check-invariants` does so in a running
+engine.
 """
 
 from collections import Counter
@@ -19,17 +17,15 @@ from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 
 class Violation(NamedTuple):
-    """One broken rule."""
-
     name: str
     detail: str
 
 
 def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
-    """Every violation in the scheduler's present state; call it between a step's plan and its
-    sampled tokens.
+    """Return every violation in the scheduler's current state.
 
-    `plan`: the plan just made, for the rules about one step; None checks the standing rules only.
+    plan: the plan just made, before its tokens are sampled, for the rules about one step. None
+    checks only the rules that hold at any time.
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler)]
     if plan is not None:
@@ -129,7 +125,7 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
             yield Violation("num_tokens counts the tokens", f"{sequence!r}")
         if sequence.num_tokens > scheduler.max_model_len:
             yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
-        # A cached prompt may reach one token beyond what counts as computed, never more.
+        # A fully cached prompt holds one token more than it counts as computed, never more.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
             yield Violation(
@@ -145,9 +141,11 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
 def _shared_writes(
     item: ScheduledSequence, slots: list[int], block_size: int
 ) -> Iterator[Violation]:
-    """A block with several owners is written by none of them, but for two cases, which are no
-    different owners yet: sequences forked at the end of this very chunk, and those that hit a block
-    that is filled in this step."""
+    """Yield each write to a block that has several owners.
+
+    Two cases are allowed, because the owners still agree on the block's content: sequences that
+    were forked at the end of this chunk, and sequences that hit a block filled in this step.
+    """
     sequence = item.sequence
     num_just_forked = max(len(item.sampling) - 1, 0)
     for position, slot in enumerate(slots, item.start):
@@ -166,7 +164,7 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     total = sum(item.num_tokens for item in plan.scheduled)
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
         yield Violation("scheduled tokens <= budget", f"{total} of {plan.budget}")
-    # Those who run when the limit is lowered stay; but nobody comes in over it.
+    # After the limit is lowered, running sequences stay, but none is admitted above it.
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
@@ -190,6 +188,6 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     waits_for_company = any(
         (sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting
     )
-    # A preemption is progress, too: beams may be waiting for the very one that had to give way.
+    # A preemption is progress, too: waiting beams may need the blocks that it frees.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
         yield Violation("a step with work schedules something", "no tokens scheduled")

@@ -1,29 +1,19 @@
 """`KVCacheManager`: gives sequences the blocks that their next tokens need.
 
-It joins two things that know nothing of each other: the pool of blocks, and the sequences with
-their block tables. It decides nothing: when blocks are short it says by how many and changes
-nothing, and the scheduler decides who waits or is preempted.
-
-How the tokens of a sequence lie in its block table when it is admitted with a prefix hit:
+When blocks are short, it changes nothing and returns the shortage; the scheduler decides which
+sequence waits or is preempted. The block table of a sequence that is admitted with a prefix hit:
 
     | <-- hit blocks: touched, shared --> | <-- new blocks --> |
     |  num_cached_tokens                  |  chunk             |  later chunks ...
     ^ 0                                   ^ num_computed_tokens (*)
 
-(*) If the cache holds the *whole* prompt, one token must still go through the model, for its query
-predicts the next token. Then num_computed_tokens is one less than num_cached_tokens, and that
-token's keys and values are not written again (its slot is -1): nothing is recomputed into a shared
-block.
+(*) If the cache holds the *whole* prompt, the last token still goes through the model: its query
+predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`, and the last token's
+slot is -1, so nothing is written into a shared block.
 
-Sequences of one request may share more than full blocks: a fork shares *every* block, the last
-partial one too, and copies nothing. The copy is made lazily, by the first sequence that is about to
-write into a block with another owner ("copy-on-write"), in this order: allocate, copy, repoint the
-table entry, release. The last owner left writes in place. So of n samples n - 1 copy one block
-each, and whoever ends before it writes copies none.
-
-The easy things to get wrong: hits on free blocks use up free blocks too, so they count as need;
-hits are touched before anything is popped, or the pop may evict them; a failed call changes
-nothing.
+A fork shares *every* block of its parent, including the partial last one. The first sequence that
+writes into a shared block copies it first (copy-on-write); the last owner writes in place. So `n`
+samples make at most `n - 1` copies.
 
 Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
 """
@@ -44,16 +34,16 @@ class ComputedBlocks(NamedTuple):
 
     blocks: list[KVCacheBlock]
     num_cached_tokens: int
-    """Tokens in those blocks."""
+    """Tokens in these blocks."""
     num_computed_tokens: int
-    """Where computing starts: the same, but never past the last token but one."""
+    """Where computing starts: after the cached tokens, but at the last token at the latest."""
 
 
 NO_COMPUTED_BLOCKS = ComputedBlocks([], 0, 0)
 
 
 class Shortage(NamedTuple):
-    """An allocation that failed, in blocks."""
+    """An allocation that failed: blocks needed and blocks free."""
 
     need: int
     free: int
@@ -61,7 +51,7 @@ class Shortage(NamedTuple):
 
 
 class KVCacheManager:
-    """The scheduler's only way to memory."""
+    """The scheduler's interface to KV cache memory."""
 
     def __init__(
         self, pool: BlockPool, block_size: int, enable_prefix_caching: bool, bus: EventBus
@@ -71,43 +61,42 @@ class KVCacheManager:
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # By destination: a copy whose owner is preempted in the same step is overtaken by the
-        # block's next owner.
+        # Keyed by destination: if a copy's owner is preempted in the same step, the block's next
+        # owner may need another copy instead.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
-        """The block copies decided since the last call. They may be made all at once: no source is
-        a destination of an earlier one, and every destination stands there once."""
+        """Return the block copies decided since the last call.
+
+        They can run all at once: no source is an earlier destination, and no destination appears
+        twice.
+        """
         copies, self._copies = list(self._copies.values()), {}
         return copies
 
     def num_blocks_for(self, num_tokens: int) -> int:
-        """Blocks that hold `num_tokens` tokens."""
+        """Number of blocks that `num_tokens` tokens fill, rounded up."""
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Entries of a block table that holds `num_tokens` tokens (a baseline reserves more than
-        they need).
-        """
+        """Length of the block table for `num_tokens` tokens. The contiguous allocator has more."""
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
 
     def get_computed_blocks(self, sequence: Sequence) -> ComputedBlocks:
-        """Look up how much of `sequence` is in the cache: its longest prefix of cached blocks.
-        Changes no reference count.
-        """
+        """Look up the longest cached prefix of `sequence`. Changes no reference count."""
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
-        # a token that is not computed has no log-probability; others may hit what it
-        # leaves
+        # Prompt log-probabilities need every prompt token computed, so use no hits. Other sequences
+        # can still hit the blocks that this one fills.
         if sequence.judges_prompt:
             return NO_COMPUTED_BLOCKS
         return self._longest_cached_prefix(sequence)
 
     def _longest_cached_prefix(self, sequence: Sequence) -> ComputedBlocks:
-        """Follow the sequence's hash chain up to the first block that the cache does not hold."""
+        """Follow the sequence's hash chain up to the first block that is not cached."""
         hits: list[KVCacheBlock] = []
         for block_hash in sequence.block_hashes:
             block = self.pool.get_cached_block(block_hash)
@@ -118,9 +107,7 @@ class KVCacheManager:
         return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
 
     def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
-        """Tell the listeners why the lookup ended where it did, if it ended before the last full
-        block.
-        """
+        """Emit why the lookup ended, if it ended before the last full block."""
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
@@ -140,11 +127,9 @@ class KVCacheManager:
     def shortage_for(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks, num_copies: int = 0
     ) -> Shortage | None:
-        """Whether blocks for the first `num_tokens` tokens of `sequence`, and `num_copies` more,
-        could be had now.
-        """
+        """Return the shortage if `num_tokens` tokens and `num_copies` blocks do not fit now."""
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
-        # A hit on a free block costs a free block, just like a new one.
+        # A hit on a free block uses up a free block, just like a new one.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
         need = max(num_new, 0) + num_free_hits + num_copies
         free = self.pool.num_free_blocks
@@ -155,8 +140,9 @@ class KVCacheManager:
     ) -> Shortage | None:
         """Extend the block table until it holds the first `num_tokens` tokens of `sequence`.
 
-        `computed`: prefix hits to start the table with; only for a sequence whose table is empty.
-        Returns None when done, or the shortage that prevented it, with nothing changed.
+        computed: prefix hits that start the table; only for an empty table.
+
+        Returns None, or the shortage, with nothing changed.
         """
         must_copy = self.writes_to_shared_block(sequence)
         shortage = self.shortage_for(sequence, num_tokens, computed, num_copies=int(must_copy))
@@ -176,9 +162,7 @@ class KVCacheManager:
         return None
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
-        """Append new blocks until the table holds the first `num_tokens` tokens; there are enough
-        free ones.
-        """
+        """Append new blocks until the table holds `num_tokens` tokens. Enough blocks are free."""
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
 
@@ -190,14 +174,12 @@ class KVCacheManager:
         table.append(block)
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
-        """Whether the next token to be written falls into a block that has another owner."""
+        """Whether the next token that is written falls into a block with another owner."""
         index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
 
     def _copy_on_write(self, sequence: Sequence) -> None:
-        """Give `sequence` a copy of its own of the block it is about to write to. Needs one free
-        block.
-        """
+        """Replace the shared last block of `sequence` by its own copy. Needs one free block."""
         # Forks share partial blocks, and only the last block of a table is partial.
         logical = len(sequence.block_table) - 1
         shared = sequence.block_table[logical]
@@ -210,7 +192,7 @@ class KVCacheManager:
         self.pool.release(shared)
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Let `child` share every block of `parent`; nothing is copied now."""
+        """Let `child` share every block of `parent`. This copies nothing."""
         for block in parent.block_table:
             self.pool.touch(block)
             child.block_table.append(block)
@@ -218,11 +200,10 @@ class KVCacheManager:
         child.num_hashed_blocks = parent.num_hashed_blocks
 
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
-        """Name the blocks that the first `num_tokens` tokens fill, as far as they have no name yet.
+        """Register the hashes of the blocks that the first `num_tokens` tokens fill.
 
-        Called when the step is planned, before the model has run: another sequence of the same step
-        may then share them, since in each layer all keys and values are written before any are
-        read.
+        Called when a step is planned, before the model runs. Another sequence of the same step may
+        then share the blocks: in each layer, all keys and values are written before any are read.
         """
         if not self.enable_prefix_caching:
             return
@@ -236,9 +217,7 @@ class KVCacheManager:
         sequence.num_hashed_blocks = num_full
 
     def evict_unused(self, blocks: Iterable[KVCacheBlock]) -> None:
-        """Let no new prompt find those of `blocks` that nobody uses now: what is written there may
-        be no numbers.
-        """
+        """Evict those of `blocks` that have no owner: they may hold NaN or stale values."""
         for block in blocks:
             if block.ref_cnt == 0:
                 self.pool.evict(block)
@@ -250,20 +229,17 @@ class KVCacheManager:
         sequence.num_hashed_blocks = 0
 
     def _let_go(self, sequence: Sequence, block: KVCacheBlock) -> None:
-        """`block`, which stood last in the table of `sequence`, has one owner fewer."""
         if self._bus.active:
             self._bus.emit(ev.BlockReleased, block.block_id, sequence.seq_id)
         self.pool.release(block)
 
     def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
-        """Bring the sequence's hash chain up to its first `num_tokens` tokens: each block is hashed
-        once.
-        """
+        """Extend the hash chain to the full blocks of the first `num_tokens` tokens."""
         hashes, size = sequence.block_hashes, self.block_size
         while (len(hashes) + 1) * size <= num_tokens:
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
-            # The salt stands in the first block's name and, through the chain, in all others.
+            # The salt is part of the first block's hash and, through the chain, of all others.
             extra_keys = () if hashes else sequence.request.extra_keys
             hashes.append(
                 hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys)

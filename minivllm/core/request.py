@@ -1,12 +1,11 @@
-"""`Request` and `Sequence`: what the scheduler moves about.
+"""`Request` and `Sequence`: what the scheduler schedules.
 
-A request is what a caller sent; a sequence is one stream of tokens that grows from its prompt and
-owns one block table. vLLM V1 folds the two into one; its paper and V0 keep them apart, because
-parallel samples and beams are several sequences of one request that share blocks, and so do we.
+A request is what a caller sent. A sequence is one stream of tokens with its own block table.
+Parallel samples and beams are several sequences of one request that share blocks. vLLM V1 merges
+the two into one class; its paper and V0 keep them apart, as here.
 
-Knows nothing of tensors, text or time. The easy thing to get wrong is to ask "is this a prefill?"
-by looking at the output: after a preemption a sequence with output tokens prefills again. Nothing
-here stores a phase; it follows from `num_computed_tokens` alone.
+No phase is stored. Whether a sequence is in prefill follows from `num_computed_tokens` alone: after
+a preemption, a sequence that has output tokens prefills again.
 
 Source: vLLM `vllm/v1/request.py`.
 """
@@ -19,7 +18,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 class RequestStatus(IntEnum):
-    """A sequence's state. Everything over PREEMPTED is final."""
+    """A sequence's state. All states after PREEMPTED are final."""
 
     WAITING = 0
     RUNNING = 1
@@ -28,7 +27,7 @@ class RequestStatus(IntEnum):
     FINISHED_LENGTH_CAPPED = 4
     FINISHED_ABORTED = 5
     FINISHED_PRUNED = 6
-    """A beam that its search gave up (vLLM has no such state: there a beam is a request)."""
+    """A beam that its search dropped. vLLM has no such state: there, a beam is a request."""
 
     @property
     def is_finished(self) -> bool:
@@ -36,11 +35,11 @@ class RequestStatus(IntEnum):
 
     @property
     def finish_reason(self) -> str | None:
-        """OpenAI's word for it; None while unfinished."""
+        """OpenAI's word for the state; None while unfinished and for a pruned beam."""
         return _FINISH_REASONS.get(self)
 
 
-# Looking up a member of an enum costs several times what comparing it does.
+# Looking up an enum member costs several times as much as comparing it.
 _LAST_UNFINISHED = RequestStatus.PREEMPTED
 _FINISH_REASONS = {
     RequestStatus.FINISHED_STOPPED: "stop",
@@ -50,7 +49,7 @@ _FINISH_REASONS = {
 
 
 class Sequence:
-    """One stream of tokens: a prompt, what was generated after it, and where its K/V lie."""
+    """One stream of tokens (a prompt and its output) and the blocks with their keys and values."""
 
     __slots__ = (
         "block_hashes",
@@ -74,41 +73,33 @@ class Sequence:
     def __init__(self, request: "Request", index: int, token_ids: list[int]) -> None:
         self.request = request
         self.index = index
-        """Which of the request's sequences this is; with the request's seed it keys the
-        sampling.
-        """
+        """Number within the request, from 0. Together with the request's seed it keys sampling."""
         self.seq_id = f"{request.request_id}.{index}"
         self.status = RequestStatus.WAITING
         self.token_ids = token_ids
-        """Prompt and output in one list, so that recomputing after a preemption needs no special
-        case.
-        """
+        """Prompt and output in one list: recomputing after a preemption is no special case."""
         self.num_tokens = len(token_ids)
         self.num_prompt_tokens = len(request.prompt_token_ids)
         self.num_computed_tokens = 0
-        """How many tokens' keys and values are in the cache, counting the step being planned."""
+        """Tokens whose keys and values are in the cache, including the step being planned."""
         self.num_cached_tokens = 0
-        """How many of them the prefix cache gave at the last admission: those are never written
-        again.
-        """
+        """Tokens found in the prefix cache at the last admission; they are never written again."""
         self.num_preemptions = 0
         self.stop_reason: int | str | None = None
 
-        # Written by the KV cache manager alone.
+        # Written only by the KV cache manager.
         self.block_table: list[KVCacheBlock] = []
         """Entry i holds the keys and values of tokens [i * block_size, (i + 1) * block_size)."""
         self.block_hashes: list[bytes] = []
-        """The hash chain of the full blocks of `token_ids`; survives a preemption."""
+        """Hash chain of the full blocks of `token_ids`. It is kept through a preemption."""
         self.num_hashed_blocks = 0
-        """How many entries of `block_table`, from the first, are in the prefix cache by their
-        hash.
-        """
+        """How many leading entries of `block_table` are registered in the prefix cache."""
 
-        # Written by the scheduler alone.
+        # Written only by the scheduler.
         self.slot: int | None = None
-        """The row of the batch that it has while it runs."""
+        """Its row of the batch while it runs."""
         self.deferred: tuple[DeferReason, int, int] | None = None
-        """Why it was not admitted the last time it was looked at: (reason, need, free)."""
+        """Why it was not admitted when last considered: (reason, need, free)."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -116,7 +107,7 @@ class Sequence:
 
     @property
     def judges_prompt(self) -> bool:
-        """Whether the log-probabilities of the prompt are to be computed with this sequence."""
+        """Whether this sequence computes the log-probabilities of the prompt."""
         return self.index == 0 and self.request.params.prompt_logprobs is not None
 
     @property
@@ -128,7 +119,7 @@ class Sequence:
         self.num_tokens += 1
 
     def fork(self) -> "Sequence":
-        """A sibling with the same tokens so far. It has no blocks and no slot yet."""
+        """Return a new sibling with the same tokens, without blocks and without a slot."""
         child = Sequence(self.request, self.request.next_index, list(self.token_ids))
         self.request.next_index += 1
         self.request.sequences.append(child)
@@ -144,7 +135,7 @@ class Sequence:
 
 
 class Request:
-    """What a caller asked for. Its sequences change; nothing else in it does."""
+    """What a caller asked for. After arrival, only its sequences and bookkeeping change."""
 
     __slots__ = (
         "arrival_number",
@@ -181,54 +172,44 @@ class Request:
         self.prompt_token_ids = prompt_token_ids
         self.params = params
         self.priority = priority
-        """Lower goes first (vLLM's sense); only the `priority` policy looks at it."""
+        """Lower is first, as in vLLM; only the `priority` policy uses it."""
         self.arrival_time = 0.0
-        """Seconds on the engine's clock; the scheduler sets it when it queues the request."""
+        """Seconds on the engine's clock, set by the scheduler when it queues the request."""
         self.arrival_number = arrival_number
-        """Counts the engine's requests: the order of arrival even where two share one clock
-        reading.
-        """
-        # To choose the best of several samples takes their log-probabilities, asked for or not.
+        """Number of the request, which orders arrivals at the same time."""
+        # Choosing the best of several samples needs their log-probabilities, requested or not.
         self.num_logprobs = (
             0 if params.logprobs is None and params.chooses_best else params.logprobs
         )
-        """How many of the most likely tokens the sampler reports at each position; None for
-        none.
-        """
+        """How many top tokens the sampler reports at each position; None for none."""
         self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
-        """Whether each token is the one with the best of the model's own logits, and no
-        log-probabilities are asked for.
-        """
-        # Ranks change from step to step, so for the best of several samples a difference to the
-        # last output means nothing.
+        """Each token is the argmax of the unchanged logits, and no log-probabilities are wanted."""
+        # With the best of several samples, ranks change from step to step, so a delta to the last
+        # output would be meaningless.
         self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
             params.output_kind is RequestOutputKind.DELTA and params.chooses_best
         )
-        """Whether its caller gets no output before the end."""
+        """Whether the caller gets no output before the end."""
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1
-        """Sequences that are still to be forked: samples at the prompt's end, beams in the place of
-        those that died.
-        """
+        """Sequences still to fork: samples at the end of the prompt, or beams to replace others."""
         self.kept_slots: list[int] = []
-        """A heap: slots kept for them while the request runs."""
+        """Slots kept for these forks while the request runs. A heap."""
         self.next_index = 1
         self.num_cached_tokens = 0
-        """Tokens that the prefix cache gave when the request was first admitted."""
+        """Tokens found in the prefix cache at the first admission."""
         self.sequences = [Sequence(self, 0, list(prompt_token_ids))]
 
     @property
     def extra_keys(self) -> tuple[tuple[str, str], ...]:
-        """What else than tokens its first block's name depends on
-        (`block_math.hash_block_tokens`).
-        """
+        """What the first block's hash depends on besides tokens, as (kind, value) pairs."""
         return () if self.cache_salt is None else (("cache_salt", self.cache_salt),)
 
     @property
     def is_finished(self) -> bool:
-        # Every request is asked in every step, and the generator of an `all(...)` costs more than
-        # the answers.
+        # Checked for every request in every step: the generator of `all(...)` would cost more than
+        # the checks.
         for sequence in self.sequences:  # noqa: SIM110
             if not sequence.status.is_finished:
                 return False

@@ -1,13 +1,13 @@
-"""Scheduling policies: in what order sequences wait, and who is preempted.
+"""Scheduling policies: the order in which sequences wait, and which one is preempted.
 
-`fcfs`      first come, first served; the victim is the newest in the batch.
-`priority`  lowest `priority` number first, then arrival; the victim is the highest number, newest.
+    fcfs      first come, first served; the victim is the newest running sequence
+    priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
-A policy only orders; it never looks at memory. A preempted sequence waits *before* all that have
-never run (fcfs), or at its own place in the order (priority). The easy thing to get wrong is a
-heap: it cannot tell at which position an entry stands, and then no view can show the queue.
+A policy never looks at memory. A preempted sequence waits before all new ones (fcfs) or at its
+usual place (priority). The priority queue is a sorted list and not a heap, so that views can show
+each sequence's position.
 
-To add a policy: one more class here, and its name in `minivllm.config.SchedulingPolicy`.
+To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`.
 
 Source: vLLM `vllm/v1/core/sched/request_queue.py`.
 """
@@ -25,27 +25,27 @@ class RequestQueue(ABC):
 
     @abstractmethod
     def add(self, sequence: Sequence) -> int:
-        """Take in a new arrival; returns its position, 0 being next."""
+        """Add a new arrival; return its position (0 is next)."""
 
     @abstractmethod
     def add_preempted(self, sequence: Sequence) -> int:
-        """Take back a preempted sequence; returns its position."""
+        """Add a preempted sequence; return its position (0 is next)."""
 
     @abstractmethod
     def peek(self) -> Sequence:
-        """The next one."""
+        """Return the next sequence without removing it."""
 
     @abstractmethod
     def pop(self) -> Sequence:
-        """Take out the next one."""
+        """Remove and return the next sequence."""
 
     @abstractmethod
     def remove(self, sequence: Sequence) -> None:
-        """Take out this one, wherever it stands."""
+        """Remove `sequence` from any position."""
 
     @abstractmethod
     def choose_victim(self, running: list[Sequence]) -> Sequence:
-        """Which of the running sequences to preempt; `running` is in the order of admission."""
+        """Choose the running sequence to preempt; `running` is in the order of admission."""
 
     @abstractmethod
     def __iter__(self) -> Iterator[Sequence]: ...
@@ -55,8 +55,6 @@ class RequestQueue(ABC):
 
 
 class FCFSRequestQueue(RequestQueue):
-    """First come, first served."""
-
     def __init__(self) -> None:
         self._queue: deque[Sequence] = deque()
 
@@ -88,8 +86,6 @@ class FCFSRequestQueue(RequestQueue):
 
 
 class PriorityRequestQueue(RequestQueue):
-    """Lowest priority number first; equal ones in order of arrival. A sorted list."""
-
     def __init__(self) -> None:
         self._queue: list[Sequence] = []
 
@@ -125,5 +121,5 @@ class PriorityRequestQueue(RequestQueue):
 
 
 def create_request_queue(policy: str) -> RequestQueue:
-    """The waiting queue of a scheduling policy, by its name in `EngineConfig`."""
+    """Create the waiting queue of a scheduling policy, by its name in `EngineConfig`."""
     return {"fcfs": FCFSRequestQueue, "priority": PriorityRequestQueue}[policy]()

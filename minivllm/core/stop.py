@@ -1,8 +1,7 @@
-"""When a sequence ends by its tokens: end-of-sequence, stop token ids, length.
+"""Check whether a token ends its sequence: end-of-sequence, stop token ids, length.
 
-Stop *strings* are found in the text, by `minivllm.engine.stop_strings`. The easy thing to get wrong
-is the order: `min_tokens` holds back end-of-sequence and stop tokens, but never the length caps, or
-a request whose `min_tokens` cannot be reached would run for ever.
+`min_tokens` holds back end-of-sequence and stop tokens, but not the length limits, so every
+sequence ends. Stop *strings* are found in the text, by `minivllm.engine.stop_strings`.
 
 Source: vLLM `vllm/v1/core/sched/utils.py` (`check_stop`).
 """
@@ -13,17 +12,15 @@ from minivllm.core.request import RequestStatus, Sequence
 
 
 class Stop(NamedTuple):
-    """How a sequence ended."""
-
     status: RequestStatus
     stop_reason: int | str | None = None
-    """The stop token id or string; None for end-of-sequence and for length."""
+    """The stop token id or stop string; None for end-of-sequence and length."""
 
 
 def check_stop(
     sequence: Sequence, eos_token_ids: frozenset[int], max_model_len: int
 ) -> Stop | None:
-    """Whether the last token of `sequence` ends it."""
+    """Return how the last token of `sequence` ends it, or None if it continues."""
     params = sequence.request.params
     token_id = sequence.token_ids[-1]
     num_output_tokens = sequence.num_output_tokens

@@ -1,5 +1,4 @@
-"""The engine: one step schedules, executes the model and samples, over and over, until every
-request has its text.
+"""The engine: repeats a step (schedule, execute, sample) until every request has its text.
 
-Read `engine` first, the front door, then `stepper`, the step itself.
+Read `engine`, the public interface, first. Then read `stepper`, the step itself.
 """

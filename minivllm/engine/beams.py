@@ -1,12 +1,15 @@
 """`BeamDriver`: carries out beam searches inside the engine.
 
-`BeamSearch` (core) decides which beams continue; this applies it to sequences. A parent that was
-chosen twice forks, a beam that was not chosen ends, and each survivor gains its token. Forks share
-every block by reference count, so nothing is recomputed, and nothing copied until two beams write.
+`BeamSearch` (core) decides which beams continue; this class applies that to sequences:
 
-The beams of a request advance together: all of them must have brought their candidates first. A
-beam that was preempted meanwhile brings the same candidates again once it is computed; its siblings
-wait.
+    chosen once      the beam gains its token
+    chosen twice     it also forks, before it gains its token
+    not chosen       it is pruned
+
+Forks share all blocks, so nothing is recomputed, and nothing is copied until two beams write.
+
+The beams of a request advance together, when all have offered their candidates. A preempted beam
+must be recomputed first, and then offers the same candidates again.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
@@ -20,8 +23,6 @@ from minivllm.outputs import SampledToken
 
 
 class BeamDriver:
-    """All beam searches of one engine."""
-
     def __init__(
         self, scheduler: Scheduler, output_processor: OutputProcessor, limits: Limits, bus: EventBus
     ) -> None:
@@ -33,7 +34,7 @@ class BeamDriver:
         self._candidates: dict[str, list[Candidate]] = {}
 
     def start(self, request: Request) -> None:
-        """Begin the search of a request that is about to be queued."""
+        """Start the search of a request that is about to be queued."""
         params = request.params
         eos_token_ids = frozenset() if params.ignore_eos else self._limits.eos_token_ids
         search = BeamSearch(
@@ -49,31 +50,27 @@ class BeamDriver:
         request.num_logprobs = search.num_candidates
 
     def forget(self, request: Request) -> None:
-        """The request has ended: drop its search and the candidates of its beams."""
+        """Drop the search of a request and the candidates of its beams."""
         self._searches.pop(request.request_id, None)
         for sequence in request.sequences:
             self._candidates.pop(sequence.seq_id, None)
 
     def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Take in the best next tokens of one beam, and move its search on if it was the last to
-        bring them.
-        """
+        """Store one beam's best next tokens. When all beams have offered, advance the search."""
         seq_id = sequence.seq_id
-        # The sampled token comes first and may be one more than the best: the rank says which they
-        # are.
+        # The sampled token comes first and may be an extra one, so select the best by rank.
         entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[
             : sequence.request.num_logprobs
         ]
         self._candidates[seq_id] = [
             Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries
         ]
-        beams = list(sequence.request.sequences)  # beams that ended are not in it
+        beams = list(sequence.request.sequences)  # pruned beams are not in it
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
 
     def _is_ready(self, beam: Sequence) -> bool:
-        # A preempted beam has candidates from before, but must be computed again before it can be
-        # forked.
+        # A preempted beam may have candidates, but it must be recomputed before it can fork.
         computed = (
             beam.status is RequestStatus.RUNNING and beam.num_computed_tokens == beam.num_tokens
         )
@@ -98,7 +95,7 @@ class BeamDriver:
         search.scores = {}
         for beam in beams:
             continuations = by_parent.get(beam.seq_id, [])
-            # All forks before the parent takes its own token, or they would inherit it.
+            # Fork before the parent gains its own token, or the forks would inherit it.
             heirs = [beam, *(self._fork(beam) for _ in continuations[1:])]
             for heir, continuation in zip(heirs, continuations, strict=False):
                 self._append(heir, continuation)
@@ -125,7 +122,7 @@ class BeamDriver:
             )
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
-        """The search is over: its hypotheses are the output, and its beams end."""
+        """End the search: its hypotheses are the output, and all its beams end."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
             texts, logprobs = [one.text for one in found], [one.cumulative_logprob for one in found]

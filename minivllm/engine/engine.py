@@ -1,13 +1,12 @@
-"""`LLMEngine`: the front door of one engine. Requests go in, steps run, outputs and events come
-out.
+"""`LLMEngine`: the public interface of one engine.
 
     request -> check_request -> Stepper: schedule, execute, sample -> outputs, events, `inspect()`
 
-The engine checks requests and answers questions; `minivllm.engine.stepper` owns the parts and
-carries out the step. It is not thread-safe: one thread owns it (`minivllm.engine.engine_thread`).
+`minivllm.engine.stepper` owns the parts and runs the step. The engine is not thread-safe: one
+thread owns it (`minivllm.engine.engine_thread`).
 
-If a phase raises, tokens count as computed and blocks have names although nobody wrote them. So the
-engine declares itself dead, and every later call says so.
+If a phase raises, some tokens count as computed and some blocks have hashes although they were
+never written. So the engine is dead, and later calls that would use it raise `EngineDeadError`.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 """
@@ -49,7 +48,7 @@ _RECORDED_OPTIONS = (
 
 
 class LLMEngine:
-    """A model, its KV cache and its scheduler, moved on by `step()`.
+    """A model, its KV cache and its scheduler, advanced by `step()`.
 
     Use `from_config`, or `from_model` if several engines share a model. The constructor takes the
     parts one by one, for tests:
@@ -57,19 +56,15 @@ class LLMEngine:
     - `config`: the options; `runner` (the model with its KV cache) and `tokenizer` must fit them.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
 
-    Raises `ConfigError` if prompts must stay whole and a step cannot hold the longest.
+    Raises `ConfigError` if chunked prefill is off and a step cannot hold the longest prompt.
     """
 
     config: EngineConfig
-    """The options that it was built with; those that were changed since (`set_option`) keep their
-    first value here.
-    """
+    """The options that the engine was built with. `set_option` does not change them."""
     tokenizer: Tokenizer
-    """The model's own: text to token ids and back, chat template, end-of-sequence ids."""
+    """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
-    """Most tokens of one sequence, prompt and output; the model's own limit where the options name
-    none.
-    """
+    """Most tokens of one sequence, prompt and output. By default, the model's own limit."""
 
     def __init__(
         self,
@@ -100,11 +95,10 @@ class LLMEngine:
 
     @classmethod
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
-        """Load the model that `config` names and allocate the KV cache. Takes seconds; imports
-        torch. `clock`: as above.
+        """Load the model that `config` names and allocate the KV cache.
 
-        Raises a `ModelError` if the model cannot be had or run, and `ConfigError` if memory or
-        device do not allow `config`.
+        Takes seconds; imports torch. `clock`: as for the class. Raises a `ModelError` if the model
+        cannot be found or run, and `ConfigError` if memory or device do not allow `config`.
         """
         from minivllm.runtime.loader import load_model
 
@@ -114,15 +108,15 @@ class LLMEngine:
     def from_model(
         cls, config: EngineConfig, model: LoadedModel, *, clock: Clock | None = None
     ) -> LLMEngine:
-        """An engine around a `model` that is loaded already; several engines may share one.
-        Allocates the KV cache.
+        """Build an engine around a loaded `model`, which several engines may share.
 
-        `config`, `clock`: as for `from_config`. Raises `ConfigError` if the KV cache cannot be had.
+        Allocates the KV cache. `config`, `clock`: as for `from_config`. Raises `ConfigError` if the
+        KV cache cannot be allocated.
         """
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
-        # One clock for both: on the virtual one the runner's times must stand still, too.
+        # Use one clock for both: with a virtual clock, the runner must not measure real time.
         return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
 
     # ---- requests ----
@@ -130,15 +124,15 @@ class LLMEngine:
     def add_request(
         self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> None:
-        """Queue a request; it is admitted by one of the next steps.
+        """Queue a request. One of the next steps admits it.
 
         - `request_id`: any name that no unfinished request has.
-        - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`, either with a
+        - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; the dicts may have a
           `cache_salt`.
         - `params`: how to sample and when to stop.
-        - `priority`: lower is sooner; counts where `scheduling_policy` is `priority`.
+        - `priority`: lower is served first; 0 unless `scheduling_policy` is `priority`.
 
-        Raises a subclass of `InvalidRequestError`, before anything has changed, if it can never be
+        Raises a subclass of `InvalidRequestError`, before any change, if the request can never be
         served, and `EngineDeadError` after a step that failed.
         """
         self._stepper.add(self.check_request(request_id, prompt, params, priority))
@@ -147,10 +141,10 @@ class LLMEngine:
     def check_request(
         self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> Request:
-        """What `add_request` would queue for this `request_id`, `prompt`, `params` and `priority`;
-        raises as it does.
+        """Return what `add_request` would queue, or raise what it would raise. Changes nothing.
 
-        Changes nothing, so a caller can check several requests before it adds any.
+        `request_id`, `prompt`, `params`, `priority`: as for `add_request`. A caller can check
+        several requests before it adds any.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
@@ -171,10 +165,10 @@ class LLMEngine:
         return request
 
     def abort_request(self, request_id: str) -> RequestOutput | None:
-        """End the request `request_id` at once and free its blocks; its output so far, or None if
-        it is not there (any more).
+        """End the request `request_id` at once and free its blocks.
 
-        Raises `StepInProgressError` between two phases of a step.
+        Returns its output so far, or None if no such request is unfinished. Raises
+        `StepInProgressError` between two phases of a step.
         """
         request = self._stepper.scheduler.requests.get(request_id)
         if request is None or self._dead_because is not None:
@@ -184,29 +178,29 @@ class LLMEngine:
         return self._stepper.output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
-        """Whether any request waits or runs: whether another `step()` has something to do."""
+        """Whether any request waits or runs, so that another `step()` has work."""
         return bool(self._stepper.scheduler.requests)
 
     # ---- the step ----
 
     def step(self) -> list[RequestOutput]:
-        """Run one step, or what is left of it. Returns the outputs of the requests that gained a
-        token (by their `output_kind`), or an empty list if there is nothing to do.
+        """Run one step, or the rest of the current one.
 
-        A request that fails alone raises nothing: its output has an `error`. If the model is
-        broken, this raises what the model raised and the engine is dead; every later step raises
-        `EngineDeadError`.
+        Returns the outputs of the requests that gained a token (see `output_kind`), or an empty
+        list if there is nothing to do.
+
+        If a single request fails, nothing is raised: its output has an `error`. If the model is
+        broken, this raises the model's exception, and every later step raises `EngineDeadError`.
         """
         while (outputs := self.step_phase()) is None:
             pass
         return outputs
 
     def step_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase of a step (see `minivllm.engine.stepper`): the outputs if this ends
-        the step, else None.
+        """Run the next phase of a step. Returns the outputs if it ends the step, else None.
 
-        Between two phases requests may be added, and events and `inspect()` agree; aborts and
-        options have to wait. Raises as `step` does.
+        Between two phases, requests may be added, and `inspect()` agrees with the events. Aborts
+        and options have to wait for the end of the step. Raises as `step` does.
         """
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
@@ -219,7 +213,7 @@ class LLMEngine:
 
     @property
     def next_phase(self) -> ev.Phase:
-        """What `step_phase` runs next; `schedule` between two steps."""
+        """The phase that `step_phase` runs next; `schedule` between two steps."""
         return self._stepper.next_phase
 
     def _raise_if_in_step(self, wish: str) -> None:
@@ -238,12 +232,13 @@ class LLMEngine:
     # ---- switches and views ----
 
     def set_option(self, name: ev.LiveOption, value: int) -> None:
-        """Change the option `name`, `max_num_batched_tokens` or `max_num_seqs`, from the next step
-        on.
+        """Change the option `name` from the next step on.
 
-        `value`: in tokens or sequences, up to what the engine was built with. Lowering
-        `max_num_seqs` preempts nobody. Raises `ConfigError`, `StepInProgressError` between two
-        phases, and `EngineDeadError` after a step that failed.
+        `name` is `max_num_batched_tokens` or `max_num_seqs`. `value`: in tokens or sequences, up to
+        the value that the engine was built with. Lowering `max_num_seqs` preempts no sequence.
+
+        Raises `ConfigError`; `StepInProgressError` between two phases; `EngineDeadError` after a
+        step that failed.
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
@@ -252,29 +247,29 @@ class LLMEngine:
         )
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on, in the engine's thread; the result ends
-        that.
-        """
+        """Call `listener` with every later event, in the engine thread; call the result to stop."""
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
-        """If `on`, emit an event `attention.mass` for each scheduled sequence, from the next step
-        on. Off at first.
+        """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
+
+        `on`: whether to emit it; at first it is off.
         """
         self._stepper.records_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
-        """Emit one event `kernel.traced` for the next decode of the sequence `seq_id` (see
-        `minivllm.engine.kernel_tracing`).
+        """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
 
-        Raises `InvalidRequestError` if there is no such sequence, and `EngineDeadError`.
+        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`.
+        See `minivllm.engine.kernel_tracing`.
         """
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data, equal to the fold of all events so far, after each phase.
-        O(blocks + tokens).
+        """The whole state as plain data. O(blocks + tokens).
+
+        After each phase it equals the fold of all events so far.
         """
         stepper = self._stepper
         return inspect_engine(
@@ -282,13 +277,13 @@ class LLMEngine:
         )
 
     def log_header(self) -> ev.LogHeader:
-        """The first line of a recording that starts now."""
+        """Make the first line of a recording that starts now."""
         clock = self._stepper.clock
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
             clock=clock.name,
-            # A recording on the virtual clock must not change from run to run.
+            # A recording with a virtual clock must be the same in each run, so it has no wall time.
             wall=time.time() if clock.name == "monotonic" else 0.0,
             mono=clock.now(),
             first_seq=self._stepper.bus.next_seq,

@@ -1,18 +1,16 @@
-"""`EngineThread`: one thread owns the engine, and everybody else talks to it.
+"""`EngineThread`: one thread owns the engine; other threads send it commands.
 
     with EngineThread(LLMEngine.from_config(config)) as thread:
         future = thread.add_request("a", "Hello", SamplingParams(max_tokens=8), on_output=show)
         print(future.result().outputs[0].text)
 
-The engine is not thread-safe and need not be: callers in any thread put commands into a queue, the
-engine's thread carries them out between two steps, and each caller holds a future. A paused engine
-may stand in the middle of a step, too: there it takes new requests, and holds aborts and options
-back until the step has ended. It knows nothing of terminals or HTTP; the chat, the demo and the
-server all stand on it.
+Commands run in the engine's thread, between steps, and each caller gets a future. A paused engine
+may be in the middle of a step: it then accepts requests, but aborts and options wait for the end of
+the step.
 
-The easy thing to get wrong is the end. Whoever waits must hear of it: a request that is running, a
-command that is still in the queue and one that comes too late each get an answer, whether the
-thread was stopped or the engine failed. And with nothing to do the thread sleeps; it never polls.
+When the thread ends, by `stop` or by an error, every open future gets an answer: those of running
+requests, of queued commands and of later ones. With nothing to do, the thread sleeps; it never
+polls.
 """
 
 from __future__ import annotations
@@ -35,14 +33,15 @@ from minivllm.sampling_params import SamplingParams
 
 T = TypeVar("T")
 OnOutput = Callable[[RequestOutput], None]
-"""Called in the engine's thread with each output of a request, so it must be quick. If it raises,
-the request ends.
+"""Called in the engine's thread with each output of a request, so it must be quick.
+
+If it raises, the request is aborted.
 """
 
 
 @dataclass(slots=True)
 class _Single:
-    """A step, or a phase of one, that a paused engine is to take."""
+    """A step, or one phase, that a paused engine is asked to run."""
 
     future: Future
     is_phase: bool
@@ -50,19 +49,16 @@ class _Single:
 
 @dataclass(slots=True)
 class _Waiter:
-    """Who waits for the end of one request."""
-
     future: Future[RequestOutput]
     on_output: OnOutput | None
 
 
 class EngineThread:
-    """Runs `engine.step()` in a thread of its own while there is work. `start` it, then `stop` and
-    `join` it.
+    """Runs `engine.step()` in its own thread while there is work. `start`, then `stop` and `join`.
 
-    `before_step(engine)` is called in that thread before each step, and again whenever it has
-    nothing to do: the place for a script that adds requests at exact steps. `seconds_per_step` is
-    the least time from the start of one step to the start of the next, so that a person can follow.
+    `before_step(engine)` is called in that thread before each step, and whenever there is nothing
+    to do. There, a script can add requests at exact steps. `seconds_per_step` is the least time
+    between the starts of two steps, so that people can follow.
     """
 
     def __init__(
@@ -73,19 +69,19 @@ class EngineThread:
         seconds_per_step: float = 0.0,
     ) -> None:
         self.ended: Future[None] = Future()
-        """Done when the thread has ended; holds the error that ended it, if one did."""
+        """Done when the thread has ended; holds the error that ended it, if there was one."""
         self._engine = engine
         self._before_step = before_step
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
         self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
-        # The rest is written by the engine's thread alone, and all but `_paused` read by it alone.
+        # Only the engine's thread writes the rest. Other threads may read only `_paused`.
         self._waiters: dict[str, _Waiter] = {}
         self._paused = False
         self._singles: deque[_Single] = deque()
         self._next_step_at = 0.0
         self._stopping = False
-        # A daemon, so that a caller who forgot to stop it can still leave the program.
+        # A daemon thread, so that the program can exit even if `stop` was never called.
         self._thread = Thread(target=self._main, name="minivllm-engine", daemon=True)
 
     # ---- beginning and end, from any thread ----
@@ -94,13 +90,14 @@ class EngineThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ask for the end and return at once. The step in progress is finished, unfinished requests
-        are aborted.
+        """Ask the thread to end, and return at once.
+
+        It finishes the current step and aborts all unfinished requests.
         """
         self._mailbox.post(Future(), self._stop)
 
     def join(self, timeout: float | None = None) -> None:
-        """Wait until the thread has ended; raises the error that ended it, or `TimeoutError`."""
+        """Wait until the thread has ended. Raise the error that ended it, or `TimeoutError`."""
         self.ended.result(timeout)
 
     def __enter__(self) -> EngineThread:
@@ -109,7 +106,7 @@ class EngineThread:
 
     def __exit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
         self.stop()
-        # An error of the caller's own is not hidden behind ours.
+        # Do not hide an error of the caller's own behind the engine's.
         if self.ended.exception() is not None and exc_type is None:
             self.join()
 
@@ -123,10 +120,9 @@ class EngineThread:
         priority: int = 0,
         on_output: OnOutput | None = None,
     ) -> Future[RequestOutput]:
-        """Queue a request; the future holds its last output, or the error that refused it.
+        """Queue a request. The future holds its last output, or the error that refused it.
 
-        Cancelling the future works until the engine has the request; from then on `abort_request`
-        ends it.
+        Cancelling the future works until the engine has the request; later, use `abort_request`.
         """
         future: Future[RequestOutput] = Future()
 
@@ -137,24 +133,21 @@ class EngineThread:
         return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request at once; the future holds its output so far, or None if it had ended
-        already.
+        """End a request at once. The future holds its output so far, or None if it has ended.
 
-        In the middle of a step of a paused engine it waits for the step's end.
+        If a paused engine is in the middle of a step, this waits for the end of the step.
         """
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
-        """`LLMEngine.set_option`; in the middle of a step it waits for the step's end, as
-        `abort_request` does.
-        """
+        """Call `LLMEngine.set_option`; in the middle of a step, wait for its end."""
         return self.call(lambda engine: engine.set_option(name, value), between_steps=True)
 
     def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
-        """Run `function(engine)` between two steps; the future holds what it returned or raised.
+        """Run `function(engine)` between two steps. The future holds its result or exception.
 
-        A paused engine may stand between two phases of a step: `between_steps` waits for that
-        step's end.
+        between_steps: if a paused engine is in the middle of a step, wait for the end of the step;
+        otherwise `function` may run between two phases.
         """
         future: Future[T] = Future()
         return self._mailbox.post(
@@ -162,24 +155,19 @@ class EngineThread:
         )
 
     def pause(self) -> Future[None]:
-        """Take no more steps; the future is done when the engine stands still. Commands are still
-        carried out.
-        """
+        """Run no more steps. The future is done when the engine has paused; commands still run."""
         return self.call(lambda engine: self._set_paused(True))
 
     def resume(self) -> Future[None]:
-        """Take steps again."""
+        """Continue running steps."""
         return self.call(lambda engine: self._set_paused(False))
 
     def step(self) -> Future[list[RequestOutput]]:
-        """Pause, and take one step or finish the one that is under way; the future holds its
-        outputs (none, if there was nothing to do)."""
+        """Pause, and run one step or finish the current one. The future holds its outputs."""
         return self._take_single(is_phase=False)
 
     def step_phase(self) -> Future[ev.Phase]:
-        """Pause, and run the next phase of a step; the future holds the phase after it, `schedule`
-        at a step's end.
-        """
+        """Pause, and run the next phase. The future holds the phase after it."""
         return self._take_single(is_phase=True)
 
     def _take_single(self, is_phase: bool) -> Future:
@@ -187,20 +175,19 @@ class EngineThread:
 
         def ask() -> None:
             self._paused = True
-            # Taken by the main loop and not here: an error in a step ends the thread, one in a
-            # command does not.
+            # The main loop runs it, because an error in a step must end the thread.
             self._singles.append(_Single(future, is_phase))
 
         return self._mailbox.post(future, ask)
 
     @property
     def paused(self) -> bool:
-        """Whether the engine stands still as far as is known; from any thread."""
+        """Whether the engine is paused. Any thread may ask."""
         return self._paused
 
     @property
     def next_phase(self) -> ev.Phase:
-        """What runs next; from any thread, and of interest while the engine is paused."""
+        """The phase that runs next. Any thread may ask."""
         return self._engine.next_phase
 
     # ---- the engine's thread ----
@@ -221,9 +208,7 @@ class EngineThread:
         self._close(error)
 
     def _seconds_until_step(self) -> float | None:
-        """How long to sleep before the next step is due; None if there is none until a command
-        comes.
-        """
+        """Seconds until the next step is due; None to sleep until a command arrives."""
         if self._singles:
             return 0.0
         if self._paused:
@@ -237,7 +222,6 @@ class EngineThread:
         return max(0.0, self._next_step_at - self._now())
 
     def _advance(self) -> None:
-        """Take the step, or the phase, that is due."""
         single = self._singles[0] if self._singles else None
         if self._engine.next_phase == "schedule":
             self._next_step_at = self._now() + self._seconds_per_step
@@ -252,13 +236,13 @@ class EngineThread:
             single.future.set_result(self._engine.next_phase if is_phase else outputs)
 
     def _finish_step(self, outputs: list[RequestOutput]) -> None:
-        """A step has ended: hand out its outputs and do what had to wait for it."""
+        """Deliver the outputs of a finished step and run the commands that waited for its end."""
         for output in outputs:
             self._deliver(output)
         self._mailbox.carry_out_held()
 
     def _deliver(self, output: RequestOutput) -> None:
-        """Hand an output to whoever sent the request; requests that a script added have nobody."""
+        """Pass an output to the sender of the request. A request from a script has no sender."""
         waiter = self._waiters.get(output.request_id)
         if waiter is None:
             return
@@ -291,13 +275,13 @@ class EngineThread:
         self._stopping = True
 
     def _close(self, error: BaseException | None) -> None:
-        """Take no more commands, and answer everybody who still waits for something."""
+        """Accept no more commands, and set an error on every open future."""
         waiting = [waiter.future for waiter in self._waiters.values()] + [
             single.future for single in self._singles
         ]
         waiting += self._mailbox.close()
         for future in waiting:
-            # One exception object each: raising one in several threads would mix up their
+            # Use one exception object each: raising one object in several threads would mix up
             # tracebacks.
             dead = EngineDeadError(
                 "The engine's thread was stopped."

@@ -1,8 +1,7 @@
-"""`inspect_engine`: the engine's state read from its own objects, block by block.
+"""`inspect_engine`: copies the engine's state from its own objects, block by block.
 
-It is the second witness. `Fold` knows the events and never looks here; this looks at the scheduler,
-the pool and the texts and never at an event. After every phase the two must agree, so this file
-must stay naive: no counter of its own, nothing remembered between calls.
+After every phase, this copy must equal the state that `Fold` builds from events alone. So this file
+reads no events and stays naive: no counters of its own, and nothing remembered between calls.
 """
 
 from collections.abc import Callable
@@ -26,9 +25,7 @@ from minivllm.events.state import (
 def inspect_engine(
     scheduler: Scheduler, last_plan: SchedulerOutput | None, visible_text: Callable[[Sequence], str]
 ) -> EngineState:
-    """A copy of everything a view may know. O(blocks + tokens): for tests, `once` and starting
-    views.
-    """
+    """Copy all state that a view may show. O(blocks + tokens): for tests and for starting views."""
     pool = scheduler.kv_cache_manager.pool
     sequences = [
         sequence

@@ -1,19 +1,16 @@
-"""`IsolatingExecutor`: runs a plan through the model; if the model raises, one sequence at a time.
+"""`IsolatingExecutor`: runs a plan through the model; if that raises, one sequence at a time.
 
 Nothing has been sampled yet, and running a token again writes the same keys and values into the
-same slots. So a step that failed can be tried again in pieces: each sequence that runs alone
-continues as if nothing had happened, and each one that raises again fails.
+same slots. So a failed step can be repeated in pieces. A sequence that runs alone continues as if
+nothing had happened; one that raises again fails.
 
-Two kinds of sequences and copies need care:
+- A sequence may read blocks that a failing sequence of the same plan should have written. It is
+  *stranded*: it cannot run in this step, so it is preempted and recomputed.
+- The plan's block copies may or may not have been made. The first piece makes them again, unless
+  the step may have overwritten a source; then the step cannot be repeated.
 
-- A sequence may read blocks that a failing sequence of the same plan was to write. It is stranded:
-  it cannot run in this step, but it has done nothing wrong, so it is preempted and computed again.
-- Nobody knows whether the plan's block copies were made before the model raised. They are made
-  again with the first piece, unless the step may have overwritten what they copy from; then the
-  step is lost.
-
-If the device has stopped working, or too many sequences fail in a row, the model is broken and not
-the requests: what it raised first is raised again, and the engine is dead.
+If the device has stopped working, or too many sequences fail in a row, the model itself is broken:
+the first exception is raised again, and the engine is dead.
 """
 
 import logging
@@ -28,17 +25,16 @@ from minivllm.errors import InvariantError
 from minivllm.runtime.step_result import StepResult, Watch
 
 MAX_FAILED_IN_A_ROW = 3
-"""Sequences that may fail, with no success between them, before the model counts as broken.
+"""How many sequences may fail in a row before the model counts as broken.
 
-OpenAI's client sends a request that gets a 500 three times by default: one bad request, alone on
-the server, must not end it.
+OpenAI's client sends a failing request three times by default; that alone must not stop a server.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")
 
 
 class Part(NamedTuple):
-    """A piece of a plan that the model has run."""
+    """A piece of a plan, and its result."""
 
     plan: SchedulerOutput
     result: StepResult
@@ -46,25 +42,23 @@ class Part(NamedTuple):
 
 @dataclass(slots=True)
 class Executed:
-    """What became of a plan."""
-
     parts: list[Part] = field(default_factory=list)
-    """The whole plan; or, if the model raised, the pieces that ran, in the order of the plan."""
+    """The whole plan; or, if the model raised, the pieces that ran, in plan order."""
     failed: list[Sequence] = field(default_factory=list)
-    """Sequences for which the model raises."""
+    """Sequences on which the model raises."""
     stranded: list[Sequence] = field(default_factory=list)
-    """Sequences, with their new forks, that read what the failed ones should have written."""
+    """Sequences, with their new forks, that read blocks of the failed ones."""
     unwritten: set[KVCacheBlock] = field(default_factory=set)
-    """Blocks that the failed and the stranded sequences were to write in this step."""
+    """Blocks that failed and stranded sequences should have written in this step."""
 
     @property
     def t_prepare(self) -> float:
-        """Seconds spent on laying out batches."""
+        """Seconds spent on preparing the model's inputs."""
         return sum(part.result.t_prepare for part in self.parts)
 
 
 class IsolatingExecutor:
-    """Runs the plans of one engine. Counts how many sequences have failed since one succeeded."""
+    """Runs the plans of one engine and counts failures since the last success."""
 
     def __init__(self, runner: Runner, block_size: int) -> None:
         self._runner = runner
@@ -72,17 +66,17 @@ class IsolatingExecutor:
         self._num_failed_in_a_row = 0
 
     def execute(self, plan: SchedulerOutput, watch: Watch) -> Executed:
-        """Run `plan`, whole or in pieces. Raises what the model raised if the model is broken."""
+        """Run `plan`, whole or in pieces. If the model is broken, raise its exception."""
         done = Executed()
         try:
             done.parts.append(Part(plan, self._runner.execute_model(plan, watch)))
         except (AssertionError, InvariantError):
-            raise  # a bug of the engine, not of a request
+            raise  # a bug in the engine, not in a request
         except Exception as error:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; its sequences are run one by one")
-            # `watch.decodes` are indices into the whole plan; the tracer asks again in the next
+            # `watch.decodes` are indices into the whole plan. The tracer tries again in the next
             # step.
             self._run_one_by_one(plan, replace(watch, decodes=()), done)
             if (
@@ -96,14 +90,14 @@ class IsolatingExecutor:
         return done
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch, done: Executed) -> None:
-        # Writers come before the sequences that share their blocks: an admission finds only blocks
-        # planned before it.
+        # A sequence can only hit blocks that were planned before it, so writers come before
+        # readers.
         for item in plan.scheduled:
             if not done.unwritten.isdisjoint(item.sequence.block_table):
                 done.stranded += [item.sequence, *item.sampling[1:]]
             else:
-                # The first piece makes the copies; made again, they would undo what was written
-                # into them.
+                # Only the first piece makes the copies. A second time, they would overwrite new
+                # values.
                 copies = [] if done.parts else plan.copies
                 piece = SchedulerOutput(
                     plan.step, plan.budget, [item], item.num_tokens, copies=copies
@@ -127,13 +121,13 @@ def _blocks_written(item: ScheduledSequence, block_size: int) -> set[KVCacheBloc
 def _overwrites_a_source(plan: SchedulerOutput, block_size: int) -> bool:
     """Whether the step may have overwritten a block that one of its copies reads.
 
-    A new owner fills a block by a copy, or from its first slot on:
+    A block gets a new owner, which fills it by a copy or from its first slot:
 
         step 7: A gives up block 3;  copy 3 -> 9;  B takes block 3 and writes it from slot 0
 
-    After a failure in the middle of that, block 3 may hold A's content or B's, so 3 -> 9 cannot be
-    made again. If the owner of block 3 only continues to write it, the slots that were copied stay
-    as they are, and the owner of block 9 writes the others before it reads them.
+    If the model fails here, block 3 may hold A's or B's content, so 3 -> 9 cannot be repeated. It
+    can be repeated if the owner of block 3 only appends: the copied slots stay the same, and the
+    owner of block 9 writes the others before it reads them.
     """
     taken = {copy.dst for copy in plan.copies}
     for item in plan.scheduled:

@@ -1,14 +1,15 @@
-"""`KernelTracer`: the kernel x-ray of a running sequence, reported as an event.
+"""`KernelTracer`: traces what an attention kernel reads for one sequence, as an event.
 
-Somebody names a sequence. At its next decode the runner keeps the queries, keys and values that one
-layer's attention reads; then the interpreted kernel runs over them once more and is watched. So the
-x-ray shows the engine's own data and the kernel's own way through it, with any attention backend.
+    ask("a.0")  ->  next decode of a.0: the runner keeps one layer's queries, keys and values
+                ->  the interpreted kernel runs on them again, and every read is recorded
 
-The engine waits for the trace, most of a second the first time: a person asked for it, and an
-answer some steps later would make a recording depend on the machine's speed. Where Triton is not
-installed, the answer is a recording that is shipped with minivllm, and says so. Each question is
-answered by exactly one event; if the sequence ends before it decodes, or Triton fails, the event
-says why.
+So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits for
+it, most of a second the first time: a later event would make recordings depend on the machine's
+speed.
+
+Without Triton, the answer is a recording that ships with minivllm, marked as such. Each request for
+a trace gets exactly one event. If the sequence ends before it decodes, or Triton fails, the event
+has the reason.
 """
 
 from __future__ import annotations
@@ -30,14 +31,12 @@ if TYPE_CHECKING:
 
 
 class KernelTracer:
-    """Answers requests for traces, between the phases of a step."""
-
     def __init__(self, bus: EventBus) -> None:
         self._bus = bus
         self._asked: list[str] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
-        """Trace the next decode of this sequence. Raises `InvalidRequestError`, in one sentence."""
+        """Trace the next decode of a sequence. Raise `InvalidRequestError` if it has ended."""
         if not _is_unfinished(seq_id, requests):
             raise InvalidRequestError(
                 f"There is no unfinished sequence {seq_id!r} to trace: choose one that runs."
@@ -46,7 +45,7 @@ class KernelTracer:
             self._asked.append(seq_id)
 
     def decodes_to_watch(self, plan: SchedulerOutput) -> tuple[int, ...]:
-        """Indices into the plan's sequences: the decodes among those that somebody asked for."""
+        """Indices into `plan.scheduled` of the decodes to trace."""
         if not self._asked or not self._bus.active:
             return ()
         decodes = {
@@ -57,7 +56,7 @@ class KernelTracer:
         return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
-        """Answer for a sequence whose decode was watched."""
+        """Emit the trace of a sequence, made from the sample of its decode."""
         self._asked.remove(seq_id)
         if find_spec("triton") is None:
             self._answer_from_recording(seq_id, sample)
@@ -74,7 +73,7 @@ class KernelTracer:
             self._answer(seq_id, sample.layer, sample.num_tokens, programs)
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
-        """Answer for the sequences that have ended before the decode that was to be traced."""
+        """Answer for sequences that have ended before the decode to trace."""
         for seq_id in [seq_id for seq_id in self._asked if not _is_unfinished(seq_id, requests)]:
             self._asked.remove(seq_id)
             self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")

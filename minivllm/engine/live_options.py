@@ -1,13 +1,10 @@
-"""Options that may change while the engine runs: the token budget and the number of sequences.
+"""Options that may change between steps: the token budget and the number of sequences.
 
-Both can go up to what the engine was built with, since buffers, CUDA graphs and batch rows have
-that size. A change is made between two steps and emitted as an event.
+The values at start are upper limits, since buffers, CUDA graphs and batch rows have that size.
+Lowering `max_num_seqs` preempts no sequence.
 
-No change may block an admitted request for ever. A request with several samples or beams needs a
-slot for each of them at once, and with chunked prefill off a step must hold the longest prompt. A
-lower `max_num_seqs` takes nothing from running sequences; admissions stop until enough of them have
-ended. A beam that waits for a preempted sibling is no deadlock: the scheduler makes room for that
-sibling.
+A change must never block an admitted request for ever. So `max_num_seqs` must leave room for all
+sequences of a request, and with chunked prefill off, a step must hold the longest prompt.
 """
 
 from typing import get_args
@@ -27,9 +24,7 @@ def change_option(
     name: ev.LiveOption,
     value: int,
 ) -> None:
-    """Give `name` this value from the next step on. Raises `ConfigError`, before anything has
-    changed.
-    """
+    """Set `name` to `value` from the next step on. Raise `ConfigError` before any change."""
     options = get_args(ev.LiveOption)
     if name not in options:
         raise ConfigError(

@@ -1,10 +1,8 @@
-"""`Mailbox`: commands from any thread, carried out in one, each with a future for its sender.
+"""`Mailbox`: takes commands from any thread and runs them in one, with a future for each sender.
 
-What `EngineThread` talks to the world through. It knows no engine; it is only told whether a step
-is under way, for a command may have to wait until it is over.
-
-The easy thing to get wrong is the last letter. No command may slip in after the last look into the
-box, and each that will not be carried out, also one that was held back, must still be answered.
+`EngineThread` receives all its commands here. A command can ask to wait until the current step is
+over. No command is lost when the mailbox closes: none can enter afterwards, and the caller gets the
+futures of all that remain.
 """
 
 from collections.abc import Callable
@@ -21,32 +19,28 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class _Command:
-    """What a caller wants done, and the future that it holds."""
-
     future: Future
     run: Callable[[], None]
     between_steps: bool
-    """Not between two phases of one."""
+    """Do not run between two phases of a step; wait for its end."""
 
 
 class Mailbox:
-    """`post` from any thread; the rest is for the one that carries the commands out."""
+    """Call `post` from any thread, the other methods only from the thread that runs commands."""
 
     def __init__(self, in_step: Callable[[], bool]) -> None:
-        """in_step: whether a step is under way, asked before each command"""
+        """in_step: returns whether a step is in progress; called before each command"""
         self._in_step = in_step
         self._commands: SimpleQueue[_Command] = SimpleQueue()
         self._held: list[_Command] = []
-        # Guards `_closed`, so that nothing is put into the queue after `close` has emptied it.
+        # Guards `_closed`, so that no command enters the queue after `close` has emptied it.
         self._lock = Lock()
         self._closed = False
 
     def post(
         self, future: Future[T], run: Callable[[], None], between_steps: bool = False
     ) -> Future[T]:
-        """Have `run` called. What it raises is the future's, any other result it has to set
-        itself.
-        """
+        """Queue `run`. It sets the future's result itself; its exceptions are set here."""
         with self._lock:
             if not self._closed:
                 self._commands.put(_Command(future, run, between_steps))
@@ -57,12 +51,10 @@ class Mailbox:
         return future
 
     def carry_out(self, seconds: float | None) -> None:
-        """Wait up to `seconds` (None: for ever) for a command; carry it out and those that came
-        with it.
-        """
+        """Wait up to `seconds` (None: for ever) for a command; run it and all others queued."""
         try:
             self._carry_out(self._commands.get(timeout=seconds))
-            # Only those that are there now: callers without end must not keep the engine from its
+            # Run only the commands queued by now, so that a flood of commands cannot stop the
             # steps.
             for _ in range(self._commands.qsize()):
                 self._carry_out(self._commands.get_nowait())
@@ -70,7 +62,7 @@ class Mailbox:
             return
 
     def carry_out_held(self) -> None:
-        """The step that some commands had to wait for is over."""
+        """Run the commands that waited for the end of the step."""
         held, self._held = self._held, []
         for command in held:
             self._carry_out(command)
@@ -79,18 +71,17 @@ class Mailbox:
         if command.between_steps and self._in_step():
             self._held.append(command)
             return
-        # From here on the future cannot be cancelled, so it can always be given its result.
+        # From here on the future cannot be cancelled, so it can always receive its result.
         if not command.future.set_running_or_notify_cancel():
             return
         try:
             command.run()
-        except BaseException as error:  # it belongs to whoever sent the command; the engine goes on
+        # The error goes to the command's sender; the engine continues.
+        except BaseException as error:
             command.future.set_exception(error)
 
     def close(self) -> list[Future]:
-        """Take no more commands; the futures of those that will not be carried out, for the caller
-        to answer.
-        """
+        """Accept no more commands; return the futures of those that will not run."""
         with self._lock:
             self._closed = True
         left = self._held

@@ -1,15 +1,10 @@
 """`OutputProcessor`: turns sampled tokens into text, log-probabilities and `RequestOutput`s.
 
-It knows sequences and text, and nothing of blocks or scheduling. Stop strings are found here,
-because a string may begin in the middle of one token and end in the middle of another; tokens that
-might be the start of a stop string are held back until that is decided.
+Visible text is never taken back. So half a UTF-8 character and a possible start of a stop string
+are held back until a later token decides.
 
-What was once visible is never taken back. Text is handed out only when no later token can change it
-(half a UTF-8 character, half a stop string).
-
-Detokenizing is most of this module's time. If a caller wants the output only at the end, nobody
-watches the engine and no stop string has to be found, the tokens wait and are decoded together when
-the text is needed.
+Detokenizing takes most of this module's time. If neither the caller, nor a listener, nor a stop
+string needs the text earlier, all tokens are decoded together at the end.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -37,14 +32,13 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Looking up a member of an enum takes longer than the rest of what a request costs that has no
-# output yet.
+# Looking up an enum member would cost more than all other work for a request without output.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
 @dataclass(slots=True)
 class NewText:
-    """What one token made visible, and the stop string that it completed, if any."""
+    """The text that one token made visible, and the stop string that it completed, if any."""
 
     text: str
     stop_string: str | None = None
@@ -55,28 +49,24 @@ _NO_TEXT = NewText("")
 
 @dataclass(slots=True)
 class _SequenceOutput:
-    """What one sequence has produced so far, as its caller sees it."""
-
     detokenizer: IncrementalDetokenizer
     stop_strings: StopStringChecker | None
     text_may_wait: bool
-    """Nothing needs the text before the end, except somebody who watches the engine."""
+    """No text is needed before the end, unless a listener watches the engine."""
     text: str = ""
     num_decoded_tokens: int = 0
-    """Output tokens that `text` covers; only counted where it may wait."""
+    """Output tokens that `text` covers; counted only if `text_may_wait`."""
     logprobs: list[dict[int, Logprob]] | None = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     cumulative_logprob: float | None = None
-    # How much of it the caller has had already (RequestOutputKind.DELTA).
+    # What the caller has received so far (RequestOutputKind.DELTA).
     num_chars_sent: int = 0
     num_tokens_sent: int = 0
     end_sent: bool = False
 
 
 def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
-    """Make whatever the tokenizer raises in `method` a `RequestFailedError` of the one request that
-    it was called for.
-    """
+    """Turn any exception of `method` into a `RequestFailedError`, which fails only its request."""
 
     @wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -91,9 +81,7 @@ def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
 
 
 class OutputProcessor:
-    """Holds the output side of every unfinished request. What deals with text may raise
-    `RequestFailedError`.
-    """
+    """Holds the output of every unfinished request. Its methods may raise `RequestFailedError`."""
 
     def __init__(self, decoder: TokenDecoder) -> None:
         self._decoder = decoder
@@ -101,7 +89,6 @@ class OutputProcessor:
         self._beams_found: dict[str, list[CompletionOutput]] = {}
 
     def add_sequence(self, sequence: Sequence) -> None:
-        """Start the output of a new sequence."""
         params = sequence.request.params
         sums_logprobs = sequence.request.num_logprobs is not None
         acts_on_each_token = sums_logprobs or params.use_beam_search or bool(params.stop)
@@ -122,27 +109,22 @@ class OutputProcessor:
 
     @_fails_alone
     def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
-        """Take in what the model thought of a prompt's token; what is known already (before a
-        preemption) stays.
-        """
+        """Store the log-probabilities of one prompt token. Values from before a preemption stay."""
         prompt = self._outputs[judged.seq_id].prompt_logprobs
         if prompt[judged.position] is None:
             prompt[judged.position] = self._with_texts(judged.logprobs)
 
     def fork(self, parent: Sequence, child: Sequence) -> None:
-        """Start the output of a beam that has the tokens of `parent` so far."""
+        """Start the output of a beam that has the same tokens as `parent` so far."""
         output = self._outputs[parent.seq_id]
         self._outputs[child.seq_id] = replace(output, detokenizer=output.detokenizer.fork())
 
     def forget(self, sequence: Sequence) -> None:
-        """Drop the output of a beam that died."""
         del self._outputs[sequence.seq_id]
 
     @_fails_alone
     def append_beam_token(self, beam: Sequence, token_id: int, score: float) -> str:
-        """Take in the token that a beam has just gained; `score` is its log-probability so far. The
-        new text.
-        """
+        """Add a beam's new token and return its text. `score` is the beam's log-probability."""
         output = self._outputs[beam.seq_id]
         text = output.detokenizer.append(token_id)
         output.text += text
@@ -153,9 +135,7 @@ class OutputProcessor:
     def set_beams_found(
         self, request: Request, hypotheses: list[Hypothesis]
     ) -> list[CompletionOutput]:
-        """What a beam search has found, best first: the request's output, whatever beams were alive
-        at the end.
-        """
+        """Store the results of a beam search, best first, as the output of its request."""
         best = [
             self._from_hypothesis(request.params, i, one)
             for i, one in enumerate(hypotheses[: request.params.n])
@@ -164,18 +144,19 @@ class OutputProcessor:
         return best
 
     def visible_text(self, sequence: Sequence) -> str:
-        """The output as far as a caller may see it."""
+        """The text that the caller may see so far."""
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait:
-            # A token without a text ends its request when the text is due; looking at it does no
-            # harm.
+            # A token without text fails its request when the text is due. Merely viewing it must
+            # not.
             with suppress(RequestFailedError):
                 self._catch_up(output, sequence, sequence.num_output_tokens)
         return output.text
 
     def append(self, sequence: Sequence, sampled: SampledToken, watched: bool) -> NewText:
-        """Take in the token that `sequence` has just gained. `watched`: its text is wanted now,
-        whatever the caller wants.
+        """Process the newest token of `sequence`.
+
+        watched: a listener needs the text now, even if the caller does not.
         """
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait and not watched:
@@ -202,9 +183,7 @@ class OutputProcessor:
 
     @_fails_alone
     def _catch_up(self, output: _SequenceOutput, sequence: Sequence, num_tokens: int) -> None:
-        """Decode what waits of the first `num_tokens` output tokens. If that fails, nothing has
-        changed.
-        """
+        """Decode the tokens that wait among the first `num_tokens`. On failure, change nothing."""
         if output.num_decoded_tokens < num_tokens:
             start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
@@ -215,8 +194,9 @@ class OutputProcessor:
 
     @_fails_alone
     def flush(self, sequence: Sequence) -> NewText:
-        """The sequence has ended without a stop string: what was held back becomes visible, or is
-        one after all.
+        """Release the text that was held back, after an end without a stop string.
+
+        The released text can still complete a stop string.
         """
         output = self._outputs[sequence.seq_id]
         waiting = (
@@ -231,9 +211,7 @@ class OutputProcessor:
         return new
 
     def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
-        """What callers get after a step; requests that are silent until they finish are left
-        out.
-        """
+        """Outputs after a step. Requests that are silent until they finish are left out."""
         return [
             self.make_output(request)
             for request in requests
@@ -241,7 +219,7 @@ class OutputProcessor:
         ]
 
     def make_output(self, request: Request) -> RequestOutput:
-        """What a request's caller gets now; a finished request is then forgotten."""
+        """Make the current output of a request. If it has finished, forget it afterwards."""
         finished, params = request.is_finished, request.params
         delta = params.output_kind is _DELTA
         output = RequestOutput(
@@ -300,9 +278,7 @@ class OutputProcessor:
         )
 
     def _has_news(self, sequence: Sequence) -> bool:
-        """Whether it has gained a token or ended since its last output. One of several samples may
-        have ended long ago.
-        """
+        """Whether the sequence has gained a token or ended since its last output."""
         output = self._outputs[sequence.seq_id]
         ended = sequence.status.is_finished and not output.end_sent
         return ended or sequence.num_output_tokens > output.num_tokens_sent

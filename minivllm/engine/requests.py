@@ -1,14 +1,13 @@
-"""From what a caller gives to a request that can be served: reading prompts, checking requests.
+"""Read prompts and check requests, before anything is queued, allocated or emitted.
 
-`read_prompt` turns a prompt of any shape into token ids. `RequestValidator` then checks the request
-against the engine's `Limits`, before anything is queued, allocated or emitted; each refusal is one
-sentence that says what to change. Every token id is checked here, on the host: an id outside the
-vocabulary would index past the end of a tensor and kill the engine.
+`read_prompt` turns a prompt of any form into token ids. `RequestValidator` checks the request
+against the engine's options and `Limits`. All token ids are checked here: an id outside the
+vocabulary would index past the end of a tensor and crash the engine.
 
-One check is elsewhere, because it needs the block pool: whether the KV cache could ever hold the
-request (`minivllm.core.admission.refuse_if_too_large`).
+Whether the KV cache can hold a request is checked in `minivllm.core.admission`, which has the block
+pool.
 
-Source of the shapes of prompts: vLLM `vllm/inputs/`.
+Source of the prompt forms: vLLM `vllm/inputs/`.
 """
 
 from __future__ import annotations
@@ -35,19 +34,18 @@ if TYPE_CHECKING:
 
 
 class TextPrompt(TypedDict):
-    """A prompt as text; the engine tokenizes it."""
+    """A prompt as text, which the engine tokenizes."""
 
     prompt: str
     cache_salt: NotRequired[str]
-    """Prompts with different salts never share a block: keeps one user from finding out, by time,
-    what another sent.
+    """Prompts with different salts never share a block.
+
+    Otherwise a user could learn from response times what another user sent.
     """
 
 
 class TokensPrompt(TypedDict):
-    """A prompt as token ids, taken as they are; `prompt` is their text, to be shown and never
-    tokenized.
-    """
+    """A prompt as token ids. `prompt` is its text, only for display."""
 
     prompt_token_ids: list[int]
     prompt: NotRequired[str]
@@ -58,17 +56,13 @@ Prompt = str | TextPrompt | TokensPrompt
 
 
 class ReadPrompt(NamedTuple):
-    """A prompt as the engine takes it."""
-
     text: str | None
     token_ids: list[int]
     cache_salt: str | None
 
 
 def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
-    """The text, token ids and salt of a caller's prompt. Raises `InvalidRequestError` if it is not
-    a prompt.
-    """
+    """Return text, token ids and salt of a prompt. Raise `InvalidRequestError` if invalid."""
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
     if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
         known = ", ".join(TokensPrompt.__annotations__)
@@ -79,7 +73,7 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if "prompt_token_ids" in fields:
         return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
     if not isinstance(text, str):
-        # The usual mistake is a bare list of ids, and it may be thousands long.
+        # The usual mistake is a bare list of ids. It can be thousands of ids long, so shorten it.
         raise InvalidRequestError(
             'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare'
             f" list of ids into the last of these; got {short_repr(prompt)}."
@@ -88,12 +82,10 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
 
 
 def _as_token_ids(given: object) -> list[int]:
-    """A list of plain ints from anything that holds whole numbers (a list, a tuple, a numpy
-    array).
-    """
+    """Convert any iterable of whole numbers (a list, a tuple, a numpy array) to a list of ints."""
     try:
-        # `index` takes every kind of whole number and no float; True and False are mistakes, not 1
-        # and 0.
+        # `index` accepts all integer types and no float. Reject True and False: they are mistakes,
+        # not 1 and 0.
         return [_not_a_bool(value) for value in given]
     except TypeError:
         raise InvalidRequestError(
@@ -109,17 +101,15 @@ def _not_a_bool(value: object) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the model and its tokenizer set for every sequence of one engine."""
+    """Limits of every sequence, set by the model and its tokenizer."""
 
     max_model_len: int
-    """Most tokens of a sequence, prompt and output."""
+    """Greatest number of tokens of a sequence, prompt and output together."""
     eos_token_ids: frozenset[int]
     vocab_size: int
 
 
 class RequestValidator:
-    """Checks requests against the options and limits of one engine."""
-
     def __init__(self, config: EngineConfig, limits: Limits) -> None:
         self._config = config
         self._limits = limits
@@ -133,7 +123,10 @@ class RequestValidator:
         unfinished: Collection[str],
         max_num_seqs: int,
     ) -> None:
-        """Raise the `InvalidRequestError` that applies, if any. `max_num_seqs`: as it is now."""
+        """Raise a subclass of `InvalidRequestError` if the request cannot be served.
+
+        max_num_seqs: the current value, which may be lower than the configured one.
+        """
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(
                 f"The request id must be a non-empty string; got {request_id!r}."

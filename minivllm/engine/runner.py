@@ -1,8 +1,8 @@
-"""`Runner`: what the engine needs of a model.
+"""`Runner`: what the engine needs from a model.
 
-`minivllm.runtime.model_runner.ModelRunner` is the real one; tests, exercises and benchmarks have
-stand-ins without a model. A call depends on its arguments and the KV cache alone: nothing of an
-earlier call has to be read or reset.
+`minivllm.runtime.model_runner.ModelRunner` implements it; tests, exercises and benchmarks use
+substitutes without a model. A call depends only on its arguments and the KV cache, not on earlier
+calls.
 """
 
 from collections.abc import Sequence as Seq
@@ -16,7 +16,7 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 
 class Runner(Protocol):
-    """Runs plans through a model and draws tokens."""
+    """Runs plans through a model and samples tokens."""
 
     num_blocks: int
     """Blocks in its KV cache."""
@@ -25,17 +25,18 @@ class Runner(Protocol):
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         """Run the plan's tokens through the model.
 
-        If this raises, it may be called again with parts of the plan: what it writes is the same
+        If this raises, it may be called again with parts of the plan; it writes the same values
         each time.
         """
 
     def device_works(self) -> bool:
-        """Whether calling `execute_model` again after it has raised can help."""
+        """Whether `execute_model` may succeed if it is called again after raising."""
 
     def sample_tokens(
         self, sequences: list[Sequence], logits: Any
     ) -> Seq[SampledToken | SamplingError]:
-        """A token for each of `sequences`, or why it has none.
+        """Return a token for each of `sequences`, or the reason why it has none.
 
-        `logits`: of a `StepResult`; `sequences`: those that sample in its plan, in plan order.
+        sequences: those that sample in a plan, in plan order
+        logits:    from the `StepResult` of that plan
         """

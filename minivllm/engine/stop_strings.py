@@ -1,17 +1,15 @@
-"""`StopStringChecker`: finds stop strings in text that arrives in pieces, and lets no part of one
-slip out.
+"""`StopStringChecker`: finds stop strings in text that arrives in pieces.
 
-Knows text alone. A stop string may begin in one piece and end three pieces later, so the end of the
-text is held back while it could still become one: exactly the longest suffix that begins some stop
-string, nothing more. (Holding back a fixed number of characters would delay every stream by them.)
+The end of the text is held back while it could still become a stop string: exactly the longest
+suffix that starts one.
 
-Easy to get wrong: the answer must not depend on how the text was cut. So the text is taken one
-character at a time, and the first character that completes a stop string decides; of two completed
-by the same character, the first in the list wins.
+    stop "###"    pieces "Hi #"  "#5"    shown "Hi "  "##5"
 
-Each stop string is matched by the Knuth-Morris-Pratt automaton: its state is the length of the
-longest prefix of the stop string that the text so far ends with. That is the question asked here,
-and a step costs O(1).
+The result does not depend on how the text was cut: the first character that completes a stop string
+decides. If it completes two, the first in the list wins.
+
+Each stop string has a Knuth-Morris-Pratt automaton: its state is the length of the longest prefix
+of the stop string that the text ends with. A step costs amortized O(1).
 """
 
 from dataclasses import dataclass
@@ -19,18 +17,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class StopCheck:
-    """What came out of one piece of text."""
-
     text: str
-    """May be shown now."""
+    """Text that may be shown now."""
     stop: str | None = None
-    """The stop string that was completed, if any; the text ends with it or before it."""
+    """The stop string that was completed, if any. `text` then ends with it or before it."""
 
 
 def _borders_of(pattern: str) -> list[int]:
-    """For each k up to the whole length: the longest proper prefix of `pattern[:k]` that is also
-    its suffix.
-    """
+    """For each k: length of the longest proper prefix of `pattern[:k]` that is also its suffix."""
     borders = [0] * (len(pattern) + 1)
     border = 0
     for k in range(1, len(pattern)):
@@ -42,7 +36,7 @@ def _borders_of(pattern: str) -> list[int]:
 
 
 class _Automaton:
-    """How much of one stop string the text ends with."""
+    """Tracks how much of one stop string the text ends with."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
@@ -50,8 +44,8 @@ class _Automaton:
         self._borders = _borders_of(pattern)
 
     def step(self, char: str) -> bool:
-        """Take in one character; whether the whole stop string is there now."""
-        # complete, but passed over: it may overlap with the next one
+        """Read one character; return whether the stop string is now complete."""
+        # The last match was ignored; the next one may overlap with it.
         if self.length == len(self.pattern):
             self.length = self._borders[self.length]
         while self.length and char != self.pattern[self.length]:
@@ -61,24 +55,23 @@ class _Automaton:
 
     @property
     def num_undecided(self) -> int:
-        """Characters at the end of the text that may be the beginning of this stop string."""
+        """Characters at the end of the text that may start this stop string."""
         return self._borders[self.length] if self.length == len(self.pattern) else self.length
 
 
 class StopStringChecker:
-    """Watches one sequence's text for any of several stop strings."""
+    """Watches the text of one sequence for several stop strings."""
 
     def __init__(self, stop: list[str], include_stop_str_in_output: bool = False) -> None:
-        """`stop`: non-empty strings."""
+        """stop: non-empty strings"""
         self._automata = [_Automaton(pattern) for pattern in stop]
         self._include_stop = include_stop_str_in_output
         self._held_back = ""
 
     def feed(self, text: str, *, may_stop: bool = True) -> StopCheck:
-        """Take in the next piece. With `may_stop=False` stop strings that it completes are passed
-        over.
+        """Read the next piece. Do not call it again after a stop.
 
-        After a stop the sequence is over; nothing more may be fed.
+        may_stop: if False, ignore stop strings that this piece completes.
         """
         pending = self._held_back + text
         position = len(self._held_back)
@@ -96,10 +89,10 @@ class StopStringChecker:
         return StopCheck(pending[: len(pending) - num_held])
 
     def finish(self, text: str = "", *, may_stop: bool = True) -> StopCheck:
-        """The sequence has ended, with `text` as its last piece: all that may be shown.
+        """Read the last piece and return all text that was held back.
 
-        The last piece can complete a stop string, too: a character that was never finished, or a
-        run of raw bytes.
+        The last piece can complete a stop string too: with an unfinished character, or a run of raw
+        bytes.
         """
         check = self.feed(text, may_stop=may_stop)
         remaining, self._held_back = self._held_back, ""

@@ -1,3 +1,1 @@
-"""The event stream: the only thing that a view of the engine may read. See `types` for the
-vocabulary.
-"""
+"""The event stream: all that a view of the engine may read. `types` lists the events."""

@@ -1,10 +1,10 @@
-"""`EventBus`: stamps events with the envelope and hands them to whoever listens.
+"""`EventBus`: adds the envelope to events and passes them to listeners.
 
-The engine's parts hold the bus and write `if bus.active: bus.emit(Kind, field, ...)`: with nobody
-listening, an event costs one attribute test and its fields are never even computed. Listeners run
-in the engine's thread, in the order in which they subscribed, so they must be quick (append to a
-deque, write to a file); one that raises stops the engine, because a view that has lost an event is
-no longer true.
+Code writes `if bus.active: bus.emit(Kind, field, ...)`. Without a listener, an event costs one
+attribute test, and its fields are not computed.
+
+Listeners run in the engine's thread, in the order of subscription, so they must be quick. A
+listener that raises stops the engine, because a view that misses an event is wrong.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Listener = Callable[[Event], None]
 
 
 class EventBus:
-    """One engine's event stream."""
+    """The event stream of one engine."""
 
     __slots__ = ("_clock", "_listeners", "active", "next_seq", "step")
 
@@ -26,30 +26,28 @@ class EventBus:
         self.next_seq = 0
         """Number of the next event."""
         self.active = False
-        """True while anybody listens. Read it before computing an event's fields."""
+        """Whether there is a listener. Read it before computing an event's fields."""
         self.step = 0
-        """Number of the step in progress, or of the last one; the engine moves it."""
+        """Number of the current or last step, set by the scheduler."""
 
     def now(self) -> float:
-        """The time that an event would get, in seconds on the engine's clock."""
+        """The current time on the engine's clock, in seconds."""
         return self._clock.now()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every event from now on; the returned function ends that."""
+        """Call `listener` with every later event. Call the returned function to stop."""
         self._listeners = (*self._listeners, listener)
         self.active = True
 
         def unsubscribe() -> None:
-            # Equality and not identity: each `obj.method` is a new object, equal to the last.
+            # Compare with `!=`, not `is not`: each `obj.method` is a new object, equal to the last.
             self._listeners = tuple(other for other in self._listeners if other != listener)
             self.active = bool(self._listeners)
 
         return unsubscribe
 
     def emit(self, kind: type[Event], *fields: object) -> float:
-        """Make a `kind` from the envelope and its own `fields`, in the order of their declaration;
-        when it was told.
-        """
+        """Create a `kind` with its own `fields`, in declaration order; return its time `t`."""
         event = kind(self.next_seq, self.step, self._clock.now(), *fields)
         self.next_seq += 1
         for listener in self._listeners:

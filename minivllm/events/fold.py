@@ -1,12 +1,10 @@
-"""`Fold`: the engine's state, worked out from its events alone.
+"""`Fold`: the engine's state, derived from its events alone.
 
-This is the promise of the project in code: `fold.state == engine.inspect()` after every phase of a
-step. Views read a fold and nothing else, live or from a recording, and so they can show only what
-the engine said it did.
+After every phase of a step, `fold.state == engine.inspect()`. Views read only a fold, live or from
+a recording, so they can show only what the engine has reported.
 
-Each kind has one small method below that says what the event changes. The easy thing to get wrong
-is to be clever: a fold never guesses what must have happened, it only applies what it is told. If
-something cannot be worked out, the event lacks a field.
+One small method per kind applies what the event changes. A fold never guesses: if something cannot
+be derived, the event lacks a field.
 """
 
 from array import array
@@ -25,22 +23,21 @@ from minivllm.events.state import (
 )
 
 HISTORY_LENGTH = 64
-"""How many finished sequences are kept for display."""
+"""Number of finished sequences kept for display."""
 
 
 class Fold:
-    """Reads events in order with `apply`. The attributes are the live state: read them, change
-    nothing.
-    """
+    """Applies events in order. Its attributes are the live state: read them, do not change them."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
-        """`state`: an `inspect()` taken between two steps, to start in the middle of a run; it
-        becomes the fold's own.
+        """Start with an idle engine, or with `state` in the middle of a run.
+
+        state: an `inspect()` between two steps; the fold keeps and changes it
         """
         if state is None:
             state = EngineState.idle(header)
-        # Token ids as arrays: a seek restores tens of thousands, and as objects they were most of
-        # its time.
+        # A seek restores tens of thousands of token ids. As int objects they took most of its time,
+        # so they are arrays.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
         for sequence in state.sequences.values():
@@ -49,7 +46,7 @@ class Fold:
         self.step = state.step
         self.budget = state.budget
         self.blocks = state.blocks
-        # Keys in order, values unused: a queue whose middle can be removed in O(1).
+        # An ordered dict without values: a queue that can remove from the middle in O(1).
         self.free_queue: OrderedDict[int, None] = OrderedDict.fromkeys(state.free_queue)
         self.waiting = state.waiting
         self.running = state.running
@@ -61,18 +58,14 @@ class Fold:
         self.counters = state.counters
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
-        """`seq` of the last event applied."""
+        """`seq` of the last applied event."""
         self.t = header.mono
         self.lost_events = 0
-        """Over 0 once a gap was met. The state then stays as it was before the gap: anything else
-        would be a guess.
-        """
+        """Missing events. After a gap, the state no longer changes, since it would be a guess."""
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. Shares most of its parts with the fold: do not
-        change it.
-        """
+        """The same data as `LLMEngine.inspect()`. It shares parts with the fold: do not modify."""
         replace = msgspec.structs.replace
         return EngineState(
             step=self.step,
@@ -96,7 +89,7 @@ class Fold:
         )
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
+        """Apply the next event."""
         if self.lost_events == 0:
             _APPLY[type(event)](self, event)
         self.last_seq = event.seq
@@ -157,7 +150,7 @@ class Fold:
         parent = self.sequences[event.parent]
         for block_id in parent.block_table:
             self.blocks[block_id].ref_cnt += 1
-        # Everything but the slot and the two lists is equal; those must be the child's own.
+        # Copy the two lists, which parent and child change independently.
         self.sequences[event.seq_id] = msgspec.structs.replace(
             parent,
             slot=event.slot,
@@ -184,8 +177,9 @@ class Fold:
             self.counters.aborted_requests += 1
 
     def _forget(self, seq_id: str, reason: str | None) -> bool:
-        """Drop a sequence, and note its end if there is a reason to show; true if it was the last
-        of its request.
+        """Remove a sequence; return whether it was the last of its request.
+
+        reason: how it ended, for the history; None to leave it out
         """
         sequence = self.sequences.pop(seq_id)
         queue = self.running if sequence.status == "RUNNING" else self.waiting
@@ -282,7 +276,7 @@ class Fold:
         self.lost_events += event.lost
 
     def _nothing(self, event: ev.Event) -> None:
-        """Kinds that tell a reason and change no state."""
+        """Ignore a kind that changes no state."""
 
 
 _APPLY: dict[type[ev.Event], Callable] = {
@@ -315,7 +309,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
 
 
 def fold(header: ev.LogHeader, events: Iterable[ev.Event]) -> Fold:
-    """Fold all of `events` from an empty engine."""
+    """Fold all of `events`, starting with an idle engine."""
     result = Fold(header)
     for event in events:
         result.apply(event)

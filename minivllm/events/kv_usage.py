@@ -1,27 +1,21 @@
-"""`KVUsageMeter`: what the KV cache memory was used for, step by step, worked out from events
-alone.
+"""`KVUsageMeter`: how the KV cache memory was used in each step, derived from events alone.
 
-Every slot (room for one token's keys and values) is one of these, and the first three together are
-allocated, that is, in a block that somebody owns:
+Each slot (room for one token's keys and values) is in one category. The first three are
+*allocated*, in a block with an owner:
 
-    used      holds a computed token; shared by several sequences it counts once
+    used      holds a computed token; a shared slot counts once
     reserved  its sequence will write it later, up to prompt + max_tokens
     internal  its sequence will never write it
-    external  in a free block that no reservation fits into: its run of free neighbours is too
-              short, or what is left of it when reservations have filled it. Only where memory is
-              contiguous
+    external  in a free block that no reservation can use, because its run of free neighbours is
+              too short, or is the rest after all that fit. Only with contiguous memory
     free      all others
 
-Waste, as the PagedAttention paper has it, is reserved and internal over allocated. (A sequence may
-end before its `max_tokens`; what it then leaves unwritten was counted as reserved.) Knows no engine
-and no clock: a recording gives the same numbers as the run itself.
+Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. A sequence may end
+before `max_tokens`; the slots that it never writes count as reserved.
 
-The easy thing to get wrong is the moment. Between two steps the sequences that have just ended are
-gone and forks have not copied yet, so memory looks better than it ever was while the model ran. So
-each step is measured when its plan is complete: after its last `step.scheduled`.
-
-`pool_use` counts blocks at one moment. A freed block may still hold what the next prompt begins
-with, so these are counted apart from the empty ones.
+A step is measured when its plan is complete, after its last `step.scheduled`. Between two steps,
+ended sequences are gone and forks have not copied yet, so memory would look better than while the
+model runs.
 
 Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
@@ -38,48 +32,48 @@ from minivllm.events.state import SequenceState
 
 @dataclass(frozen=True, slots=True)
 class KVUsage:
-    """One step. Slots, unless it says otherwise."""
+    """Memory use in one step, in slots unless noted."""
 
     step: int
     t: float
-    """Seconds on the engine's clock when the step ended."""
+    """End of the step, in seconds on the engine's clock."""
     total: int
     used: int
     reserved: int
     internal: int
     external: int
     num_running: int
-    """Requests that run."""
+    """Running requests."""
     num_table_entries: int
-    """Blocks that the running sequences would need if none were shared."""
+    """Blocks that the running sequences would need without sharing."""
     num_blocks_in_use: int
 
     @property
     def allocated(self) -> int:
-        """In a block that somebody owns."""
+        """Slots in blocks that have an owner."""
         return self.used + self.reserved + self.internal
 
     @property
     def waste(self) -> float:
-        """Allocated but not used, over allocated; 0 to 1."""
+        """Unused part of the allocated slots, from 0 to 1."""
         return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
 
     @property
     def saved_by_sharing(self) -> float:
-        """Blocks saved by sharing, over the blocks needed without it; 0 to 1."""
+        """Part of the blocks that sharing saves, from 0 to 1."""
         return (
             1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
         )
 
 
 class _BlockSlots(NamedTuple):
-    """One entry of one sequence's block table, in slots."""
+    """One entry of a block table, in slots."""
 
     block_id: int
     used: int
-    """Hold a computed token."""
+    """Slots that hold a computed token."""
     wanted: int
-    """These, and those that will hold one before the sequence ends."""
+    """`used`, plus slots that will hold a token before the sequence ends."""
 
 
 class _Tally(NamedTuple):
@@ -91,9 +85,7 @@ class _Tally(NamedTuple):
 
 
 class KVUsageMeter:
-    """Give `apply` every event of a run, from the first, or from the first of a step whose
-    beginning is `fold`.
-    """
+    """Apply every event of a run, or those after the events that `fold` has applied."""
 
     def __init__(self, header: ev.LogHeader, fold: Fold | None = None) -> None:
         self.fold = fold or Fold(header)
@@ -103,15 +95,14 @@ class KVUsageMeter:
         self._step_events: list[ev.Event] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self._step_events.append(event)
         if type(event) is ev.StepEnd:
             self._end_step(event)
             self._step_events.clear()
 
     def _end_step(self, end: ev.StepEnd) -> None:
-        # Which event completed the plan is known only now that the step is over: hence the waiting
-        # list.
+        # Only the end of the step shows which event completed the plan, so the events wait until
+        # then.
         planned = [
             i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled
         ]
@@ -143,9 +134,7 @@ class KVUsageMeter:
         )
 
     def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
-        """What `sequence` does with each block of its table. The last token is sampled and never
-        computed.
-        """
+        """Slots of each block of `sequence`. Its last token is sampled but never computed."""
         header = self.fold.header
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
@@ -156,9 +145,7 @@ class KVUsageMeter:
             yield _BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
 
     def _tally(self, entries: list[_BlockSlots]) -> _Tally:
-        """The slots of all blocks in use. Of several sequences that have a block the one that does
-        most with it counts.
-        """
+        """Add up the slots of all blocks in use; of a shared block, its owners' maximum counts."""
         used: dict[int, int] = {}
         wanted: dict[int, int] = {}
         for one in entries:
@@ -170,7 +157,7 @@ class KVUsageMeter:
         )
 
     def _num_useless_blocks(self) -> int:
-        """Free blocks that would be left over if as many reservations as possible were made now."""
+        """Free blocks left over if as many reservations as possible were made now."""
         header = self.fold.header
         if header.config.get("kv_cache_allocator") != "contiguous":
             return 0
@@ -180,21 +167,21 @@ class KVUsageMeter:
 
 
 def mean(values: list[float]) -> float:
-    """The mean over steps; 0 for a run in which nothing ran."""
+    """The mean over steps; 0 if nothing ran."""
     return sum(values) / len(values) if values else 0.0
 
 
 class PoolUse(NamedTuple):
-    """How many blocks of the pool are in which condition at one moment."""
+    """Number of blocks of the pool in each state at one moment."""
 
     used: int
     cached: int
-    """Free, but still a hit for a prompt that begins with the same tokens."""
+    """Free, but a prompt with the same tokens can still hit them."""
     empty: int
 
 
 def pool_use(fold: Fold) -> PoolUse:
-    """O(free blocks)."""
+    """Count the pool's blocks. O(free blocks)."""
     blocks, num_free = fold.blocks, len(fold.free_queue)
     cached = sum(blocks[block_id].hash is not None for block_id in fold.free_queue)
     return PoolUse(len(blocks) - num_free, cached, num_free - cached)

@@ -1,7 +1,7 @@
-"""`RequestLedger`: the unfinished requests of a run and when their tokens came, folded from events.
+"""`RequestLedger`: unfinished requests and the times of their tokens, folded from events.
 
-`/metrics` and `minivllm compare` keep one. The dashboard also remembers sequences that have ended,
-and the simulator has no events: both keep records of their own, with the same `TokenTimes`.
+`/metrics` and `minivllm compare` use it. The dashboard and the simulator keep their own records,
+with the same `TokenTimes`.
 """
 
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from minivllm.events import types as ev
 
 @dataclass(slots=True)
 class TokenTimes:
-    """When the output tokens of one sequence came, in seconds on the engine's clock."""
+    """When the output tokens of one sequence arrived, in seconds on the engine's clock."""
 
     arrived: float
     first_token: float | None = None
@@ -19,7 +19,7 @@ class TokenTimes:
     num_tokens: int = 0
 
     def add_token(self, t: float) -> float | None:
-        """Count a token. Returns the seconds since the one before it; None for the first."""
+        """Count a token. Return the seconds since the last one; None for the first."""
         before, self.last_token = self.last_token, t
         self.num_tokens += 1
         if before is None:
@@ -33,7 +33,7 @@ class TokenTimes:
 
     @property
     def time_per_output_token(self) -> float | None:
-        """Seconds from one token to the next, on average; None before the second."""
+        """Mean seconds between two tokens; None before the second."""
         if self.num_tokens < 2:
             return None
         return (self.last_token - self.first_token) / (self.num_tokens - 1)
@@ -41,35 +41,31 @@ class TokenTimes:
 
 @dataclass(slots=True)
 class RequestRecord:
-    """An unfinished request."""
-
     num_prompt_tokens: int
     max_tokens: int
     n: int
     num_sequences: int = 1
-    """Sequences that have not ended."""
+    """Unfinished sequences."""
     num_first_tokens: int = 0
-    """Sequences that have begun to answer: with the first one the prompt is computed."""
+    """Sequences with at least one token. When the first one has a token, the prompt is computed."""
     most_tokens: int = 0
-    """Output tokens of the longest sequence that has ended."""
+    """Output tokens of the longest ended sequence."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SequenceRecord(TokenTimes):
-    """An unfinished sequence. A fork has the times and tokens of its parent."""
+    """An unfinished sequence. A fork starts with the times and tokens of its parent."""
 
     request: RequestRecord
     admitted: float | None = None
     """When it first got a batch slot."""
     num_cached_tokens: int = 0
-    """Prompt tokens that the prefix cache had at that admission."""
+    """Prompt tokens found in the prefix cache at that admission."""
     num_preemptions: int = 0
 
 
 class RequestLedger:
-    """A method for each event of a request; call them in the order of events, from the run's
-    first.
-    """
+    """One method for each event of a request. Call them in order, from the run's first event."""
 
     def __init__(self) -> None:
         self.sequences: dict[str, SequenceRecord] = {}
@@ -92,14 +88,14 @@ class RequestLedger:
 
     def forked(self, event: ev.RequestForked) -> None:
         self.running.add(event.seq_id)
-        # The parent's wait was the fork's own; its preemptions were not.
+        # The fork inherits the parent's waiting time, but not its preemptions.
         record = self.sequences[event.seq_id] = replace(
             self.sequences[event.parent], num_preemptions=0
         )
         record.request.num_sequences += 1
 
     def sampled(self, event: ev.TokenSampled) -> float | None:
-        """Returns the seconds since the sequence's last token; None for its first."""
+        """Count a token. Return the seconds since the sequence's last one; None for the first."""
         record = self.sequences[event.seq_id]
         gap = record.add_token(event.t)
         if gap is None:

@@ -1,10 +1,10 @@
-"""`EngineState`: all that can be known of an engine between two phases of a step, as plain data.
+"""`EngineState`: the complete visible state of an engine between two phases, as plain data.
 
-Two roads lead here and must meet: `LLMEngine.inspect()` reads it from the engine's own objects, and
-`Fold` builds it from events alone. Neither calls the other. Finished sequences are no part of it;
-the engine has forgotten them (`Fold.history` keeps the last ones for display).
+`LLMEngine.inspect()` reads it from the engine's objects, and `Fold` builds it from events alone;
+both results must be equal. Finished sequences are not part of it (`Fold.history` keeps the last
+ones for display).
 
-None of these can be part of a cycle, and there are thousands: hence `gc=False`.
+`gc=False`: there are thousands of these objects, and none can be part of a cycle.
 """
 
 from collections.abc import MutableSequence, Sequence
@@ -15,7 +15,7 @@ from minivllm.events.types import DeferReason, LogHeader, ScheduledKind
 
 
 class BlockState(msgspec.Struct, gc=False):
-    """One physical block. Free with a hash means cached: still a hit, until it is reused."""
+    """One physical block. A free block with a hash is cached: it can be hit until it is reused."""
 
     ref_cnt: int = 0
     hash: str | None = None
@@ -23,23 +23,23 @@ class BlockState(msgspec.Struct, gc=False):
 
 
 class SequenceState(msgspec.Struct, gc=False):
-    """One sequence of a request, waiting or running."""
+    """One waiting or running sequence of a request."""
 
     request_id: str
     status: str
     """WAITING, RUNNING or PREEMPTED (`RequestStatus`)."""
     num_prompt_tokens: int
     output_token_ids: MutableSequence[int] = []
-    """A list; in a fold an array."""
+    """A list; in a fold, an array."""
     text: str = ""
-    """The output as far as it is visible."""
+    """The visible part of the output."""
     num_computed_tokens: int = 0
     num_cached_tokens: int = 0
     num_preemptions: int = 0
     slot: int | None = None
     block_table: list[int] = []
     deferred: tuple[DeferReason, int, int] | None = None
-    """Why it still waits: (reason, need, free)."""
+    """Why it was last deferred: (reason, need, free)."""
 
     @property
     def num_tokens(self) -> int:
@@ -50,7 +50,7 @@ class RequestState(msgspec.Struct, gc=False):
     """One unfinished request."""
 
     prompt_token_ids: Sequence[int]
-    """A list; in a fold an array."""
+    """A list; in a fold, an array."""
     max_tokens: int
     priority: int = 0
     prompt: str | None = None
@@ -60,7 +60,7 @@ class RequestState(msgspec.Struct, gc=False):
 
 
 class ScheduledState(msgspec.Struct, gc=False):
-    """What one sequence got of the current step's token budget."""
+    """A sequence's share of the current step's token budget."""
 
     seq_id: str
     num_tokens: int
@@ -69,7 +69,7 @@ class ScheduledState(msgspec.Struct, gc=False):
 
 
 class Counters(msgspec.Struct, gc=False):
-    """Running totals since the engine started (vLLM's metric names where it has one)."""
+    """Totals since the engine started, under vLLM's metric names where they exist."""
 
     finished_requests: int = 0
     aborted_requests: int = 0
@@ -79,12 +79,12 @@ class Counters(msgspec.Struct, gc=False):
     prefix_cache_hits: int = 0
     """Tokens found there."""
     resumed_hit_tokens: int = 0
-    """Tokens that preempted sequences found again when they resumed."""
+    """Tokens that resumed sequences found in the prefix cache."""
     evicted_blocks: int = 0
     forked_sequences: int = 0
     copied_blocks: int = 0
     prompt_tokens: int = 0
-    """Prompt tokens of all requests that arrived."""
+    """Prompt tokens of all requests that have arrived."""
     generation_tokens: int = 0
     scheduled_tokens: int = 0
     invariant_violations: int = 0
@@ -96,26 +96,24 @@ class EngineState(msgspec.Struct, gc=False):
     step: int
     blocks: list[BlockState]
     free_queue: list[int]
-    """Block ids in the order in which they will be reused."""
+    """Block ids in the order of reuse."""
     waiting: list[str]
     """Sequence ids, next first."""
     running: list[str]
     requests: dict[str, RequestState]
     sequences: dict[str, SequenceState]
     budget: int
-    """Of the last step that was planned."""
+    """Token budget of the last planned step."""
     scheduled: list[ScheduledState]
-    """How it was spent."""
+    """How that budget was spent."""
     max_num_seqs: int
-    """As it is now; the recording's header says what the engine was built with, and so for the next
-    one.
-    """
+    """Current value; the recording's header has the value that the engine was built with."""
     max_num_batched_tokens: int
     counters: Counters
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":
-        """An engine that has not done anything: all blocks are free, the lowest id is next."""
+        """The state of a new engine: all blocks are free, the lowest id first."""
         return cls(
             step=0,
             blocks=[BlockState() for _ in range(header.num_blocks)],
@@ -133,13 +131,13 @@ class EngineState(msgspec.Struct, gc=False):
 
 
 class FinishedSequence(msgspec.Struct, gc=False):
-    """What a view shows of a sequence that the engine has forgotten."""
+    """What a view shows of a sequence that has finished."""
 
     seq_id: str
     request_id: str
     prompt: str | None
     text: str
     reason: str
-    """One of `stop`, `length`, `abort`."""
+    """`stop`, `length` or `abort`."""
     num_tokens: int
     step: int

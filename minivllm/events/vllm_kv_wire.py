@@ -1,15 +1,11 @@
-"""vLLM's KV events as they travel: what a batch of them looks like in msgpack, in both of its
-encodings.
+"""vLLM's KV cache events on the wire: how a batch looks in msgpack, in both encodings.
 
     [ts, [event, ...], data_parallel_rank]        a batch
     {"type": "BlockStored", "block_hashes": ...}  an event, since June 2026 (vLLM #42892)
     ["BlockStored", [...], ...]                   the same event before: fields by position
 
-`minivllm.server` writes them and `attach --vllm` reads them; both sides stand here, so that they
-cannot part. Knows neither sockets nor where events come from.
-
-The easy thing to get wrong is to read strictly. vLLM adds fields with every other release and whole
-kinds now and then: what is not known here is passed over, and only what we do read must be right.
+`minivllm.server` writes them and `attach --vllm` reads them. vLLM often adds fields and sometimes
+kinds, so unknown ones are ignored.
 
 Source: vLLM `vllm/distributed/kv_events.py`.
 """
@@ -23,19 +19,19 @@ from minivllm.errors import EventLogError
 
 KVEventEncoding = Literal["map", "array"]
 BlockName = int | bytes
-"""How vLLM names a block's content: the low 64 bits of its hash, or all of it."""
+"""vLLM's name for a block's content: its hash, or the low 64 bits of it."""
 
 END_SEQ = (-1).to_bytes(8, "big", signed=True)
-"""Stands for the sequence number after the last batch of a replay."""
+"""Sequence number that ends a replay."""
 
 
 class BlockStored(msgspec.Struct, tag=True, gc=False):
-    """Blocks that follow one another got their names in the prefix cache."""
+    """A chain of blocks was registered in the prefix cache."""
 
     block_hashes: list[BlockName]
     parent_block_hash: BlockName | None
     token_ids: list[int]
-    """Of all of these blocks."""
+    """Tokens of all these blocks."""
     block_size: int
     lora_id: int | None = None
     medium: str | None = None
@@ -43,14 +39,14 @@ class BlockStored(msgspec.Struct, tag=True, gc=False):
 
 
 class BlockRemoved(msgspec.Struct, tag=True, gc=False):
-    """These names lead to nothing any more."""
+    """These blocks were evicted from the prefix cache."""
 
     block_hashes: list[BlockName]
     medium: str | None = None
 
 
 class AllBlocksCleared(msgspec.Struct, tag=True, gc=False):
-    """Nothing is cached any more."""
+    """The prefix cache is empty."""
 
 
 KVEvent = BlockStored | BlockRemoved | AllBlocksCleared
@@ -58,13 +54,13 @@ _KINDS: dict[str, type[KVEvent]] = {kind.__name__: kind for kind in KVEvent.__ar
 
 
 class KVEventBatch(NamedTuple):
-    """What one step of an engine did to its prefix cache."""
+    """The changes to the prefix cache in one step of an engine."""
 
     ts: float
-    """Unix time."""
+    """Unix time, in seconds."""
     events: list[KVEvent]
     num_unknown: int = 0
-    """Events of kinds that this version does not know."""
+    """Number of ignored events of unknown kinds."""
 
 
 _encoder = msgspec.msgpack.Encoder()
@@ -72,7 +68,7 @@ _decoder = msgspec.msgpack.Decoder()
 
 
 def encode_batch(ts: float, events: Sequence[KVEvent], encoding: KVEventEncoding) -> bytes:
-    """A batch of data-parallel rank 0."""
+    """Encode a batch of data-parallel rank 0."""
     if encoding == "map":
         return _encoder.encode((ts, events, 0))
     return _encoder.encode(
@@ -81,10 +77,10 @@ def encode_batch(ts: float, events: Sequence[KVEvent], encoding: KVEventEncoding
 
 
 def decode_batch(payload: bytes) -> KVEventBatch:
-    """A batch in either encoding. Raises `EventLogError` for what is none."""
+    """Decode a batch in either encoding. Raise `EventLogError` if it is not a batch."""
     try:
         batch = _decoder.decode(payload)
-        # One release had the batch itself as a map.
+        # One release of vLLM encoded the batch itself as a map.
         ts, events = (batch["ts"], batch["events"]) if isinstance(batch, dict) else batch[:2]
         known = [event for event in map(_read_event, events) if event is not None]
         return KVEventBatch(float(ts), known, len(events) - len(known))

@@ -1,5 +1,1 @@
-"""A recording as a trace for Perfetto (ui.perfetto.dev): a row for each batch slot, and what each
-step did.
-
-Read `export` first.
-"""
+"""Converts a recording to a trace for Perfetto (ui.perfetto.dev). Read `export` first."""

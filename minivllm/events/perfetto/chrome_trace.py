@@ -1,16 +1,20 @@
-"""`ChromeTrace`: a writer of Chrome's trace format, which ui.perfetto.dev and chrome://tracing
-open.
+"""`ChromeTrace`: writes Chrome's trace format, which ui.perfetto.dev and chrome://tracing open.
 
-It knows the format and nothing of engines. A trace is one JSON object with a list of records:
-slices on a thread's track (`X`), asynchronous slices that nest by their id (`b`, `e`), instants
-(`i`), arrows between slices (`s`, `f`), counters (`C`) and names (`M`). Times are whole
-microseconds: readers multiply and cut, and a slice with a fraction could come to overlap its
-neighbour.
+A trace is one JSON object with a list of records:
 
-The easy thing to get wrong is order. Records of one moment must stand in the order in which they
-happen (an outer slice before the inner, a slice before the arrow that touches it), so those of a
-step are kept and sorted by time alone, and the sort is stable. Only the beginning of an arrow may
-lie in the past of what is written already; readers sort the whole file.
+    X     slice on a thread's track
+    b, e  begin and end of an asynchronous slice; these nest by their id
+    s, f  start and end of an arrow between slices
+    i     instant
+    C     counter
+    M     name
+
+Times are whole microseconds, because readers truncate fractions, and neighbouring slices could then
+overlap.
+
+Records of the same time must keep their order: an outer slice before an inner one, a slice before
+its arrow. So the records of a step are collected and sorted by time with a stable sort. Only the
+start of an arrow may be earlier than what is already written; readers sort the whole file.
 
 Source: the Trace Event Format (Google), and Perfetto's reader,
 `src/trace_processor/importers/json`.
@@ -22,15 +26,11 @@ from typing import BinaryIO, Literal
 import msgspec
 
 PID = 1
-"""All is one process, and its first thread has the same number: what belongs to no track stands
-there.
-"""
+"""The only process, and its first thread, for records that have no track."""
 
 
 class ChromeTrace:
-    """Writes into `file`: `flush` what was added, and `close` it in any case, or the file is no
-    JSON.
-    """
+    """Writes into `file`. Always `close` it, or the file is not valid JSON."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -70,7 +70,7 @@ class ChromeTrace:
         )
 
     def begin(self, async_id: int, cat: str, name: str, ts: int, args: dict[str, object]) -> None:
-        """Begin an asynchronous slice, inside of those of the same id that are open."""
+        """Begin an asynchronous slice inside the open slices of the same id."""
         self._pending.append(
             {
                 "ph": "b",
@@ -107,7 +107,7 @@ class ChromeTrace:
         args: dict[str, object],
         scope: Literal["t", "g"] = "t",
     ) -> None:
-        """A moment on one track, or (`g`) of the whole trace."""
+        """Mark a moment on one track, or of the whole trace if scope is `g`."""
         self._pending.append(
             {
                 "ph": "i",
@@ -124,9 +124,7 @@ class ChromeTrace:
     def arrow(
         self, cat: str, source: tuple[int, int], target: tuple[int, int], args: dict[str, object]
     ) -> None:
-        """From the slice at one (track, time) to the slice at another; both must be added
-        before.
-        """
+        """Draw an arrow between the slices at two (track, time) points. Add both slices first."""
         for ph, (tid, ts) in (("s", source), ("f", target)):
             record: dict[str, object] = {
                 "ph": ph,
@@ -139,7 +137,7 @@ class ChromeTrace:
                 "args": args,
             }
             if ph == "f":
-                record["bp"] = "e"  # to the slice that it lies in, and not to the next one to begin
+                record["bp"] = "e"  # bind to the enclosing slice, not to the next one
             self._pending.append(record)
         self._next_flow += 1
 
@@ -149,7 +147,7 @@ class ChromeTrace:
         )
 
     def flush(self) -> None:
-        """Write what was added, in order of time."""
+        """Write the collected records in order of time."""
         self._pending.sort(key=itemgetter("ts"))
         for record in self._pending:
             self._file.write(self._separator + self._encode(record))
@@ -157,6 +155,6 @@ class ChromeTrace:
         self._pending.clear()
 
     def close(self, about: dict[str, object]) -> None:
-        """End the trace, with what a reader should know of it."""
+        """End the trace. `about`: facts for its readers."""
         self.flush()
         self._file.write(b'\n],"otherData":' + self._encode(about) + b"}\n")

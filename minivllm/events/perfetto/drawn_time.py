@@ -1,13 +1,10 @@
-"""Where in a picture of time a step and its events are drawn, in whole microseconds from the
-recording's begin.
+"""Decides when steps and events are drawn, in whole microseconds since the recording began.
 
-With a real clock, where they were. On the virtual clock time stands still during a step, so all of
-it would be one point: there each step is drawn as one millisecond, in quarters, and only the order
-of things means anything.
+With a real clock, this is when they happened. On the virtual clock, a step takes no time. There,
+each step is drawn as one millisecond in four quarters, and only the order has a meaning.
 
-The easy thing to get wrong is the edges. Steps must not overlap, phases must lie in their step, and
-every event of a step strictly before its end, however the clock's figures were rounded: so time
-here only goes forward, and a step lasts at least until just after its last event.
+Drawn time never goes back, and a step ends at least one microsecond after its last event. So steps
+never overlap, even after rounding.
 """
 
 from typing import NamedTuple, Protocol
@@ -15,13 +12,13 @@ from typing import NamedTuple, Protocol
 from minivllm.events import types as ev
 
 STEP_US = 1000
-"""A step on the virtual clock."""
+"""Length of a step on the virtual clock."""
 _QUARTER = STEP_US // 4
 PHASES = ("schedule", "prepare", "model", "sample")
 
 
 class Interval(NamedTuple):
-    """From `start` to `end`, both in microseconds."""
+    """A named time span; both ends in microseconds."""
 
     name: str
     start: int
@@ -29,23 +26,23 @@ class Interval(NamedTuple):
 
 
 class DrawnTime(Protocol):
-    """The moments of a recording, asked for in its order."""
+    """The drawn times of a recording; call the methods in the order of its events."""
 
     note: str
-    """What a reader of the picture must know."""
+    """An explanation for readers of the trace."""
     now: int
-    """The last moment that was asked for."""
+    """The last drawn time."""
 
     def begin_step(self, event: ev.StepBegin) -> int: ...
 
     def moment(self, event: ev.Event) -> int:
-        """When `event` happened, in a step or between two."""
+        """When to draw `event`, within a step or between two."""
 
     def end_step(self, event: ev.StepEnd) -> list[Interval]:
-        """The phases of the step that ends. `now` is its end."""
+        """Return the phases of the step that ends. `now` is its end."""
 
     def cut_step(self) -> None:
-        """The end of the step that is under way was never told. `now` is where it is drawn."""
+        """End a step without an end event. `now` is where it ends."""
 
 
 def drawn_time(header: ev.LogHeader) -> DrawnTime:
@@ -53,7 +50,10 @@ def drawn_time(header: ev.LogHeader) -> DrawnTime:
 
 
 class RealTime:
-    """Everything where the clock saw it. The parts of a step are known by their lengths alone."""
+    """Draws everything at its time on the engine's clock.
+
+    Of a step's phases, only the lengths are known.
+    """
 
     note = "Microseconds of the engine's clock since the recording began."
 
@@ -74,8 +74,8 @@ class RealTime:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
-        # Planning comes first; the others follow each other up to the end. Between the two lie the
-        # engine's checks.
+        # Planning comes first; the other phases end with the step, back to back. The time between
+        # is for the engine's checks.
         edge = min(begin + _microseconds(event.t_schedule), end)
         phases = [Interval("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
@@ -93,8 +93,9 @@ class RealTime:
 
 
 class VirtualTime:
-    """One millisecond a step. Events of the plan stand in its first quarter, one microsecond apart,
-    those after it in the last.
+    """Draws each step as one millisecond, and its events one microsecond apart.
+
+    Events of the plan are in its first quarter, those after it in the last.
     """
 
     note = (
@@ -125,8 +126,8 @@ class VirtualTime:
         if self._begin is None:
             return self.now
         self._num_scheduled += isinstance(event, ev.StepScheduled)
-        # A dead beam's blocks are the first that is told after the plan; a victim's come before who
-        # takes them is scheduled.
+        # Preemption releases blocks before anything is scheduled. A later release belongs to the
+        # sample phase: a sequence has ended or a beam was pruned.
         gives_back = isinstance(event, ev.BlockReleased) and self._num_scheduled
         if isinstance(event, self._AFTER_THE_PLAN) or gives_back:
             self._last = self._begin + STEP_US - 1

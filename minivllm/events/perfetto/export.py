@@ -1,17 +1,15 @@
-"""A recording as a Chrome trace, to be looked at in ui.perfetto.dev beside other traces.
+"""Export a recording as a Chrome trace, for ui.perfetto.dev.
 
-    steps        a slice for each step, in it schedule, prepare, model and sample
-    decisions    evictions, copies on write, forks, preemptions, and waits when their reason changes
-    slot 0 ...   a slice for each step of the sequence in that batch slot (`slot_turns.py`)
+    steps        a slice per step, with its schedule, prepare, model and sample phases
+    decisions    evictions, copy-on-write, forks, preemptions, and changed reasons to wait
+    slot 0 ...   a slice per step of the sequence in that batch slot (`slot_turns.py`)
     requests     their lives (`request_lives.py`), asynchronous
-    arrows       from who had blocks to who found them in the cache; from a preemption to the
-                 resumption
-    counters     blocks, sequences, and how much of the token budget was used
+    arrows       from a block's donor to the sequence that hits it; from preemption to resumption
+    counters     blocks, sequences, and use of the token budget
 
-The log is read as a stream and written step by step, so memory holds the engine's state and one
-step, however long the log is. The easy thing to get wrong is what nobody knows any more: after a
-gap the fold stands still, so only what an event says by itself is drawn from there on, and all that
-was open ends at the gap.
+The log is read and written step by step, so memory holds only the engine's state and one step.
+After a gap, the state is unknown: all open slices end at the gap, and only data from the events
+themselves is drawn from there on.
 """
 
 from collections.abc import Callable
@@ -31,21 +29,15 @@ STEPS, DECISIONS = 1, 2
 
 
 class Exported(NamedTuple):
-    """What came of an export."""
-
     steps: int
     events: int
     lost_events: int
     damage: str | None
-    """One sentence, if the log could be read up to some line only; the trace holds what stands
-    before it.
-    """
+    """Where the log is damaged, if it is; the trace has everything before that line."""
 
 
 def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
-    """Write the recording `log` into `file` as a Chrome trace. Raises `EventLogError` if it is no
-    recording.
-    """
+    """Write the recording `log` to `file`. Raise `EventLogError` if it is not a recording."""
     stream = LogReader(log)
     trace = ChromeTrace(file)
     converter = _Converter(stream.header, trace)
@@ -54,30 +46,27 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
             converter.apply(event)
         converter.finish("the recording ends here")
     finally:
-        # Also when somebody presses Ctrl-C: half a trace can be looked at, half a JSON object
-        # cannot.
+        # Also on Ctrl-C: half a trace is useful, but only as valid JSON.
         stream.close()
         trace.close(converter.about | {"damage": stream.damage})
     return Exported(converter.num_steps, converter.num_events, converter.lost_events, stream.damage)
 
 
 class _Converter:
-    """Takes events in order and draws them."""
-
     def __init__(self, header: ev.LogHeader, trace: ChromeTrace) -> None:
         self.num_steps = self.num_events = self.lost_events = 0
         self._header = header
         self._trace = trace
         self._fold: Fold | None = Fold(header)
-        """None once it cannot know any more."""
+        """None once the state is unknown."""
         self._time = drawn_time(header)
         self._step: ev.StepBegin | None = None
-        """The step under way, and when it began."""
+        """The current step; `_step_began` is its drawn start."""
         self._step_began = 0
         self._tokens = {"prefill": 0, "decode": 0}
-        """Given out in that step."""
+        """Tokens scheduled in this step."""
         self._num_cached = 0
-        """Free blocks that still have a hash."""
+        """Free blocks that have a hash."""
         self._counters: dict[str, dict[str, int]] = {}
         trace.process(f"minivllm {header.model}")
         trace.thread(STEPS, "steps")
@@ -87,7 +76,7 @@ class _Converter:
 
     @property
     def about(self) -> dict[str, object]:
-        """What a reader of the trace should know."""
+        """Facts for readers of the trace."""
         header = self._header
         return {
             "minivllm": header.engine,
@@ -107,7 +96,6 @@ class _Converter:
         }
 
     def apply(self, event: ev.Event) -> None:
-        """Draw the next event, and take it in."""
         self.num_events += 1
         kind = type(event)
         if kind is ev.StepBegin:
@@ -115,7 +103,7 @@ class _Converter:
         elif kind is ev.StepEnd:
             self._end_step(event)
         elif kind is ev.Gap:
-            self._lose_track("events are missing from here on")  # at the last moment that is known
+            self._lose_track("events are missing from here on")  # drawn at the last known time
         ts = self._time.moment(event)
         if draw := _WITHOUT_STATE.get(kind):
             draw(self, event, ts)
@@ -126,12 +114,11 @@ class _Converter:
                 draw(self, event, ts)
             self._fold.apply(event)
         except (LookupError, ValueError):
-            # A recording that begins in the middle of a run speaks of sequences that it never
-            # introduced.
+            # A recording that starts in the middle of a run has events of unknown sequences.
             self._lose_track("what came before is not in the recording")
 
     def finish(self, why: str) -> None:
-        """All that is still open ends here."""
+        """End all open slices."""
         if self._step is not None:
             self._cut_step(why)
         self._lives.cut_off(self._time.now, why)
@@ -145,7 +132,7 @@ class _Converter:
         self._tokens = {"prefill": 0, "decode": 0}
 
     def _end_step(self, event: ev.StepEnd) -> None:
-        if self._step is not None:  # else its beginning was lost
+        if self._step is not None:  # otherwise its start was lost
             phases = self._time.end_step(event)
             self._count("token budget", {"used": event.used})
             self._draw_step(phases, {"used": event.used})
@@ -176,7 +163,7 @@ class _Converter:
             self._counters[name] = values
             self._trace.counter(name, self._time.now, values)
 
-    # ---- requests; the fold does not know the event yet ----
+    # ---- requests; the fold has not applied the event yet ----
 
     def _arrived(self, event: ev.RequestArrived, ts: int) -> None:
         self._lives.arrived(event, ts)
@@ -244,7 +231,7 @@ class _Converter:
 
     def _hit(self, event: ev.BlockHit, ts: int) -> None:
         self._num_cached -= event.was_free
-        # A prefix lies at the same place in every table that it is in.
+        # A shared prefix has the same position in every block table.
         holders = (
             seq_id
             for seq_id in self._fold.running
@@ -263,7 +250,7 @@ class _Converter:
     def _uncached(self, event: ev.BlockEvicted, ts: int) -> None:
         self._num_cached -= 1
 
-    # ---- what can be drawn whatever was lost ----
+    # ---- drawn even if the state is unknown ----
 
     def _evicted(self, event: ev.BlockEvicted, ts: int) -> None:
         self._decide("evict", ts, {"block": event.block_id, "hash": event.hash})

@@ -1,15 +1,13 @@
-"""The lives of requests as nested slices: a request, in it its phases; beside it its forks, with
-theirs.
+"""Draw the lives of requests as nested slices: a request with its phases, and beside it its forks.
 
   ada | ada ------------------------------------------------|
       | queued | prefill | decode | preempted | prefill |...|
-  ada.1         | ada.1 --------------------| ada.4 ---|  a lane: who forks takes the first free one
+  ada.1         | ada.1 --------------------| ada.4 ---|  a lane: a fork takes the first free one
                 | decode                    | decode   |
 
-Knows events and a trace to draw into, and no engine. The easy thing to get wrong is a beam search:
-its beams fork and die by the hundred, and the first sequence, whose phases stand in the request's
-own slice, may die long before the request. So forks share lanes, one after the other, and a request
-ends with the last of its sequences.
+Beam searches fork and prune hundreds of beams, so forks reuse lanes. The first sequence's phases
+are in the request's own slice. That sequence may end long before the request, which ends with its
+last sequence.
 """
 
 from dataclasses import dataclass, field
@@ -20,32 +18,28 @@ from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 CATEGORY = "request"
 LONGEST_TEXT = 1000
-"""Characters of a prompt or an answer that are kept."""
+"""Greatest number of characters kept of a prompt or an answer."""
 
 
 @dataclass(slots=True)
 class _Request:
-    """One that has not ended."""
-
     name: str
     lanes: list[int]
     """Ids of asynchronous slices; the first is the request's own."""
     free_lanes: list[int] = field(default_factory=list)
-    """Indices of those that no fork is in; a heap."""
+    """Indices of lanes without a fork. A heap."""
     num_sequences: int = 1
 
 
 @dataclass(slots=True)
 class _Life:
-    """One sequence that has not ended."""
-
     request: _Request
     lane: int
     phase: str
 
 
 class RequestLives:
-    """Draws into `trace`; `ts` is when, in microseconds."""
+    """Draws into `trace`; `ts` is a time in microseconds."""
 
     def __init__(self, trace: ChromeTrace) -> None:
         self._trace = trace
@@ -65,7 +59,7 @@ class RequestLives:
         self._begin(life, life.phase, ts)
 
     def forked(self, event: ev.RequestForked, ts: int) -> None:
-        """A sequence begins in the phase that its parent is in."""
+        """Begin a sequence, in the phase of its parent."""
         parent = self._lives[event.parent]
         request = parent.request
         if not request.free_lanes:
@@ -77,12 +71,12 @@ class RequestLives:
         self._begin(life, life.phase, ts)
 
     def entered(self, event: ev.RequestAdmitted | ev.RequestResumed, ts: int) -> None:
-        """The prefill begins, or what was lost is computed again."""
+        """Begin the prefill of an admitted or resumed sequence."""
         about = {"slot": event.slot, "cached_tokens": event.num_cached_tokens}
         self._turn_to("prefill", event.seq_id, ts, about)
 
     def sampled(self, event: ev.TokenSampled, ts: int) -> None:
-        """All of its tokens are computed: it decodes, if it did not already."""
+        """Begin the decode phase, if this is the first token since the prefill."""
         if self._lives[event.seq_id].phase != "decode":
             self._turn_to("decode", event.seq_id, ts, {})
 
@@ -98,8 +92,8 @@ class RequestLives:
         life = self._lives.pop(seq_id)
         request = life.request
         request.num_sequences -= 1
-        # How it ended stands at the end of its own slice; the first sequence has the request's, if
-        # that ends with it.
+        # A sequence's end is noted on its own slice. The first sequence uses the request's slice,
+        # or its phase if the request continues.
         in_phase = life.lane == 0 and request.num_sequences > 0
         self._end(life, life.phase, ts, about if in_phase else {})
         if life.lane:
@@ -111,7 +105,7 @@ class RequestLives:
             )
 
     def cut_off(self, ts: int, why: str) -> None:
-        """Nothing more is known of anybody."""
+        """End all lives, because nothing more is known."""
         for seq_id in list(self._lives):
             self.ended(seq_id, ts, {"cut_off": why})
 
@@ -135,5 +129,5 @@ class RequestLives:
 
 
 def cut(text: str) -> str:
-    """`text`, or its beginning if it is long."""
+    """Shorten `text` to `LONGEST_TEXT` characters."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

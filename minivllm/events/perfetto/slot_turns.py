@@ -1,14 +1,12 @@
-"""Turns of sequences in their batch slots, as slices on a track a slot, and the arrows between
-them.
+"""Draw the turns of sequences in their batch slots, and the arrows between turns.
 
-A turn is what one sequence got of one step. An arrow leads from the turn of who had blocks to the
-turn of who found them in the prefix cache, and from the last turn before a preemption to the first
-after it.
+A turn is one sequence's part of one step; each slot is a track. An arrow goes from the donor's turn
+to the receiver's when a block is found in the prefix cache. Another goes from the last turn before
+a preemption to the first after it.
 
-The easy thing to get wrong is the end of an arrow that points at nothing. Who gave a block to the
-cache may have ended a thousand steps ago, so with each block stands the last turn of who let it go;
-and who hits a block gets its turn only later in the step, so arrows wait for the end of the step,
-and for one of their own.
+The donor of a block may have ended a thousand steps ago, so each block keeps the last turn of the
+sequence that released it. The receiver gets its turn later in the step, so arrows are drawn when
+the step ends.
 """
 
 from dataclasses import dataclass, field
@@ -16,12 +14,12 @@ from dataclasses import dataclass, field
 from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 FIRST_TRACK = 10
-"""The track of slot 0."""
+"""Track number of slot 0."""
 
 
 @dataclass(slots=True)
 class _Turn:
-    """`end` is known when the step ends."""
+    """A sequence's turn in one step; `end` is None until the step ends."""
 
     seq_id: str
     track: int
@@ -30,13 +28,13 @@ class _Turn:
     end: int | None = None
 
     def moment(self, ts: int) -> tuple[int, int]:
-        """A point in this slice, at `ts` if its step is still under way."""
+        """A (track, time) within this slice: `ts` while its step is running."""
         return self.track, ts if self.end is None else self.end - 1
 
 
 @dataclass(slots=True)
 class _Arrow:
-    """To the turn that `seq_id` gets in this step."""
+    """An arrow to the turn that `seq_id` gets in this step."""
 
     cat: str
     source: tuple[int, int]
@@ -47,29 +45,27 @@ class _Arrow:
 
 
 class SlotTurns:
-    """Draws into `trace`; `ts` is when, in microseconds."""
+    """Draws into `trace`; `ts` is a time in microseconds."""
 
     def __init__(self, trace: ChromeTrace, num_slots: int) -> None:
         self._trace = trace
         self._turns: dict[str, _Turn] = {}
-        """Of the step under way, by sequence."""
+        """Turns of the current step, by sequence."""
         self._arrows: dict[tuple[str, str, str], _Arrow] = {}
         self._last: dict[str, _Turn] = {}
-        """The last turn of each sequence that has not ended; of a fork without one, its
-        parent's.
-        """
+        """The last turn of each unfinished sequence. A new fork has its parent's."""
         self._released_by: dict[int, tuple[str, _Turn]] = {}
-        """Block -> who let go of it last."""
+        """Block id -> the sequence that released it last, and its turn then."""
         for slot in range(num_slots):
             trace.thread(FIRST_TRACK + slot, f"slot {slot}")
 
     @property
     def num_turns(self) -> int:
-        """Turns in the step under way."""
+        """Number of turns in the current step."""
         return len(self._turns)
 
     def scheduled(self, seq_id: str, slot: int, start: int, args: dict[str, object]) -> None:
-        """A sequence has a turn in the step that began at `start`."""
+        """Give a sequence a turn in the step that began at `start`."""
         self._turns[seq_id] = self._last[seq_id] = _Turn(seq_id, FIRST_TRACK + slot, start, args)
 
     def forked(self, seq_id: str, parent: str) -> None:
@@ -81,8 +77,9 @@ class SlotTurns:
             self._released_by[block_id] = (seq_id, self._last[seq_id])
 
     def hit(self, seq_id: str, block_id: int, owner: str | None, ts: int) -> None:
-        """A sequence found a block, which `owner` holds, or nobody. One arrow for all that it finds
-        from one donor.
+        """Note that a sequence hit a block; `owner` is its current owner, if any.
+
+        Each donor gets one arrow for all blocks that the sequence takes from it.
         """
         if owner in self._last:
             donor, turn = owner, self._last[owner]
@@ -90,7 +87,7 @@ class SlotTurns:
             donor, turn = self._released_by[block_id]
         else:
             return
-        if donor != seq_id:  # else its own, from before it was preempted
+        if donor != seq_id:  # otherwise its own block, from before its preemption
             key = ("share", donor, seq_id)
             if key not in self._arrows:
                 self._arrows[key] = _Arrow(
@@ -109,7 +106,7 @@ class SlotTurns:
         self._last.pop(seq_id, None)
 
     def draw(self, end: int) -> None:
-        """The step ends: draw its turns, and the arrows that found theirs."""
+        """End the step: draw its turns, and the arrows that have a target."""
         for seq_id, turn in self._turns.items():
             turn.end = end
             self._trace.slice(
@@ -117,7 +114,7 @@ class SlotTurns:
             )
         for arrow in self._arrows.values():
             target = self._turns.get(arrow.seq_id)
-            if target is not None:  # a step that was cut off may have none for it
+            if target is not None:  # a step that was cut off may lack the turn
                 args = {**arrow.args, "blocks": arrow.blocks} if arrow.blocks else arrow.args
                 self._trace.arrow(arrow.cat, arrow.source, (target.track, arrow.ts), args)
         self._turns.clear()

@@ -1,5 +1,4 @@
-"""The event log in a file: written while the engine runs, and read forward and back.
+"""The event log in a file: `log` writes it, `recording` reads it forward and back.
 
-`log` writes, `recording` reads; `event_index` and `keyframes` make any moment of a long one quick
-to reach.
+`event_index` and `keyframes` make any moment of a long recording quick to reach.
 """

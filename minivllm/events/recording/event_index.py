@@ -1,13 +1,11 @@
-"""`EventIndex`: where things are in a recording: events in the file, steps and notable moments
-among the events.
+"""`EventIndex`: maps events to file positions, and steps and notable moments to events.
 
-Flat arrays and no object for each event, so ten million events take a few dozen megabytes: one mark
-for every few hundred events, one entry for each step, one for each run of equal notable events.
-Only a request has an object, its name: to look through all arrivals for one would take seconds.
+It uses flat arrays, so ten million events take a few dozen megabytes: one mark per few hundred
+events, one entry per step, one per run of equal notable events. Only requests have objects (their
+names), since searching all arrivals for a name would take seconds.
 
-The easy thing to get wrong is a prompt that hits thirty blocks: for somebody who steps from one
-notable event to the next that is one stop and not thirty, so of neighbours of one kind in one step
-the first counts.
+Among neighbouring events of one kind in one step, only the first is notable: a prompt that hits
+thirty blocks is one stop for the user, not thirty.
 """
 
 from array import array
@@ -17,8 +15,9 @@ from typing import NamedTuple
 from minivllm.events import types as ev
 
 MARK_BYTES = 1 << 15
-"""Of the recording, at least, between two marks: what a seek decodes too much at most, a tenth of a
-millisecond.
+"""Least number of bytes of the recording between two marks.
+
+A seek decodes at most this much too much, a tenth of a millisecond.
 """
 
 NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
@@ -49,9 +48,7 @@ class OffsetMark(NamedTuple):
 
 
 class EventIndex:
-    """Grows with the recording: tell it of marks, of the first event of each step, and of notable
-    events, in order.
-    """
+    """Grows with the recording; add marks, steps and notable events in order."""
 
     def __init__(self) -> None:
         self._mark_counts = array("Q")
@@ -70,15 +67,11 @@ class EventIndex:
             self._mark_offsets.append(offset)
 
     def last_mark(self, count: int) -> OffsetMark:
-        """The last mark before event number `count`; there is always one, before the first
-        event.
-        """
+        """Return the last mark before event number `count`. There is always one, before event 0."""
         return self._mark(bisect_right(self._mark_counts, count) - 1)
 
     def first_mark(self, count: int) -> OffsetMark | None:
-        """The first mark after the first `count` events; None if the end of what is indexed comes
-        first.
-        """
+        """Return the first mark at or after `count` events; None if there is none yet."""
         index = bisect_left(self._mark_counts, count)
         return self._mark(index) if index < len(self._mark_counts) else None
 
@@ -88,7 +81,6 @@ class EventIndex:
     # ---- steps ----
 
     def begin_step(self, step: int, index: int) -> None:
-        """Event number `index` is the first of `step`."""
         self._steps.append(step)
         self._step_begins.append(index)
 
@@ -101,18 +93,16 @@ class EventIndex:
         return self._steps[-1] if self._steps else 0
 
     def step_of(self, index: int) -> int:
-        """The step of event number `index`."""
         return self._steps[bisect_right(self._step_begins, index) - 1]
 
     def step_begin(self, step: int) -> int | None:
-        """The first event of `step`, or of the next one that exists; None after the last."""
+        """Return the first event of `step`, or of the next existing step; None after the last."""
         position = bisect_left(self._steps, step)
         return self._step_begins[position] if position < len(self._steps) else None
 
     # ---- notable events ----
 
     def add_notable(self, event: ev.Event, index: int) -> None:
-        """Event number `index` is of a notable kind."""
         place = event.step, type(event)
         if place != self._last_notable:
             self._last_notable = place
@@ -121,15 +111,15 @@ class EventIndex:
             self._arrivals.setdefault(event.request_id, index)
 
     def arrival(self, request_id: str) -> int | None:
-        """The event with which the first request of this name arrived; None if there is none."""
+        """Return the event of the first arrival of `request_id`; None if there is none."""
         return self._arrivals.get(request_id)
 
     def next_notable(self, index: int) -> int | None:
-        """The first notable event at or after `index`."""
+        """Return the first notable event at or after `index`."""
         position = bisect_left(self._notable, index)
         return self._notable[position] if position < len(self._notable) else None
 
     def previous_notable(self, index: int) -> int | None:
-        """The last notable event before `index`."""
+        """Return the last notable event before `index`."""
         position = bisect_left(self._notable, index)
         return self._notable[position - 1] if position else None

@@ -1,14 +1,10 @@
-"""`FOLD`: packs a fold into pieces of bytes and restores it, so that a recording can be entered in
-its middle.
+"""`FOLD`: packs a fold into pieces of bytes and restores it, for keyframes of a recording.
 
-A seek restores the last keyframe before its target and folds on from there. Knows the fold and
-nothing of files. Most of a fold never changes again: prompts, the output so far, what has finished.
-So a fold is packed in many small pieces, cut where only the end of a thing can grow, and
-neighbouring keyframes hold equal pieces once: of half a megabyte some eighty kilobytes are new.
+Most of a fold never changes again: prompts, earlier output, finished sequences. So it is packed in
+many small pieces, each cut where only the end can grow. Neighbouring keyframes store equal pieces
+once: of half a megabyte, about 80 kilobytes are new.
 
-The easy thing to get wrong is to make objects that nobody looks at: token ids as a list of numbers
-were nine tenths of a seek. They are an array in a fold, plain memory here, and become numbers when
-somebody asks for them.
+Token ids stay arrays, which are plain memory. As lists of numbers they took nine tenths of a seek.
 """
 
 from array import array
@@ -26,9 +22,7 @@ _BYTES_PER_PIECE = 512
 
 
 class _Head(msgspec.Struct):
-    """First piece: what changes all the time, and how many pieces hold the rest, in the order in
-    which they follow.
-    """
+    """The first piece: everything that changes often, and the number of pieces of the rest."""
 
     state: EngineState
     """Without blocks, free queue, prompts, output tokens and texts."""
@@ -38,17 +32,14 @@ class _Head(msgspec.Struct):
     num_block_pieces: int
     num_finished: int
     num_output_pieces: list[tuple[int, int]]
-    """Of each sequence: pieces of its output tokens, and of its text."""
+    """For each sequence: pieces of its output tokens, and of its text."""
 
 
 class FoldCodec:
-    """A `ViewCodec` for folds."""
-
     def new(self, header: LogHeader, state: EngineState | None) -> Fold:
         return Fold(header, state)
 
     def pack(self, fold: Fold) -> list[bytes]:
-        """Everything that `fold` knows; `restore` brings it back."""
         pieces = [array("I", fold.free_queue).tobytes()]
         blocks = fold.blocks
         for start in range(0, len(blocks), _BLOCKS_PER_PIECE):
@@ -89,7 +80,7 @@ class FoldCodec:
         return [msgspec.msgpack.encode(head), *pieces]
 
     def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
-        """A new fold, as it was when `pack` packed it."""
+        """Return a new fold, equal to the one that was packed."""
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         state = head.state
@@ -111,7 +102,7 @@ class FoldCodec:
 
 
 def _cut(data: bytes) -> list[bytes]:
-    """Pieces that stay as they are when something is appended, but for the last."""
+    """Cut `data` into pieces. When data is appended, all but the last stay the same."""
     return [
         data[start : start + _BYTES_PER_PIECE] for start in range(0, len(data), _BYTES_PER_PIECE)
     ]
@@ -126,4 +117,4 @@ _BLOCKS_DECODER = msgspec.msgpack.Decoder(list[BlockState])
 _FINISHED_DECODER = msgspec.msgpack.Decoder(FinishedSequence)
 
 FOLD = FoldCodec()
-"""The codec of a recording that is folded into the engine's state and nothing else."""
+"""The codec of recordings that show the engine's state."""

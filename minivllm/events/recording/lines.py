@@ -1,8 +1,7 @@
-"""The lines of a recording, written and read: a header, perhaps a state, then one event a line.
+"""Encode and decode the lines of a recording: a header, an optional state, then events.
 
-Knows the JSON of each kind of line and nothing of files or of order. The easy thing to get wrong is
-to take everything that cannot be decoded for the same: a kind that this version does not know was
-written by a newer engine and is passed over, one of our own kinds with a wrong field is damage.
+A kind that this version does not know comes from a newer engine and is skipped. A known kind with
+an invalid field is damage.
 """
 
 import msgspec
@@ -20,7 +19,7 @@ from minivllm.events.types import (
 
 
 class Envelope(msgspec.Struct):
-    """What every event's line has, of whatever kind."""
+    """The fields that every event's line has."""
 
     ev: str
     seq: int
@@ -29,7 +28,7 @@ class Envelope(msgspec.Struct):
 
 
 class _StateLine(msgspec.Struct, tag_field="ev", tag="log.state"):
-    """Second line of a recording that begins in the middle of a run: the engine as it was then."""
+    """Second line of a recording that starts in the middle of a run: the engine's state then."""
 
     state: EngineState
 
@@ -48,14 +47,15 @@ _KNOWN_TAGS = frozenset(kind.__struct_config__.tag for kind in EVENT_KINDS)
 
 
 _MOST = {
-    "num_blocks": 1 << 22,  # a reader has an object for each
+    "num_blocks": 1 << 22,  # a reader makes an object for each
     "block_size": 1 << 31,
     "max_num_seqs": 1 << 31,
     "max_num_batched_tokens": 1 << 31,
     "max_model_len": 1 << 31,
 }
-"""Sizes that no engine exceeds. A reader divides by them and makes lists of their length; none of
-them can be 0.
+"""Upper limits of header fields, which no engine reaches. All must be at least 1.
+
+A reader divides by these sizes and makes lists of their length.
 """
 
 
@@ -72,14 +72,12 @@ def encode_state(state: EngineState) -> bytes:
 
 
 def state_line(state_json: bytes) -> bytes:
-    """The line of a state that came as JSON, not checked: whoever reads the line will."""
+    """Make the line of a state that is JSON already. The reader of the line will check it."""
     return b'{"ev":"log.state","state":' + state_json + b"}\n"
 
 
 def decode_header(name: str, line: bytes) -> LogHeader:
-    """Raises `EventLogError`, about a recording called `name`, for anything that is no header of
-    ours.
-    """
+    """Decode a header. Raise `EventLogError`, naming the recording `name`, if it is invalid."""
     try:
         header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
@@ -104,38 +102,34 @@ def decode_header(name: str, line: bytes) -> LogHeader:
 
 
 def decode_state(line: bytes) -> EngineState | None:
-    """The state in a line that holds one; None for any other line. Raises `msgspec.DecodeError` for
-    a damaged one.
-    """
+    """Decode the state in a line; None for another line. Raise `msgspec.DecodeError` if damaged."""
     if _kind_decoder.decode(line).ev != _StateLine.__struct_config__.tag:
         return None
     return _state_decoder.decode(line).state
 
 
 def decode_envelope(line: bytes) -> Envelope:
-    """Raises `msgspec.DecodeError` for a line that is no event's."""
+    """Decode an event's envelope. Raise `msgspec.DecodeError` if the line is not an event."""
     return _envelope_decoder.decode(line)
 
 
 def decode_line(line: bytes) -> tuple[int, Event | None]:
-    """The `seq` in one line, and its event: None for a kind that this version does not know.
+    """Decode an event's line into its `seq` and the event, which is None for an unknown kind.
 
-    Raises `msgspec.DecodeError` for a line that is damaged.
+    Raises `msgspec.DecodeError` for a damaged line.
     """
     try:
         event = _event_decoder.decode(line)
     except msgspec.ValidationError:
         envelope = _envelope_decoder.decode(line)
         if envelope.ev in _KNOWN_TAGS:
-            raise  # one of our kinds, but not as we write it
+            raise  # a known kind with invalid fields
         return envelope.seq, None  # written by a newer engine
     return event.seq, event
 
 
 def decode_known(lines: bytes) -> list[Event]:
-    """The events in whole lines that were read before; kinds that this version does not know are
-    left out.
-    """
+    """Decode whole lines that were read before, without the events of unknown kinds."""
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.ValidationError:
@@ -144,9 +138,7 @@ def decode_known(lines: bytes) -> list[Event]:
 
 
 def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
-    """The events in lines of which `count` were known before. Raises `EventLogError` if something
-    else stands there now.
-    """
+    """Decode lines that held `count` known events. Raise `EventLogError` if they have changed."""
     try:
         events = decode_known(lines)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -159,9 +151,7 @@ def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
 
 
 def decode_if_all_known(lines: bytes) -> list[Event] | None:
-    """The events in whole lines, in a third of the time of one by one; None if one is unknown or
-    damaged.
-    """
+    """Decode whole lines in a third of the time; None if one is unknown or damaged."""
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.DecodeError:

@@ -1,16 +1,14 @@
-"""`LogWriter`: writes a recording, which is a header line and then one event a line (JSON Lines).
+"""`LogWriter`: writes a recording: a header line, then one event a line (JSON Lines).
 
-A log is written to be read by strangers and after accidents: it can be searched with grep, a reader
-skips kinds and fields that it does not know, and a torn last line (power cut, Ctrl-C, full disk)
-simply ends it. The writer flushes at the end of every step, so a recording is whole up to the last
-finished step whatever happens next. `recording.py` reads it, also while it grows.
+Readers skip kinds and fields that they do not know, and a torn last line (power cut, Ctrl-C, full
+disk) simply ends the log. The writer flushes at the end of every step. `recording.py` reads the
+file, even while it grows.
 
-Never take a written line for granted: `loss` says during the run what the file lacks, and `close`
-raises `EventLogError` unless all of it is there, so that no caller can report a recording that does
-not exist.
+`loss` reports during the run what the file lacks, and `close` raises `EventLogError` unless
+everything was written.
 
-The easy thing to get wrong is the second line. A recording that begins in the middle of a run says
-so in its header, but only with the engine's state in its second line can anybody fold what follows.
+A recording that starts in the middle of a run has the engine's state in its second line, because a
+fold of the events needs it.
 """
 
 import errno
@@ -29,21 +27,19 @@ BUFFER_BYTES = 1 << 16
 
 
 class Loss(NamedTuple):
-    """What a recording lacks."""
-
     num_events: int
     step: int
-    """The first that is not whole."""
+    """The first incomplete step."""
     reason: str
-    """The system's, as in "No space left on device"."""
+    """The system's message, such as "No space left on device"."""
 
 
 class LogWriter:
-    """Writes a recording; give `write` to `LLMEngine.subscribe`. Also a context manager, which
-    closes it.
+    """Writes a recording: pass `write` to `LLMEngine.subscribe`. Also a context manager.
 
-    A full disk must not stop the engine: what cannot be written is counted, the file is cut back to
-    its last whole line, and once there is room again a `Gap` says how many events are missing.
+    A full disk does not stop the engine. Events that cannot be written are counted, and the file is
+    cut back to its last whole line. When there is room again, a `Gap` records how many events are
+    missing.
     """
 
     def __init__(
@@ -52,23 +48,24 @@ class LogWriter:
         header: LogHeader,
         state: EngineState | None = None,
     ) -> None:
-        """`path_or_file`: a path, or an empty unbuffered file, which others may read and seek in
-        meanwhile.
+        """Write the header, and `state` if there is one.
 
-        `state`: an `inspect()` from the moment of `header`, if the engine has done anything before.
-        Raises `EventLogError` if the first lines cannot be written.
+        path_or_file: a path, or an empty unbuffered file that others may read and seek in meanwhile
+        state:        an `inspect()` from the time of `header`, if the engine has run before
+
+        Raises `EventLogError` if this fails.
         """
         self._path = Path(path_or_file) if isinstance(path_or_file, str | Path) else None
         self._name = str(path_or_file)
         self._size = 0
         try:
-            # Unbuffered: our own buffer holds whole lines, so a failed write can be taken back
-            # whole.
+            # Unbuffered: our own buffer has whole lines, so a failed write can be undone
+            # completely.
             self._file = (
                 open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
             )
             self._append(encode_header(header) + (encode_state(state) if state else b""))
-            self._file.seek(self._size)  # not possible in a pipe: say so now
+            self._file.seek(self._size)  # fails now if it is a pipe
         except OSError as error:
             raise EventLogError(f"{self._name} cannot be written: {error.strerror}.") from error
         self._buffer = bytearray()
@@ -76,14 +73,14 @@ class LogWriter:
         self._num_lost = 0
         self._last: Event | None = None
         self.last_step = 0
-        """The last step up to which the file has everything; from any thread."""
+        """The last step up to which the file is complete. Any thread may read it."""
         self.loss: Loss | None = None
-        """Everything that could not be written so far; from any thread."""
+        """Everything that could not be written so far. Any thread may read it."""
         self.is_whole = False
-        """Whether the file was closed and has everything."""
+        """Whether the file was closed and is complete."""
 
     def write(self, event: Event) -> None:
-        """Append one event; it is in the file when its step has ended."""
+        """Append one event. It is in the file when its step has ended."""
         self._buffer += encode_event(event)
         self._num_buffered += 1
         self._last = event
@@ -91,13 +88,13 @@ class LogWriter:
             self._write_out()
 
     def flush(self) -> None:
-        """Write out what there is, also in the middle of a step."""
+        """Write all buffered events, even in the middle of a step."""
         if self._buffer:
             self._write_out()
 
     @property
     def num_lost(self) -> int:
-        """Events that could not be written, and that no `Gap` in the file tells of yet."""
+        """Events that could not be written and that no `Gap` in the file counts yet."""
         return self._num_lost
 
     def _write_out(self) -> None:
@@ -105,7 +102,8 @@ class LogWriter:
         num_lost = self._num_lost + self._num_buffered
         in_gap, reason = self._num_lost > 0, ""
         if in_gap and last is not None:
-            # Everything up to and with this buffer becomes one gap: half of it would not fold.
+            # The lost events and this buffer become one gap: a part of the events could not be
+            # folded.
             data = encode_event(Gap(last.seq, last.step, last.t, num_lost))
         try:
             self._append(data)
@@ -121,25 +119,24 @@ class LogWriter:
         self._num_buffered = 0
 
     def _append(self, data: bytes) -> None:
-        """Write all of `data` at the end; raises `OSError` with the file as before."""
+        """Append all of `data`. Raise `OSError` with the file unchanged."""
         try:
             self._file.seek(self._size) if self._size else None
             written = self._file.write(data)
             if written < len(data):
-                # A disk that fills up takes a part and says nothing; asked again, it says why.
+                # A full disk writes a part without an error; the next write raises the reason.
                 written += self._file.write(data[written:])
             if written < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            with suppress(OSError):  # the torn line then stays, and ends the recording for a reader
+            # If that fails too, the torn line stays and ends the recording for readers.
+            with suppress(OSError):
                 self._file.truncate(self._size)
             raise
         self._size += len(data)
 
     def close(self) -> None:
-        """Write out the rest. Raises `EventLogError` if the file lacks anything: how much, and from
-        which step on.
-        """
+        """Write the rest. Raise `EventLogError` if the file is incomplete."""
         self.flush()
         try:
             is_ours = self._path is None or self._is_ours(self._path)
@@ -159,7 +156,7 @@ class LogWriter:
         self.is_whole = True
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether `path` still names the file that was written, with all that was written."""
+        """Whether `path` still names the file that was written, at its full size."""
         written = os.fstat(self._file.fileno())
         try:
             return os.path.samestat(written, path.stat()) and (
@@ -177,4 +174,4 @@ class LogWriter:
         except EventLogError as lost:
             if error is None:
                 raise
-            error.add_note(str(lost))  # what went wrong first is said first
+            error.add_note(str(lost))  # keep the first error as the main one

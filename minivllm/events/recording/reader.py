@@ -1,12 +1,8 @@
-"""`LogReader`: a log read once, from its first line to its last, one event at a time.
+"""`LogReader`: reads a log once, from the first line to the last, one event at a time.
 
-For whoever wants every event and no way back: an export, the state at the end.
-`recording.Recording` can seek and keeps an index for that; this keeps one line. Unknown kinds are
-passed over and a torn last line ends the log, as there.
-
-The easy thing to get wrong is a line that is damaged in the middle of a log. What stands before it
-is good and may be an hour of work to read, so it does not raise: the stream ends, and `damage` says
-where and why.
+To seek, use `recording.Recording` instead. Unknown kinds are skipped, and a torn last line ends the
+log. A damaged line in the middle does not raise, because the events before it are valid: the stream
+ends there, and `damage` says where and why.
 """
 
 from collections.abc import Iterator
@@ -20,12 +16,12 @@ from minivllm.events.types import Event, Gap, LogHeader
 
 
 class LogReader:
-    """Iterate over it once. A file that cannot be opened, or is no log of ours, raises at once."""
+    """Iterate over it once. Raises `EventLogError` at once if the file is not a readable log."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            # It is closed when the last line is read, or by close().
+            # Closed after the last line, or by close().
             self._file = open(path, "rb")  # noqa: SIM115
             first = self._file.readline()
         except OSError as error:
@@ -40,20 +36,20 @@ class LogReader:
             self._file.close()
             raise
         self.damage: str | None = None
-        """One sentence, once the stream has ended at a damaged line."""
+        """Where and why the log is damaged, once the stream has ended there."""
 
     def __iter__(self) -> Iterator[Event]:
         expected_seq = self.header.first_seq
         with self._file:
             for number, line in enumerate(self._file, start=2):
                 if not line.endswith(b"\n"):
-                    return  # torn while it was written: the log ends before it
+                    return  # torn while it was written: the log ends before this line
                 try:
                     if number == 2 and decode_state(line) is not None:
-                        continue  # it begins in the middle of a run
+                        continue  # the log starts in the middle of a run
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
-                    # not the last whole line, which may be torn as well
+                    # The last whole line may be torn as well, so only an earlier line is damage.
                     if self._file.readline().endswith(b"\n"):
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return

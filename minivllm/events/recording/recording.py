@@ -1,14 +1,15 @@
-"""`Recording`: a log opened for reading at any moment, also while it grows.
+"""`Recording`: a log opened for reading at any moment, even while it grows.
 
-`index_more` reads what is new in the file, folds it into `head`, and notes where things are
-(`event_index.py`, `keyframes.py`). To show the moment after event k, the reader restores the last
-keyframe before it and applies the events from there. Events are read from the file again and never
-kept, so memory does not grow with them.
+`index_more` reads new lines, folds them into `head`, and indexes them (`event_index.py`,
+`keyframes.py`). To show the moment after event k, it restores the last keyframe before k and
+applies the events from there. Events are read from the file again, so memory does not grow with
+them.
 
-What is folded, and into what, is the codec's affair: `FOLD` gives the engine's state, a dashboard
-its own model. One thread uses a recording. The easy thing to get wrong is the last line of a file
-that is being written: a line without its end, or a damaged one with nothing behind it, is waited
-for and is no damage yet.
+The codec decides what is folded: `FOLD` gives the engine's state, a dashboard uses its own model.
+Only one thread may use a recording.
+
+A last line without a newline, or one that cannot be decoded, may still be being written. It is read
+again later and is not damage yet.
 """
 
 import os
@@ -34,15 +35,15 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Event, Gap, LogHeader
 
 BATCH_BYTES = 1 << 16
-"""Indexed at once: some five hundred events, a millisecond or less."""
+"""Bytes indexed at once: about five hundred events, a millisecond or less."""
 
 
 class _DamageError(Exception):
-    """What is wrong with a line; never leaves this module."""
+    """Describes a damaged line; used only within this module."""
 
 
 class Recording(Generic[V]):
-    """Events number 0 to `len(recording) - 1`, those of kinds that this version knows."""
+    """Events number 0 to `len(recording) - 1`, without those of unknown kinds."""
 
     def __init__(
         self,
@@ -53,27 +54,28 @@ class Recording(Generic[V]):
         name: str | None = None,
         keyframes: Keyframes | None = None,
     ) -> None:
-        """`index`: index all that is there now, and raise on damage. Without it, `index_more` does
-        so bit by bit.
+        """Open a recording and read its header.
 
-        A file that is given is not closed by `close`. `name` stands in sentences about it. Raises
-        `EventLogError`.
+        index: index the whole file now, and raise on damage; else call `index_more` step by step
+        name:  how messages call the recording; by default its path
+
+        `close` does not close a file that was passed in. Raises `EventLogError`.
         """
         self._owns_file = isinstance(path_or_file, str | Path)
         self._file = _open(path_or_file) if isinstance(path_or_file, str | Path) else path_or_file
         self.name = name or str(path_or_file)
         self.size = 0
-        """Bytes in the file when `index_more` last looked."""
+        """Size of the file in bytes, as `index_more` last saw it."""
         self.indexed_bytes = 0
         self.damage: str | None = None
-        """One sentence, once a damaged line was met. All before it stays as it is."""
+        """Description of a damaged line, if there is one. Everything before it stays readable."""
         try:
             self.header = self._read_header()
         except EventLogError:
             self.close()
             raise
         self.num_unknown = 0
-        """Events of kinds that this version does not know: passed over, but their numbers count."""
+        """Events of kinds that this version does not know: skipped, but their `seq` counts."""
         self._codec = codec
         self._count = 0
         self._expected_seq = self.header.first_seq
@@ -98,8 +100,9 @@ class Recording(Generic[V]):
     # ---- growing ----
 
     def index_more(self, seconds: float) -> int:
-        """Index what is in the file now, for at most about so long; the number of new events, 0
-        when caught up.
+        """Index new lines for about `seconds`. Return the number of new events.
+
+        0 means that everything is read, or that a line is damaged.
         """
         count, deadline = self._count, time.monotonic() + seconds
         self._look_at_size()
@@ -108,8 +111,7 @@ class Recording(Generic[V]):
                 lines = self._begin(lines)
             if not self._index_lines(lines):
                 break
-            # Not before there is something to tell: 0 means that all is read, whatever kinds stand
-            # there.
+            # Stop only after a new event: 0 must mean that everything is read, whatever its kinds.
             if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
@@ -123,7 +125,7 @@ class Recording(Generic[V]):
             )
 
     def _read_lines(self) -> bytes:
-        """Whole lines that are not indexed yet, at least one if there is one."""
+        """Read whole lines that are not indexed yet, at least one if there is one."""
         length = BATCH_BYTES
         while self.indexed_bytes < self.size:
             stop = min(self.indexed_bytes + length, self.size)
@@ -131,7 +133,7 @@ class Recording(Generic[V]):
             if end := data.rfind(b"\n") + 1:
                 return data[:end]
             if stop == self.size:
-                break  # a line that is still being written, or was torn
+                break  # a line that is incomplete, or torn
             length *= 4
         return b""
 
@@ -146,14 +148,12 @@ class Recording(Generic[V]):
         return decode_header(self.name, line)
 
     def _begin(self, lines: bytes) -> bytes:
-        """Make the first keyframe, of a state if the first line after the header holds one; the
-        lines that follow.
-        """
+        """Make the first keyframe and return the lines that follow the state, if there is one."""
         line, _, rest = lines.partition(b"\n")
         try:
             state = decode_state(line)
         except msgspec.DecodeError:
-            state = None  # a damaged line, which will be met again as an event
+            state = None  # damaged; it will be read again as an event
         if state is not None:
             self.head = self._codec.new(self.header, state)
             self.indexed_bytes += len(line) + 1
@@ -164,7 +164,7 @@ class Recording(Generic[V]):
         return lines
 
     def _index_lines(self, lines: bytes) -> bool:
-        """Take in whole lines; False if one of them must be waited for, or is damaged."""
+        """Index whole lines. Return False if one must be read again later, or is damaged."""
         self._index.add_mark(self._count, self.indexed_bytes)
         if self._keyframes.is_due(self.indexed_bytes):
             self._keyframes.add(self._count, self.indexed_bytes, self._codec.pack(self.head))
@@ -178,21 +178,19 @@ class Recording(Generic[V]):
         except _DamageError as damage:
             number = 2 + self._has_state + self._count + self.num_unknown
             self.damage = f"{self.name} is damaged at line {number}: {damage}."
-            # The view may have taken in half of an event.
+            # The view may have applied half of an event.
             self.head = self.view_at_event(self._count)
             return False
 
     def _are_next(self, events: list[Event]) -> bool:
-        """True if their numbers follow one another, as they do where there is no gap."""
+        """Whether the events' numbers continue without a gap."""
         expected = range(self._expected_seq, self._expected_seq + len(events))
         return [event.seq for event in events] == list(expected) and not any(
             type(event) is Gap for event in events
         )
 
     def _index_line(self, line: bytes) -> bool:
-        """Take in one line, given without its end; False if it is damaged but the last, so that it
-        may be torn.
-        """
+        """Index one line, given without its newline. Return False if it may be torn."""
         length = len(line) + 1
         try:
             seq, event = decode_line(line)
@@ -212,7 +210,7 @@ class Recording(Generic[V]):
         return True
 
     def _take(self, events: list[Event]) -> None:
-        """Fold events whose numbers are right, and note where they are."""
+        """Fold events that have the right numbers, and index them."""
         index, view = self._index, self.head
         step = index.last_step if self._count else None
         for number, event in enumerate(events, self._count):
@@ -240,7 +238,7 @@ class Recording(Generic[V]):
     # ---- reading at any moment ----
 
     def view_at_event(self, count: int) -> V:
-        """A new view after the first `count` events."""
+        """Make a new view after the first `count` events."""
         count = max(0, min(count, self._count))
         if not self._has_begun:
             return self._codec.new(self.header, None)
@@ -252,18 +250,16 @@ class Recording(Generic[V]):
         return view
 
     def view_at_step(self, step: int) -> V:
-        """A new view after the last event of `step` (of the last step before it, if the log skips
-        it).
-        """
+        """Make a new view after the last event of `step`, or of the last step before it."""
         return self.view_at_event(self.step_end(step))
 
     def events(self, start: int, stop: int) -> Iterator[Event]:
-        """Events number `start` to `stop - 1`."""
+        """Read events number `start` to `stop - 1`."""
         for batch in self._batches(max(0, start), min(stop, self._count)):
             yield from batch
 
     def _batches(self, start: int, stop: int) -> Iterator[list[Event]]:
-        # Some hundred at a time: they stay in the processor's cache until they are used.
+        # Read a few hundred at a time: they stay in the processor's cache until they are used.
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
@@ -273,18 +269,16 @@ class Recording(Generic[V]):
             start += len(events)
 
     def step_of(self, index: int) -> int:
-        """The step of event number `index`; behind the last event, that of the last; 0 without
-        any.
-        """
+        """The step of event `index`; after the last event, the last step; 0 without events."""
         return self._index.step_of(min(index, self._count - 1)) if self._count else 0
 
     def step_begin(self, step: int) -> int:
-        """The number of the first event of `step`, or of the next step that exists."""
+        """Return the number of the first event of `step`, or of the next existing step."""
         begin = self._index.step_begin(step)
         return self._count if begin is None else begin
 
     def step_end(self, step: int) -> int:
-        """The number after that of the last event of `step`, or of the last step before it."""
+        """Return the number after the last event of `step`, or of the last step before it."""
         return self.step_begin(step + 1)
 
     @property
@@ -296,21 +290,19 @@ class Recording(Generic[V]):
         return self._index.last_step
 
     def next_notable(self, index: int) -> int | None:
-        """The number of the first notable event at or after `index`."""
+        """Return the number of the first notable event at or after `index`."""
         return self._index.next_notable(index)
 
     def previous_notable(self, index: int) -> int | None:
-        """The number of the last notable event before `index`."""
+        """Return the number of the last notable event before `index`."""
         return self._index.previous_notable(index)
 
     def arrival(self, request_id: str) -> int | None:
-        """The number of the event with which the first request of this name arrived; None if there
-        is none so far.
-        """
+        """Return the number of the event of the request's first arrival; None if not indexed."""
         return self._index.arrival(request_id)
 
     def save(self, path: str | Path) -> None:
-        """Write what is indexed so far as a recording of its own."""
+        """Copy the indexed part into a recording of its own."""
         with whole_file(path) as file:
             for start in range(0, self.indexed_bytes, BATCH_BYTES):
                 file.write(self._read(start, min(start + BATCH_BYTES, self.indexed_bytes)))
@@ -328,7 +320,7 @@ class Recording(Generic[V]):
 
 def _open(path: str | Path) -> BinaryIO:
     try:
-        # Unbuffered: a buffer would remember the end of a line that is still being written.
+        # Unbuffered: a buffer would keep the old end of a line that is still being written.
         return open(path, "rb", buffering=0)
     except OSError as error:
         raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error

@@ -1,11 +1,10 @@
-"""`Stitcher`: one gapless recording from a stream of lines that may break off and go on later.
+"""`Stitcher`: makes one recording from a stream of lines that may break off and resume.
 
-After a break the other side sends again from where it can. What was had before is dropped, what is
-missing becomes a `Gap`, and another run is refused: its numbers may look like a continuation and
-are none. Knows lines and numbers, and nothing of connections.
+    had       0 1 2 3 4
+    resent          3 4 5 6        3 and 4 are dropped
+    or                    6 7      5 is missing: a `Gap` of one event before 6
 
-The easy thing to get wrong is a gap that reaches back over events that did arrive: it counts too
-many.
+Another run is refused, even if its numbers fit. A gap never covers events that did arrive.
 """
 
 import msgspec
@@ -15,15 +14,15 @@ from minivllm.events.recording.lines import decode_envelope, decode_line, encode
 from minivllm.events.types import Gap, LogHeader
 
 _SAME_CLOCK_SECONDS = 5.0
-"""Two headers of one run agree that well on when the engine's clock stood at zero."""
+"""Greatest difference between two headers of one run about when the engine's clock was zero."""
 
 
 class AnotherRunError(EventLogError):
-    """The other side is no continuation: it has its own events from the beginning."""
+    """The new connection is to another run, with its own events from the start."""
 
 
 class Stitcher:
-    """Give `resume` the header of each new connection, and `take` every event's line."""
+    """Call `resume` with the header of each new connection, and `take` with every event's line."""
 
     def __init__(self, header: LogHeader) -> None:
         self._header = header
@@ -31,17 +30,17 @@ class Stitcher:
 
     @property
     def last_seq(self) -> int | None:
-        """Number of the last event that was taken or is told to be lost; None before the first."""
+        """Number of the last event that arrived or was counted as lost; None before the first."""
         return self._expected_seq - 1 if self._expected_seq > self._header.first_seq else None
 
     def resume(self, header: LogHeader) -> None:
-        """Raises `AnotherRunError` if a new connection is to another run."""
+        """Raise `AnotherRunError` if a new connection is to another run."""
         ours = self._header
         same = msgspec.structs.replace(
             header, first_seq=0, wall=0.0, mono=0.0
         ) == msgspec.structs.replace(ours, first_seq=0, wall=0.0, mono=0.0)
         if header.wall != ours.wall or header.mono != ours.mono:
-            # Written anew for this connection. An engine that has started again counts from the
+            # This header was written for the new connection. A restarted engine counts from the
             # beginning.
             drift = (header.wall - header.mono) - (ours.wall - ours.mono)
             same = (
@@ -51,10 +50,10 @@ class Stitcher:
             raise AnotherRunError("another engine runs there now: attach again to see it")
 
     def take(self, line: bytes) -> bytes:
-        """What to write for an event's line (given without its end): nothing, the line, or a gap
-        before it.
+        """Return what to write for an event's line (without its newline).
 
-        Raises `EventLogError` for what is no event.
+        That is nothing, the line, or a gap and the line. Raises `EventLogError` if the line is not
+        an event.
         """
         try:
             envelope = decode_envelope(line)

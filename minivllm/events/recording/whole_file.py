@@ -1,8 +1,7 @@
-"""`whole_file`: writes a file whole or not at all.
+"""`whole_file`: writes a file completely or not at all.
 
-The data goes into a file beside it, which takes its name once everything is there. A disk that
-fills up or a Ctrl-C in the middle leaves what was there before. A recording cannot be written like
-this, since others read it while it grows: that is `LogWriter`.
+The data goes into a temporary file, which replaces the target at the end. Recordings use
+`LogWriter` instead, since others read them while they grow.
 """
 
 import os
@@ -15,12 +14,16 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
-    """A file to write into; raises `OSError` that names `path`, which then is as it was."""
-    target = Path(os.path.realpath(path))  # the file that a link names, not the link
+    """Open a file to write. Raise `OSError`, naming `path`, which is then unchanged.
+
+    A device, a pipe, or a file in a read-only folder is written in place and may be incomplete
+    then.
+    """
+    target = Path(os.path.realpath(path))  # the target of a link, not the link
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        # A device or a pipe takes what it gets, and where no file can be put beside it there is
-        # only the file itself. A pipe's own name, to which /dev/stdout leads, cannot be opened.
+        # Write directly into a device or a pipe, or if no file can be created beside the target.
+        # Open it by `path`: a pipe's resolved name, as of /dev/stdout, cannot be opened.
         in_place = (os.path.exists(path) and not os.path.isfile(path)) or not os.access(
             target.parent, os.W_OK
         )
@@ -38,6 +41,6 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:
-    """Write `data`, text as UTF-8; see `whole_file`."""
+    """Write `data` with `whole_file`; text as UTF-8."""
     with whole_file(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)

@@ -1,15 +1,13 @@
-"""The vocabulary of the event stream: one small struct for each kind of decision.
+"""The kinds of events: one small struct for each kind of decision.
 
-Whoever folds all events of a run, in order, knows exactly what the engine knows: block tables,
-reference counts, the free queue and its order, hashes, queues, counters (`fold.py` does it, and the
-tests compare it with `engine.inspect()` after every step). An event therefore says what *changed*,
-with its reason, and never carries a copy of state that the reader can work out.
+Folding all events of a run in order gives the exact state of the engine (`fold.py`; tests compare
+it with `engine.inspect()` after every step). So an event says what *changed* and why, and carries
+no state that can be derived. It is emitted when its change is made, so `seq` is also the order of
+the changes.
 
-Every event is one JSON object: the tag `ev`, the envelope (`seq`, `step`, `t`), its own fields. All
-but `kernel.traced` are flat. `rule` names the function that emits the kind, so that a dashboard can
-show its source; it is a class attribute and does not travel. The easy thing to get wrong is order:
-an event is emitted at the moment its change is made, so `seq` is also the order in which the
-changes happened.
+In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
+fields. All kinds but `kernel.traced` are flat. `rule` names the function that emits the kind, so
+that a dashboard can show its source; it is not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (

@@ -1,6 +1,4 @@
-"""Events of KV cache blocks: who owns them, what they are called, and when they are copied or
-reused.
-"""
+"""Events of KV cache blocks: allocation, sharing, copying, hashing and reuse."""
 
 from typing import ClassVar, Literal
 
@@ -12,8 +10,9 @@ MissReason = Literal[
 
 
 class BlockAllocated(Event, tag="block.allocated"):
-    """A block left the free queue (its head, if memory is paged) and became entry `logical` of a
-    sequence's block table.
+    """A block left the free queue and became entry `logical` of a sequence's block table.
+
+    Paged memory always takes the head of the queue.
     """
 
     block_id: int
@@ -23,48 +22,45 @@ class BlockAllocated(Event, tag="block.allocated"):
 
 
 class BlockHashed(Event, tag="block.hashed"):
-    """A full block got its name in the prefix cache. `parent` is the hash before it, None at a
-    root.
-    """
+    """A full block was registered in the prefix cache under its hash."""
 
     block_id: int
     hash: str
-    """Short form of the hash of its tokens and of all before them, as hexadecimal digits."""
+    """First 16 hexadecimal digits of the hash of its tokens and all tokens before them."""
     parent: str | None
-    """The name of the block before it in its sequence."""
+    """Hash of the block before it in the sequence; None for the first block."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.cache_block"
 
 
 class BlockHit(Event, tag="block.hit"):
-    """A cached block became entry `logical` of one more block table; free before if `was_free`."""
+    """A cached block was found for a sequence and became entry `logical` of its block table."""
 
     block_id: int
     seq_id: str
     logical: int
     was_free: bool
-    """It had no owner and left the free queue; else it is shared from now on."""
+    """Whether the block left the free queue; if not, it is shared now."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
 
 
 class BlockCopied(Event, tag="block.copied"):
-    """Copy-on-write: about to write to a shared block, a sequence got `dst` instead, off the free
-    queue.
+    """Copy-on-write: before it wrote to the shared block `src`, a sequence got its own copy `dst`.
 
-    Entry `logical` of its block table now is `dst`; `src` has one owner fewer and keeps at least
-    one.
+    `dst` comes from the free queue and replaces `src` as entry `logical` of the block table. `src`
+    loses one owner and keeps at least one.
     """
 
     src: int
     """The shared block."""
     dst: int
-    """The copy, which the sequence alone owns."""
+    """The copy, which only this sequence owns."""
     seq_id: str
     logical: int
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._copy_on_write"
 
 
 class BlockMissed(Event, tag="block.missed"):
-    """A prefix lookup ended at entry `logical` of the table to be, and why."""
+    """A prefix lookup found no block for entry `logical` of the block table, and why."""
 
     seq_id: str
     logical: int
@@ -74,9 +70,7 @@ class BlockMissed(Event, tag="block.missed"):
 
 
 class BlockReleased(Event, tag="block.released"):
-    """A sequence let go of the last entry of its block table: that block's reference count fell by
-    one.
-    """
+    """A sequence released the last entry of its block table; the block has one owner fewer."""
 
     block_id: int
     seq_id: str
@@ -84,22 +78,18 @@ class BlockReleased(Event, tag="block.released"):
 
 
 class BlockFreed(Event, tag="block.freed"):
-    """A block with no owner joined the free queue: at the `tail` with its hash, at the `head`
-    without.
-    """
+    """A block without owners joined the free queue: at the tail with a hash, else at the head."""
 
     block_id: int
     position: Literal["head", "tail"]
-    """The head is handed out next."""
+    """The block at the head is reused next."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool._put_back"
 
 
 class BlockEvicted(Event, tag="block.evicted"):
-    """A cached block is about to be reused, or its owner failed: its hash leaves the prefix
-    cache.
-    """
+    """A cached block lost its hash, because it is reused or because its owner failed."""
 
     block_id: int
     hash: str
-    """The name that nobody will find any more."""
+    """The hash that can no longer be hit."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.evict"

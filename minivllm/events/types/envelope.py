@@ -1,6 +1,4 @@
-"""What stands around every event: the first line of a log, and the envelope that all kinds
-share.
-"""
+"""The header line of a log, and the envelope: the fields that all events share."""
 
 from typing import ClassVar, Literal
 
@@ -8,25 +6,23 @@ import msgspec
 
 SCHEMA_NAME = "minivllm.trace"
 SCHEMA_VERSION = 1
-"""Goes up when an old reader would misread a new log. New kinds and new fields do not need it."""
+"""Rises when an old reader would misread a new log. New kinds and new fields do not count."""
 
 
 class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_defaults=True):
-    """First line of every log: what a reader must know before the first event."""
+    """First line of every log: what a reader needs before the first event."""
 
     schema: str = SCHEMA_NAME
     version: int = SCHEMA_VERSION
     engine: str
-    """Version of minivllm that wrote the log."""
+    """The minivllm version that wrote the log."""
     model: str
     clock: Literal["monotonic", "virtual"]
     wall: float
-    """Unix time, seconds, at the moment when the engine's clock showed `mono`."""
+    """Unix time in seconds when the engine's clock showed `mono`."""
     mono: float
     first_seq: int = 0
-    """`seq` of the event after this line; over 0 where a recording begins in the middle of a
-    run.
-    """
+    """`seq` of the first event; above 0 if the recording starts in the middle of a run."""
     num_blocks: int
     block_size: int
     max_num_seqs: int
@@ -35,22 +31,18 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     scheduling_policy: str
     enable_prefix_caching: bool
     config: dict[str, object] = {}
-    """Every other option, as given."""
+    """Further options, as given."""
     run: str = ""
-    """Names this one run, where a reader may come back and meet another one: in the event stream of
-    a server.
-    """
+    """Id of the run in a server's event stream, which shows a reconnecting client a new run."""
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):
-    """The envelope. `seq` counts events from 0 without a gap; `t` is seconds on the engine's
-    clock.
-    """
+    """The envelope: fields that every event has."""
 
     seq: int
-    """Number of the event, from 0."""
+    """Number of the event, from 0, without gaps."""
     step: int
-    """Number of the step in which it happened; between two steps, that of the last one."""
+    """Number of the current step; between two steps, that of the last one."""
     t: float
-    """Seconds, on the engine's clock."""
+    """Seconds on the engine's clock."""
     rule: ClassVar[str]

@@ -1,4 +1,4 @@
-"""Events of requests and their sequences: from the door to the end."""
+"""Events of requests and their sequences, from arrival to end."""
 
 from typing import ClassVar, Literal
 
@@ -9,7 +9,7 @@ DeferReason = Literal[
     "token_budget",
     "max_num_seqs",
     "preempted_this_step",
-    # Only the baselines to be compared with defer for these.
+    # Only the baselines defer for the reasons below.
     "no_contiguous_run",
     "static_batch",
     "batch_delay",
@@ -17,47 +17,40 @@ DeferReason = Literal[
 
 
 class RequestArrived(Event, tag="request.arrived"):
-    """A request passed the door; its first sequence stands at `position` of the waiting queue (0 is
-    next).
-    """
+    """A request was queued; its first sequence is at `position` of the waiting queue."""
 
     request_id: str
     seq_id: str
     position: int
     prompt_token_ids: list[int]
-    """The prompt as the model reads it, with the tokens that the chat template or the tokenizer
-    adds.
-    """
+    """The prompt as the model gets it, with the tokens that chat template and tokenizer add."""
     max_tokens: int
-    """Most output tokens of each of its sequences."""
+    """Greatest number of output tokens of each of its sequences."""
     priority: int = 0
-    """Lower is sooner, where the scheduling policy is `priority`."""
+    """Lower is first, if the scheduling policy is `priority`."""
     prompt: str | None = None
-    """Its text; None if it came as token ids."""
+    """Text of the prompt; None if only token ids were given."""
     n: int = 1
-    """Answers that are wanted."""
+    """Number of answers wanted."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.add_request"
 
 
 class RequestAdmitted(Event, tag="request.admitted"):
-    """A waiting sequence got a batch slot. Its block hits and allocations are the events before
-    this one.
-    """
+    """A waiting sequence got a batch slot. Its hits and allocations are the events before."""
 
     seq_id: str
     slot: int
     num_cached_tokens: int
-    """Tokens whose keys and values were found in the prefix cache."""
+    """Tokens found in the prefix cache."""
     num_computed_tokens: int
-    """Where the first chunk starts: the cached tokens, but one less when the whole prompt was
-    cached.
-    """
+    """Where the first chunk starts: after the cached tokens, or one before if all were cached."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._admit"
 
 
 class RequestResumed(Event, tag="request.resumed"):
-    """A preempted sequence got a slot again; the same fields, and it recomputes what the cache has
-    lost.
+    """A preempted sequence got a slot again and recomputes what the prefix cache no longer has.
+
+    The fields are those of `request.admitted`.
     """
 
     seq_id: str
@@ -68,72 +61,67 @@ class RequestResumed(Event, tag="request.resumed"):
 
 
 class RequestDeferred(Event, tag="request.deferred"):
-    """The first waiting sequence was not admitted this step, and why. Those behind it wait for it.
+    """The first waiting sequence was not admitted in this step; the ones behind it wait for it.
 
-    `need` and `free` are in the unit of the reason: blocks, tokens of budget, or batch slots.
-    `no_contiguous_run`: neighbouring blocks, and the longest free run; `static_batch`: `need`
-    sequences must end first; `batch_delay`: `need` requests are waited for and `free` have come.
+    `need` and `free` are in blocks, tokens or batch slots, as `reason` says. `no_contiguous_run`:
+    `free` is the longest run of neighbouring free blocks. `static_batch`: `need` sequences must end
+    first. `batch_delay`: `need` sequences are waited for, and `free` have arrived.
     """
 
     seq_id: str
     reason: DeferReason
     """What was short."""
     need: int
-    """What it would take to admit it."""
+    """How much the sequence needs."""
     free: int
-    """What there was."""
+    """How much was free."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._defer"
 
 
 class RequestPreempted(Event, tag="request.preempted"):
-    """A running sequence lost its blocks and slot so that `victim_of` could go on; it waits at
-    `position`.
-    """
+    """A running sequence lost its blocks and slot to `victim_of` and waits at `position`."""
 
     seq_id: str
     victim_of: str
-    """The sequence that got what was freed."""
+    """The sequence that needed the room."""
     need: int
-    """Blocks that `victim_of` needed. 0: it failed before it had written blocks that both of them
-    share.
-    """
+    """Blocks that `victim_of` needed. 0: `victim_of` failed before it wrote a shared block."""
     free: int
-    """Blocks that were free then."""
+    """Blocks that were free."""
     position: int
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._preempt"
 
 
 class RequestForked(Event, tag="request.forked"):
-    """A running sequence got a sibling with the same tokens: it owns every block of `parent` too.
+    """A running sequence got a sibling with the same tokens, which shares all blocks of `parent`.
 
-    It takes batch slot `slot` and stands at `position` of the running sequences.
+    Its batch slot is `slot`; it is at `position` of the running sequences.
     """
 
     seq_id: str
-    """The new one."""
+    """The new sequence."""
     parent: str
-    """The one that was forked."""
+    """The sequence that was forked."""
     slot: int
     position: int
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.fork"
 
 
 class RequestFinished(Event, tag="request.finished"):
-    """A sequence ended by itself. Its blocks were released in the events before this one."""
+    """A sequence finished. The events before this one released its blocks."""
 
     seq_id: str
     reason: Literal["stop", "length"]
-    """`length`: at `max_tokens` or at the end of the context."""
+    """`length`: it reached `max_tokens` or the greatest context length."""
     stop_reason: int | str | None = None
-    """The stop token's id or the stop string; None at the model's own end-of-sequence token, and
-    for `length`.
-    """
+    """The stop token id or stop string; None for end-of-sequence and for `length`."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
 class BeamPruned(Event, tag="request.beam_pruned"):
-    """A beam died: no candidate of its own was among the best. Its blocks were released just
-    before.
+    """A beam was dropped, because none of its candidates was among the best.
+
+    The events before this one released its blocks.
     """
 
     seq_id: str
@@ -141,24 +129,24 @@ class BeamPruned(Event, tag="request.beam_pruned"):
 
 
 class BeamsFound(Event, tag="request.beams_found"):
-    """A beam search is over: what it found, best first. Its beams end right after; the last of them
-    is `seq_id`.
+    """A beam search is over; its best texts are the output of the request.
 
-    These are the request's output, and not the beams' own texts: a result may have ended long ago.
+    Right after this event the beams end, `seq_id` last. A text may have been finished long before,
+    so the texts can differ from those of the last beams.
     """
 
     seq_id: str
     texts: list[str]
-    """Best first."""
+    """The texts, best first."""
     logprobs: list[float]
-    """Of each text, over all its tokens."""
+    """Log-probability of each text, over all its tokens."""
     rule: ClassVar[str] = "minivllm.engine.beams:BeamDriver._finish"
 
 
 class RequestAborted(Event, tag="request.aborted"):
-    """A sequence was ended from outside, waiting or running, or because it failed."""
+    """A sequence, waiting or running, was ended by its caller or by an error."""
 
     seq_id: str
     error: str | None = None
-    """What failed, in one sentence; None if somebody wanted it to end."""
+    """What failed; None if the caller ended it."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
