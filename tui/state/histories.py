@@ -1,12 +1,11 @@
-"""What a view remembers beyond the present state: past steps (and `lives`, `block_histories`).
+"""The history that a view remembers: past steps (also `lives` and `block_histories`).
 
-The engine has forgotten all of this, but its events told it. Each part is plain data with one
-`apply`, so that a keyframe can hold it and a rewound dashboard shows the same as a live one did.
-The easy thing to get wrong is growth: a server runs for weeks, so every list here has an end.
+The engine has forgotten all of this. Each part is plain data with one `apply`, so that a keyframe
+can hold it and a rewound dashboard shows what a live one did. Every list has a limit, because a
+server runs for weeks.
 
-`APPLY` of a part says what it does with each kind of event that it must be given; the others it
-need not see. A table and no `match`: half of all events would try every case of it before they find
-their own, and a long log is indexed through here event by event.
+`APPLY` maps each relevant kind of event to a method. A table is faster than `match`, which would
+try every case for half of all events, and this code indexes long logs.
 """
 
 from collections.abc import Callable
@@ -18,11 +17,11 @@ from minivllm.events import types as ev
 
 STEPS_KEPT = 240
 SHARES_KEPT = 48
-"""Of so many of the last steps it is also remembered who got how much."""
+"""Number of last steps whose shares are also kept."""
 
 
 class Preemption(msgspec.Struct, gc=False):
-    """Who lost its blocks and slot, for whom, and how short of blocks that one was."""
+    """A sequence that lost its blocks and slot, its beneficiary, and the shortage."""
 
     step: int
     seq_id: str
@@ -36,7 +35,7 @@ class Preemption(msgspec.Struct, gc=False):
 
 
 class Share(NamedTuple):
-    """Tokens of one step's budget that went to one sequence."""
+    """Tokens of one step's budget that one sequence got."""
 
     seq_id: str
     kind: ev.ScheduledKind
@@ -44,7 +43,7 @@ class Share(NamedTuple):
 
 
 class StepRecord(msgspec.Struct, gc=False):
-    """One step that has ended."""
+    """A finished step."""
 
     step: int
     t: float
@@ -52,20 +51,18 @@ class StepRecord(msgspec.Struct, gc=False):
     prefill_tokens: int = 0
     decode_tokens: int = 0
     packed_shares: bytes = b""
-    """`shares` as a keyframe holds them, empty once the step is long past. A seek restores
-    thousands and a screen shows few.
-    """
+    """`shares`, encoded as in a keyframe and decoded when drawn; empty for old steps."""
     num_hits: int = 0
     num_evicted: int = 0
     preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
-    """Who was turned away: (seq_id, reason, need, free)."""
+    """The sequence that was not admitted: (seq_id, reason, need, free)."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """schedule, prepare, model, sample"""
 
     @property
     def shares(self) -> list[Share]:
-        """Who got how much, in the order of the plan; nobody once the step is long past."""
+        """Tokens per sequence, in the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property
@@ -81,12 +78,11 @@ class PastSteps(msgspec.Struct):
 
     records: list[StepRecord] = []
     current: StepRecord | None = None
-    """The step that is under way."""
+    """The unfinished step."""
     current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
-    """Of that step, so far."""
+    """Shares of the unfinished step so far."""
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self.APPLY[type(event)](self, event)
 
     def _begin(self, event: ev.StepBegin) -> None:
@@ -97,7 +93,7 @@ class PastSteps(msgspec.Struct):
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
 
     def _hit(self, event: ev.BlockHit) -> None:
-        if self.current is not None:  # else the recording begins in the middle of a step
+        if self.current is not None:  # None if the recording begins in the middle of a step
             self.current.num_hits += 1
 
     def _evicted(self, event: ev.BlockEvicted) -> None:
