@@ -1,11 +1,9 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
 Fifteen times a second, the transport takes in new events and the current screen draws the moment on
-display. The dashboard only listens: the engine never waits for it.
-
-Each command is a row of the table in `keys/commands.py` and calls a method of one of the app's
-parts: `time_keys`, `look_keys`, `engine_keys` or `windows`. The app itself draws frames and shows
-notifications.
+display. The dashboard only listens: the engine never waits for it. The commands in
+`keys/commands.py` call methods of the app's parts: `time_keys`, `look_keys`, `engine_keys` and
+`windows`.
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -46,7 +44,7 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
-"""Time limit for new events between two frames. A flood delays the picture, never the keys."""
+"""Time limit for new events between two frames: a flood delays the picture, never the keys."""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
@@ -88,16 +86,13 @@ class DashboardApp(App[str]):
         recorder: LogWriter | None = None,
         screen: str = "overview",
     ) -> None:
-        """Build the app around one source of events.
-
-        watch: one sentence that says what to look for in this run
+        """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: keys by command id, in place of those of `commands`
         first_step: a recording opens at the end of this step, once it is read that far
         has_next: more recordings follow; `run` returns "next" when the user asks for one
-        follows: `run` returns "next" when a new engine replaces this one, so that the caller opens
-        it
+        follows: `run` returns "next" when a new engine replaces this one, so that it can be opened
         notice: a notification to begin with
         lesson: adds the lesson screen and opens with it; `source` is that of its first page
         recorder: writes this run into a file; the top line reports gaps in it
@@ -133,18 +128,16 @@ class DashboardApp(App[str]):
         self._badge_seen: tuple | None = None
 
     def get_key_display(self, binding: Binding) -> str:
-        """The text of a key in the footer."""
         display = super().get_key_display(binding)
         return to_ascii(display) if self.context.ascii else display
 
     def _make_screen(self, name: str) -> DashboardScreen:
-        # Import a screen on first use, so that the first frame does not wait for the other five.
+        # Import late, so that the first frame does not wait for the other screens.
         class_name = SCREENS.get(name, "LessonScreen")
         return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
 
     @property
     def model(self) -> DashboardModel:
-        """The state on the screen."""
         return self.context.transport.view
 
     def show_summary(self, lines: list[str], step: int | None = None) -> None:
@@ -240,7 +233,6 @@ class DashboardApp(App[str]):
         return changed
 
     def draw(self) -> None:
-        """Draw the moment on display, on the current screen."""
         screen = self.dashboard_screen
         # the timer can fire before a new screen has mounted its panels
         if screen is not None and screen.has_panels:
@@ -256,7 +248,7 @@ class DashboardApp(App[str]):
     # ---- user actions ----
 
     async def action_command(self, command_id: str) -> None:
-        """Run a row of the command table. Every key, footer entry and palette entry calls this."""
+        """Run a row of the command table: from a key, the footer or the palette."""
         await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
@@ -273,7 +265,7 @@ class DashboardApp(App[str]):
         self.time_keys.slide(message.part)
 
     def next_recording(self) -> None:
-        """Exit with "next", so that the caller opens the next recording."""
+        """Exit with "next": the caller then opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:
@@ -301,8 +293,8 @@ class DashboardApp(App[str]):
     def on_notify(self) -> None:
         """Remove older notifications, except permanent ones, to keep the picture visible.
 
-        Textual calls this before it adds the new one. Uses the private `_notifications` and
-        `_unnotify`, since the public `clear_notifications` would also close permanent ones.
+        Textual calls this before it adds the new one. The public `clear_notifications` would also
+        close permanent ones.
         """
         for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
             self._unnotify(shown, refresh=False)

@@ -1,8 +1,7 @@
 """`Context`: what panels may read apart from the model, in one object that the app owns.
 
-The model holds the engine's state at the moment on display. The context holds the rest: the
-position in time, the user's selection, the engine's controls and how to draw. Panels read it and
-change only the selection.
+The model holds the engine's state at the moment on display; the context holds the position in time,
+the user's selection, the engine's controls and how to draw. Panels change only the selection.
 """
 
 from dataclasses import dataclass, field
@@ -17,8 +16,6 @@ from minivllm.tui.time.transport import Transport
 
 
 class RunSummary(NamedTuple):
-    """The results of a run, and the last step for which they are complete."""
-
     lines: list[str]
     step: int | None
 
@@ -31,19 +28,17 @@ class RunSummary(NamedTuple):
 class Context:
     transport: Transport
     control: EngineControl | None = None
-    """None if the engine is elsewhere: attached over HTTP, or a recording."""
+    """None if the engine is not in this process."""
     second: Transport | None = None
     """Another recording, kept at the same step."""
     recorder: LogWriter | None = None
-    """Writes this run into a file, if requested. Only its `loss` is read here."""
+    """Writes this run into a file. Only its `loss` is read here."""
     lesson: LessonControl | None = None
-    """The current lesson, if any."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
     watch: str = ""
-    """What to look for in this run."""
     finished: list[str] | None = None
     """The results of the run, once it is over."""
     event_filter: str = ""
-    """Filter of the Events screen: a word that events must contain, or after `!` must not."""
+    """For the Events screen: a word that events must contain, or after `!` must not."""

@@ -31,41 +31,36 @@ class Stage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The text beside the picture, until the next key.
-
-    In `text`, **this** is emphasized and `this` is a name.
-    """
+    """The text beside the picture: **this** is emphasized, `this` is a name."""
 
     number: int
     """Starts at 1."""
     text: str
     claims: tuple[str, ...] = ()
-    """Statements that the lesson has just checked on the engine."""
+    """What the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()
-    """Options of a multiple-choice question."""
     unit: str = ""
     """Unit of a numeric answer: a singular noun, or a sign like %."""
     asks: bool = False
-    """Whether the page is a question."""
     given: str | None = None
     """The user's answer; None while the question is open."""
     right: bool | None = None
-    """Whether the answer was right; set on the page after a question."""
+    """Whether the answer was right, on the page after a question."""
     focus: PanelName | None = None
     """The panel to highlight."""
     chosen: Target | None = None
     """The block or sequence to inspect."""
     engine: str = ""
-    """Name of the engine on display, if the lesson has several."""
+    """Name of the engine, if the lesson has several."""
     stage: Stage | None = None
     """None before the lesson has built an engine."""
     position: int = 0
-    """Number of the stage's events that had been emitted."""
+    """Number of the stage's events before this page."""
     last: bool = False
 
     @property
     def waits(self) -> bool:
-        """Whether the page is an unanswered question, which blocks `forward`."""
+        """Whether the page is an open question, which blocks `forward`."""
         return self.asks and self.given is None
 
 
@@ -80,11 +75,11 @@ class LessonControl(Protocol):
 
     @property
     def at_newest(self) -> bool:
-        """Whether the current page is the newest one opened."""
+        """Whether the current page is the newest one."""
 
     @property
     def score(self) -> tuple[int, int]:
-        """Number of right first answers, and number of questions answered."""
+        """Right first answers, and questions answered."""
 
     def forward(self) -> str | None:
         """Go to the next page; a new page runs the engine. Returns an error message, or None."""

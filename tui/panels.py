@@ -1,7 +1,6 @@
-"""Panels by name: make one for a screen, or draw one as plain text without a screen.
+"""Panels by name: make one for a screen, or draw one as plain text.
 
-A lesson in a pipe prints a panel with `picture`, from the same code as the dashboard. A panel fills
-the room that it is given; `picture` drops empty rows at the end.
+A lesson in a pipe prints a panel with `picture`, from the dashboard's own code.
 """
 
 from importlib import import_module
@@ -37,11 +36,14 @@ def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
 
 
 def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:
-    """The panel's title and content as plain text, in at most `height` rows."""
+    """The panel's title and content as plain text, in at most `height` rows.
+
+    Empty rows at the end are left out.
+    """
     panel = make_panel(name)
     panel.context = context
     model = context.transport.view
-    # Draw the rows before the title: the title can depend on what the rows found.
+    # Draw the rows first: the title can depend on what they found.
     rows = [text_of(row).rstrip() for row in panel.lines(model, width, height - 1)]
     while rows and not rows[-1]:
         rows.pop()

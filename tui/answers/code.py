@@ -1,10 +1,9 @@
 """The engine's source for an event: the function that decides, and the line that emits the event.
 
 The source is read and never run: the dashboard must not import the engine, let alone torch. The
-import system finds the module's file, and the syntax tree finds the function and its `emit` call.
-
-A function can choose the kind first and emit it under another name (`kind = A if resumed else B`).
-There, the line that names the kind is marked too.
+import system finds the module's file; the syntax tree finds the function and its `emit` call. If a
+function emits a kind under another name (`kind = A if resumed else B`), the line that names the
+kind is marked too.
 """
 
 import ast
@@ -27,33 +26,28 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Rule(NamedTuple):
-    """A function of the engine, and the event to mark in it."""
-
     name: str
     """`module:Class.function`"""
     kind: type[ev.Event] | None = None
-    """The event whose emitting line is marked."""
+    """The event to mark."""
 
 
 class SourceLines(NamedTuple):
-    """The lines of a function in its source file."""
-
     title: str
     """`minivllm/core/scheduler.py:118  Scheduler._defer`, or why there are no lines."""
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()
-    """Numbers of the lines that emit the event."""
+    """Lines that emit the event."""
 
     def syntax(self, dark: bool) -> RenderableType:
-        """The numbered, highlighted lines, for a window."""
         if not self.code:
             return Text(
                 "This minivllm is not the one that wrote the recording, or it was installed without"
                 " its source."
             )
         chrome = DARK if dark else LIGHT
-        # Import Rich's highlighter late: it has many parts, and the first frame does not need it.
+        # Import late: Rich's highlighter has many parts, and the first frame does not need it.
         from rich.syntax import Syntax
 
         shown = Syntax(
@@ -73,14 +67,14 @@ class SourceLines(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Number of lines above the first marked line."""
+        """Lines above the first marked line."""
         return min(self.marked, default=self.first_line) - self.first_line
 
 
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:
-    """Choose whose source to show: the event in question, or the rule of the focused panel.
+    """Choose what to show the source of: the event in question, or the focused panel.
 
-    Between two steps the newest event is always the end of the step, which nobody asks about.
+    Between two steps the newest event is always the end of the step, which is of no interest.
     There, the panel's rule comes first.
     """
     event = event_in_question(context)
@@ -92,13 +86,12 @@ def rule_of(context: Context, focused: Panel | None) -> Rule | None:
 
 
 def meaning_of(kind: type[ev.Event]) -> str:
-    """The meaning of a kind of event: the first paragraph of its docstring, as one line."""
+    """The first paragraph of the docstring of an event's kind, as one line."""
     first, _, _ = cleandoc(kind.__doc__ or "").partition("\n\n")
     return " ".join(first.split())
 
 
 def source_of(rule: Rule) -> SourceLines:
-    """Find the lines of a rule's function."""
     module, _, qualname = rule.name.partition(":")
     file = _file_of(module)
     found = (
@@ -147,10 +140,7 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
 
 
 def _lines_that_tell(function: ast.AST, kind: str) -> Iterator[int]:
-    """Yield the lines of calls that emit or make a `kind`.
-
-    If the function emits it under another name, also yield the lines that name it.
-    """
+    """Yield the lines of calls that emit or make a `kind`, and the lines that name it if needed."""
     direct = [
         call
         for call in _calls(function)

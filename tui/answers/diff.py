@@ -1,11 +1,10 @@
 """What changed between two moments, as lines that read from top to bottom.
 
 Compares two folded states, not the events between them: a block that was taken and freed again is
-no difference. The exception is a sequence that came and went in between.
+no difference. The exception is a sequence that came and went in between. Two requests with the same
+name, one after the other, count as different.
 
-Every sequence, block and counter that differs appears once, and equal ones do not. A test applies
-the lines to the first state and gets the second. Two requests with the same name, one after the
-other, are compared as different requests.
+Every difference appears once: a test applies the lines to the first state and gets the second.
 """
 
 from collections import defaultdict
@@ -20,7 +19,6 @@ _MOST_NAMES = 12
 
 
 def difference(a: DashboardModel, b: DashboardModel) -> list[str]:
-    """List the differences from `a` to `b`, which is usually the later moment."""
     sections = (
         ("Requests and sequences", [*_sequences(a, b), *_came_and_went(a, b)]),
         ("Blocks", [*_blocks(a, b)]),
@@ -94,7 +92,6 @@ def _summary(sequence: SequenceState) -> str:
 
 
 def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
-    """Yield a phrase for every field that differs."""
     if old.status != new.status:
         yield f"{old.status} to {new.status}"
     if new.num_preemptions != old.num_preemptions:
@@ -132,7 +129,7 @@ def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
 
 
 def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Yield a line for each sequence that existed only in between, if the model remembers it."""
+    """Yield a line for each sequence that existed only in between, if still remembered."""
     for life in b.lives.by_sequence.values():
         if life.end is not None and life.arrived > a.fold.t and life.seq_id not in a.fold.sequences:
             reason, tokens = clean(life.end[2]), plural(life.num_tokens, "output token")
@@ -143,7 +140,7 @@ def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
 
 
 def _blocks(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Yield one line for each kind of change, with the ids of the blocks."""
+    """Yield one line per kind of change, with the ids of the blocks."""
     groups: dict[str, list[int]] = defaultdict(list)
     for block_id, (old, new) in enumerate(zip(a.fold.blocks, b.fold.blocks, strict=True)):
         for change in _block_changes(old, new):
@@ -192,7 +189,7 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
     old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
     if old != new:
-        # Leave out where each chunk starts: that is the sequence's number of computed tokens.
+        # Leave out where each chunk starts: that is the number of computed tokens above.
         yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 

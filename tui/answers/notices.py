@@ -1,7 +1,7 @@
 """`Notices`: what the dashboard reports unasked, each thing once.
 
 The app calls `look` in every frame. Notices are for what no panel has room for: a lost or ended
-source, a gap in the recording, a request that the engine refused, a truncated answer.
+source, a gap in the recording, a refused request, a truncated answer.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,6 @@ from minivllm.tui.control import ASKED_HERE
 
 
 class Notices:
-    """Compares the current state with what was already reported."""
-
     def __init__(self, context: Context, tell: Callable[[str], None]) -> None:
         self._context = context
         self._tell = tell
@@ -28,7 +26,6 @@ class Notices:
         """Truncated sequences already reported. Going back in time replays their ends."""
 
     def look(self) -> None:
-        """Report what is new."""
         control = self._context.control
         if control is not None and (refused := control.messages()):
             self._tell(" ".join(refused))
@@ -37,7 +34,7 @@ class Notices:
         self._look_for_cut_answers()
 
     def _look_at_the_source(self) -> None:
-        """Report a lost, ended or damaged source in full: the top line has too little room."""
+        """Report a lost, ended or damaged source in full: the top line is too short."""
         status = self._context.transport.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
             # Do not jump to a new engine while the user looks at the old engine's past.
@@ -58,7 +55,7 @@ class Notices:
             )
 
     def _look_for_cut_answers(self) -> None:
-        """Report an answer to this user that ended at a token limit and so is incomplete."""
+        """Report an answer to this user that ended at a token limit."""
         view = self._context.transport.view
         newest, seen = view.fold.history, self._newest
         self._newest = newest[-1] if newest else None

@@ -1,11 +1,8 @@
 """`why`: one sentence, with numbers, about the thing that was chosen last (key w).
 
-It can be a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
-chosen, `why` reports the most interesting fact of the moment. Every number comes from the fold or
-from a history of events.
-
-The moment on display can be anywhere in a recording. The chosen thing may not exist yet, or no
-longer be remembered; then the sentence says so.
+That is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event; else the most
+interesting fact of the moment. Every number comes from the fold or from a history of events. In a
+recording, the chosen thing may not exist yet or no longer be remembered; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name
@@ -20,7 +17,6 @@ _NEARLY_FULL = 0.1
 
 
 def why(model: DashboardModel, selection: Selection) -> str:
-    """Explain the state of what was chosen last."""
     target = selection.last
     if target is None:
         return _of_the_moment(model)
@@ -35,7 +31,6 @@ def why(model: DashboardModel, selection: Selection) -> str:
 
 
 def why_step(model: DashboardModel, step: int) -> str:
-    """Explain how much of its budget a step used."""
     if model.steps.current is not None and model.steps.current.step == step:
         return f"Step {step:,} is under way: what it did with its budget is known when it ends."
     record = next((record for record in reversed(model.steps.records) if record.step == step), None)
@@ -101,7 +96,7 @@ def _why_event(model: DashboardModel, seq: int) -> str:
 
 
 def _of_the_moment(model: DashboardModel) -> str:
-    """Describe the moment when nothing is chosen: the first case that applies."""
+    """The first of these that applies, if nothing is chosen."""
     fold, counters = model.fold, model.fold.counters
     if fold.lost_events:
         return (

@@ -1,8 +1,7 @@
 """Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-Owners and hashes come from the fold, step numbers from `BlockAges`. A free block is not the same as
-an empty block: while it has a hash, a lookup still finds it. It is evicted only when it is handed
-out again.
+A free block is not always empty: while it has a hash, a lookup still finds it. It is evicted only
+when it is handed out again. Step numbers come from `BlockAges`, the rest from the fold.
 """
 
 from minivllm.text import plural, short_name
@@ -12,7 +11,6 @@ from minivllm.tui.state.model import DashboardModel
 
 
 def why_block(model: DashboardModel, block_id: int) -> str:
-    """Explain the block's state at this moment."""
     blocks = model.fold.blocks
     if not 0 <= block_id < len(blocks):
         return (
@@ -56,12 +54,12 @@ def _held(model: DashboardModel, block_id: int) -> str:
 
 
 def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
-    """When and how this sequence got the block, if that is remembered."""
+    """When and how this sequence got the block, if remembered."""
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
     age = model.ages.blocks[block_id]
-    # Do not say who took it: samples that forked share blocks that a sibling took.
+    # Do not name the taker: forked samples share blocks that a sibling took.
     return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
@@ -102,7 +100,7 @@ def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: in
 
 
 def _still_forked(life: Life | None) -> bool:
-    """Whether the sequence still has all blocks from its fork; preemption frees them."""
+    """Whether the sequence was forked and still has those blocks: preemption would free them."""
     return life is not None and life.phases[0][2] == "decode" and life.preemption is None
 
 

@@ -1,8 +1,7 @@
 """Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-The numbers come from the fold, from its last deferral and from the sequence's life. `free` in a
-deferral is the number of free blocks when the scheduler looked. The holders of missing blocks come
-from the current block tables.
+`need` and `free` in a deferral are from the moment when the scheduler looked. The holders of
+missing blocks come from the current block tables.
 """
 
 from collections.abc import Iterable
@@ -15,11 +14,10 @@ from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
 _NAMED = 4
-"""Maximum number of sequences that a sentence names."""
+"""Maximum number of names in a sentence."""
 
 
 def why_sequence(model: DashboardModel, seq_id: str) -> str:
-    """Explain the sequence's state at this moment."""
     sequence, life = model.fold.sequences.get(seq_id), model.lives.by_sequence.get(seq_id)
     if sequence is None:
         return _ended(model, seq_id)
@@ -29,7 +27,7 @@ def why_sequence(model: DashboardModel, seq_id: str) -> str:
 
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
-    """The reason of a deferral, as the rest of a sentence that begins with a name."""
+    """A deferral's reason, as the rest of a sentence that begins with a name."""
     match reason:
         case "no_blocks":
             return f"needs {plural(need, 'block')} with {free:,} free"
@@ -52,7 +50,6 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
 
 
 def named(seq_ids: Iterable[str]) -> str:
-    """A few names, joined as words."""
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]

@@ -1,1 +1,1 @@
-"""From styled text to terminal cells. Read `lines` first: panels make its lines."""
+"""From styled text to terminal cells. Read `lines` first."""

@@ -1,12 +1,9 @@
 """Lines of styled text: what panels make and tests read, before anything is painted.
 
-A line is a tuple of (text, style name) spans. So panels are plain functions that need no screen to
-be tested, and two frames can be compared row by row.
+    ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click chooses block 12
 
-    hue3*!@block:12     style hue3, bold, reverse; a click chooses block 12
-
-Style names are not colours, so the same line works in every theme. `*` means bold, `!` reverse, and
-`@` is followed by a `selection.Target`.
+A line is a tuple of such spans. So panels are plain functions that can be tested without a screen,
+and frames can be compared row by row. Style names are not colours: a line works in every theme.
 """
 
 from rich.cells import cell_len
@@ -15,7 +12,7 @@ from minivllm.text import fit
 from minivllm.tui.draw.selection import Selection, Target
 
 Span = tuple[str, str]
-"""(text, style name)."""
+"""(text, style name)"""
 Line = tuple[Span, ...]
 
 
@@ -24,7 +21,6 @@ class Row:
 
     def __init__(self, width: int) -> None:
         self.room = max(width, 0)
-        """Number of cells left."""
         self._spans: list[Span] = []
 
     def put(
@@ -32,7 +28,7 @@ class Row:
     ) -> "Row":
         """Append `text`.
 
-        width: pad or cut the text to exactly this many cells
+        width: pad or cut the text to this many cells
         target: what a click on the text chooses
         """
         if width is not None:
@@ -49,7 +45,6 @@ class Row:
 
 
 def line(width: int, *spans: Span) -> Line:
-    """Build a line of these spans, cut at `width` cells."""
     row = Row(width)
     for text, style in spans:
         row.put(text, style)
@@ -61,7 +56,7 @@ def text_of(a_line: Line) -> str:
 
 
 def first_that_fits(width: int, *choices: Line) -> Line:
-    """Return the first of `choices` (longest first) that fits; cut the last one if none does."""
+    """The first of `choices` (longest first) that fits; the last one is cut if none does."""
     for choice in choices:
         if cell_len(text_of(choice)) <= width:
             return choice
@@ -69,7 +64,6 @@ def first_that_fits(width: int, *choices: Line) -> Line:
 
 
 def target_of(style: str) -> Target | None:
-    """The target in a style name, if any."""
     _, at, target = style.partition("@")
     return Target.parse(target) if at else None
 
@@ -81,7 +75,6 @@ def targets_of(lines: list[Line]) -> list[Target]:
 
 
 def target_at(a_line: Line, x: int) -> Target | None:
-    """The target at cell `x` of a line."""
     for text, style in a_line:
         x -= cell_len(text)
         if x < 0:
@@ -106,5 +99,5 @@ def _is_chosen(style: str, selection: Selection) -> bool:
 
 def _reversed(style: str) -> str:
     name, at, target = style.partition("@")
-    # A span that is already in reverse stands out when it is not.
+    # A span in reverse stands out by going back to normal.
     return (name.removesuffix("!") if name.endswith("!") else name + "!") + at + target

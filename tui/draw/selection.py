@@ -1,8 +1,8 @@
 """The user's selection: a sequence, a block, a step or an event.
 
-All panels share one selection, so a sequence chosen in one panel is inspected in all others. The
-style name of a drawn span contains its `Target` (see `lines`), so a click finds what was drawn
-there. An id from outside can contain colons; only the first colon separates.
+All panels share one selection. The style name of a drawn span contains its `Target` (see `lines`),
+so a click finds what was drawn there. Ids from outside can contain colons; only the first one
+separates.
 """
 
 from dataclasses import dataclass
@@ -12,8 +12,6 @@ TargetKind = Literal["sequence", "block", "step", "event"]
 
 
 class Target(NamedTuple):
-    """A thing on the screen that can be chosen."""
-
     kind: TargetKind
     key: str
 
@@ -22,7 +20,7 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Target | None":
-        """Parse what `str` wrote; None if it is no target."""
+        """The inverse of `str`; None if the text is no target."""
         kind, _, key = text.partition(":")
         return cls(kind, key) if kind in get_args(TargetKind) else None
 
@@ -40,20 +38,18 @@ def step(number: int) -> Target:
 
 
 def event(seq: int) -> Target:
-    """An event, by its number in the stream."""
     return Target("event", str(seq))
 
 
 @dataclass(slots=True)
 class Selection:
-    """The current selection, at most one of each kind."""
+    """At most one target of each kind."""
 
     seq_id: str | None = None
     block_id: int | None = None
     step: int | None = None
     event_seq: int | None = None
     last: Target | None = None
-    """The target chosen last."""
 
     def choose(self, target: Target) -> None:
         self.last = target

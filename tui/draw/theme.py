@@ -1,7 +1,7 @@
 """Colours: two themes for the frames, and a table of named styles for the panels.
 
-Letters, digits and glyphs carry the meaning; colours only help. With NO_COLOR the same screen works
-in grey. Each style has a colour per theme, since a colour that is clear on black can be invisible
+Colours only help: letters, digits and glyphs carry the meaning, so the screen also works with
+NO_COLOR. Each style has a colour per theme, since a colour that is clear on black can be invisible
 on white.
 """
 
@@ -84,7 +84,7 @@ _COLOURS = {
 
 
 class Palette:
-    """Turns style names into Rich styles, for one of the two themes."""
+    """Style names -> Rich styles, for one of the two themes."""
 
     def __init__(self, dark: bool) -> None:
         self._column = 0 if dark else 1

@@ -1,7 +1,7 @@
 """The table of all dashboard commands: key, function, name and help.
 
-Bindings, help, palette, remapping and a page of the docs are all generated from `COMMANDS`. Textual
-has a single action, `command(id)`, which ends in `run_command` and calls the row's function.
+Bindings, help, palette, remapping and a page of the docs are generated from `COMMANDS`. Textual has
+a single action, `command(id)`, which calls the row's function through `run_command`.
 
 Never change an id: users' `keys.toml` files contain it. Keys are plain characters where possible,
 because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
@@ -25,15 +25,15 @@ Owner = TypeVar("Owner")
 class Command(NamedTuple, Generic[Owner]):
     id: str
     keys: str
-    """Textual key names, separated by commas; the first one is displayed."""
+    """Textual key names, comma-separated; the first one is displayed."""
     run: Callable[[Owner], Awaitable[None] | None]
-    """Takes the app, or the screen that the command belongs to."""
+    """Called with the app, or with the screen that has the command."""
     label: str
     """For the palette, and for the bottom line unless `keybar` has a shorter one."""
     help: str
     group: str
     display: str | None = None
-    """The label of the key, if Textual's name differs from the keyboard's."""
+    """The key's label, if it is not Textual's name."""
 
 
 COMMANDS: tuple[Command["DashboardApp"], ...] = (
@@ -152,11 +152,10 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "To the page before, with the picture as it was.", "Lesson"),
 )  # fmt: skip
-"""Keys of the lesson screen. They take precedence there: `space` and `enter` differ elsewhere."""
+"""Keys of the lesson screen. There they precede others, such as `space`."""
 
 
 def bindings() -> list[Binding]:
-    """The table as Textual bindings."""
     return as_bindings(COMMANDS)
 
 
@@ -178,14 +177,12 @@ def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
 
 
 async def run_command(commands: tuple[Command[Owner], ...], command_id: str, owner: Owner) -> None:
-    """Run the command with this id."""
     done = next(command for command in commands if command.id == command_id).run(owner)
     if done is not None:
         await done
 
 
 def key_label(command: Command) -> str:
-    """The key as shown to the user."""
     return command.display or command.keys.split(",")[0]
 
 

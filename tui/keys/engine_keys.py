@@ -11,7 +11,7 @@ from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 
 
 class EngineKeys:
-    """Pauses, steps and feeds the engine in this process, if there is one."""
+    """Controls the engine in this process, if there is one."""
 
     def __init__(
         self,
@@ -20,7 +20,7 @@ class EngineKeys:
         time_keys: TimeKeys,
         open_window: Callable[[Screen, Callable], object],
     ) -> None:
-        """open_window: shows a dialog and calls the function with its result."""
+        """open_window: shows a dialog and calls the function with its result"""
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False

@@ -20,7 +20,6 @@ def save_picture(app: "DashboardApp") -> str:
 
 
 def save_recording(recording: Recording) -> str:
-    """Save the recording, and a trace of it for Perfetto."""
     from minivllm.events.perfetto.export import export_perfetto
     from minivllm.events.recording.whole_file import whole_file
 

@@ -3,8 +3,7 @@
     "time.step" = "ctrl+right"
     "time.step_back" = "ctrl+left,b"
 
-Ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. If two commands share a key, the error
-names both and nothing in the file is applied.
+If two commands share a key, the error names both and nothing in the file is applied.
 """
 
 import os
@@ -27,7 +26,7 @@ def default_path() -> Path:
 
 
 def load_keymap(path: str | Path | None) -> dict[str, str]:
-    """Load keys by command id. Without a path, a missing default file means no changes.
+    """Load keys by command id; empty if the default file is missing.
 
     Raises `ConfigError` for the first invalid key or unknown command.
     """

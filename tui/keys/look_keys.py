@@ -11,21 +11,18 @@ _NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
 
 
 class LookKeys:
-    """The current screen, and the selection on it."""
-
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
         self.visited: list[str] = []
         """Screens to go back to, newest last."""
 
     async def screen(self, name: str) -> None:
-        """Go to another screen; `back` returns from it."""
+        """Go to a screen; `back` returns from it."""
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
 
     async def go(self, name: str) -> None:
-        """Switch to a screen and draw it."""
         await self._app.switch_mode(name)
         self._app.call_after_refresh(self._app.draw)
 
@@ -42,7 +39,6 @@ class LookKeys:
             self._app.draw()
 
     def cursor(self, by: int) -> None:
-        """Move the selection in the focused panel."""
         focused = self._app.focused
         if not isinstance(focused, Panel):
             self._app.tell(_NO_FOCUS)

@@ -10,8 +10,6 @@ from minivllm.tui.time.transport import Transport
 
 
 class TimeKeys:
-    """Play and pause, steps and events, marks."""
-
     def __init__(
         self, context: Context, tell: Callable[[str], None], draw: Callable[[], None]
     ) -> None:
@@ -20,11 +18,11 @@ class TimeKeys:
 
     @property
     def _transport(self) -> Transport:
-        """Not stored, because a lesson's next page can bring another recording."""
+        """Not stored: a lesson's next page can bring another recording."""
         return self._context.transport
 
     def draw_here(self) -> None:
-        """Draw the moment on display, and move the second recording to the same step."""
+        """Draw the moment on display; the second recording goes to the same step."""
         if self._context.second is not None:
             self._context.second.to_step(self._transport.view.fold.step)
         self._draw()
@@ -72,7 +70,7 @@ class TimeKeys:
             self.draw_here()
 
     def slide(self, part: float) -> None:
-        """Go to the step at this fraction of the recording. 0 is the start, 1 the newest event."""
+        """Go to the step at this fraction of the recording, 0 to 1; at 1, to the newest event."""
         transport = self._transport
         position = round(part * len(transport.recording))
         if part == 1:

@@ -38,13 +38,11 @@ class Windows:
         return self._app.focused if isinstance(self._app.focused, Panel) else None
 
     def why(self) -> None:
-        """Explain the selection in one sentence."""
         model = self._app.model
         title = f"Why? As of step {model.fold.step:,}; esc closes this"
         self._app.tell(why(model, self._context.selection), title, stays=True)
 
     def source(self) -> None:
-        """Show the code that emitted the event in question."""
         rule = rule_of(self._context, self._focused)
         if rule is None:
             self._app.tell("Choose an event or step to one: its source is shown then.")
@@ -53,7 +51,6 @@ class Windows:
         self._show_text(found.title, found.syntax(dark=self._app.current_theme.dark), found.row)
 
     def diff(self) -> None:
-        """Show what changed between two marks."""
         two = self._context.transport.two_marks()
         if two is None:
             self._app.tell("Set a mark first (m), go elsewhere, and press D again.")
@@ -67,18 +64,14 @@ class Windows:
         self._app.push_screen(TextScreen(title, body, row))
 
     def help(self) -> None:
-        """Show help on the focused panel, and all keys."""
         screen = self._app.dashboard_screen
         panels = [panel for panel in screen.panels() if panel.display] if screen else []
         self._app.push_screen(HelpScreen(panels, self._focused, ascii=self._context.ascii))
 
     def palette(self) -> None:
-        """Search the commands by name."""
         self._app.push_screen(CommandPalette(placeholder="Search for commands"))
 
     def filter(self) -> None:
-        """Filter the events by a word."""
-
         async def apply(answer: str | None) -> None:
             if answer is None:
                 return
@@ -93,8 +86,6 @@ class Windows:
         self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
 
     def goto(self) -> None:
-        """Ask for a step, a request or a block and go there."""
-
         async def go(answer: str | None) -> None:
             if answer:
                 await self._go_to(answer)
@@ -122,8 +113,7 @@ class Windows:
             )
         else:
             if target.kind == "sequence":
-                # Samples and beams have no arrival of their own: show them at the moment on
-                # display.
+                # Samples and beams have no arrival of their own: stay at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
@@ -149,10 +139,10 @@ def named(context: Context, name: str) -> Target | None:
 
 
 def _step(text: str) -> int | None:
-    """Parse a step number: 412, 1,000 or "step 412"."""
+    """Parse a step: 412, 1,000 or "step 412"."""
     return whole_number(text.casefold().removeprefix("step").strip().replace(",", ""))
 
 
 def _short(text: str) -> str:
-    """The user's text, cleaned and cut, to repeat in a message."""
+    """The user's text, cut, to repeat in a message."""
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)

@@ -22,8 +22,6 @@ SMALLEST = (40, 12)
 
 
 class DashboardScreen(Screen, inherit_bindings=False):
-    """Base class of the screens behind the keys 1 to 6."""
-
     NAME: ClassVar[str]
     # A maximized panel leaves these visible: the position in time, and how to get back.
     ALLOW_IN_MAXIMIZED_VIEW = "#header, #timeline, KeyBar"
@@ -64,7 +62,6 @@ class DashboardScreen(Screen, inherit_bindings=False):
             panel.restyle(palette)
 
     def on_resize(self, event: Resize) -> None:
-        """Show a message if the terminal is too small."""
         columns, rows = event.size
         self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
         self.query_one("#too-small", Static).update(
@@ -73,10 +70,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         )
 
     def panels(self) -> Iterator[Panel]:
-        """Every panel, from top to bottom."""
         yield from self._panels
 
     def draw(self) -> None:
-        """Update every panel to the moment on display."""
         for panel in self.panels():
             panel.show(self.context.transport.view)

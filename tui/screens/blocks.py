@@ -1,9 +1,8 @@
 """The Blocks screen: memory, block by block.
 
 Left: the map and the free queue. Right: the chosen block, the prefix cache, attention mass and the
-kernel x-ray; the last two are filled only on request. There is rarely room for all of `_folding`,
-so one panel is open and the others show only their titles until they get the focus. A folded panel
-has no rows and is never drawn, so its title is set here.
+kernel x-ray. There is rarely room for all of `_folding`: one panel is open, and the others show
+only their titles until they get the focus. A folded panel is never drawn, so its title is set here.
 """
 
 from collections.abc import Iterable
@@ -58,7 +57,6 @@ class BlocksScreen(DashboardScreen):
             self._open(type(event.widget))
 
     def _open(self, kind: type[Panel]) -> None:
-        """Open one of the folding panels and close the others."""
         for panel in self._folding:
             panel.set_class(isinstance(panel, kind), "-open")
 

@@ -1,7 +1,7 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-The second recording follows the first, whether keys, playback or a live engine moves it. They are
-aligned by steps and not by number of events, because two policies emit different events.
+The second recording follows the first, whatever moves that. They are aligned by steps, not by
+number of events, because two policies emit different events.
 """
 
 from collections.abc import Iterable

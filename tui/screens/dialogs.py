@@ -15,7 +15,6 @@ from textual.widgets import Input, Static
 from minivllm.tui.control import Question
 
 _ROWS_ABOVE = 6
-"""Rows to show above the start row of a text."""
 _MOST_DIGITS = 18
 
 
@@ -25,7 +24,7 @@ def whole_number(text: str) -> int | None:
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line. The result is None if the user closes it, and may be empty."""
+    """Asks for one line. The result is None if the user closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
 
@@ -42,7 +41,7 @@ class AskScreen(ModalScreen[str | None]):
             yield Static(Content(self._hint), id="hint")
 
     def numbers(self) -> Iterable[Widget]:
-        """More input fields below the line; a subclass can add some."""
+        """Further input fields, for subclasses."""
         return ()
 
     def on_input_submitted(self) -> None:
@@ -54,7 +53,7 @@ class AskScreen(ModalScreen[str | None]):
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a prompt and its sampling options. The result is a `Question`, or None."""
+    """Asks for a prompt and sampling options. The result is a `Question`, or None."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -98,14 +97,12 @@ _NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
 
 
 class TextScreen(ModalScreen[None]):
-    """Shows a text until the user closes it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "Back", id="text.close")
     ]
 
     def __init__(self, title: str, body: RenderableType | Content, row: int = 0) -> None:
-        """row: the row of a long body to scroll to."""
+        """row: the row to scroll to"""
         super().__init__()
         self._title, self._body, self._row = title, body, row
 

@@ -1,7 +1,7 @@
 """Help: the focused panel, all keys, then the other panels.
 
-The keys include the user's own (`keymap`). They are read from the bindings of the screen below,
-because the app has no bindings while a window is open.
+Keys, including the user's own (`keymap`), are read from the screen below: the app has no bindings
+while a window is open.
 """
 
 from collections import defaultdict
@@ -36,12 +36,12 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(self, panels: list[Panel], focused: Panel | None, ascii: bool = False) -> None:
-        """panels: the visible ones; focused: the one to explain first, if any."""
+        """panels: the visible ones; focused: the one to explain first, if any"""
         super().__init__()
         self._focused = focused
         self._ascii = ascii
         others = [panel for panel in panels if panel is not focused]
-        # Panels of one kind have the same help; list it once.
+        # Panels of one kind have the same help.
         self._others = {
             panel.HELP_TITLE: panel.HELP_TEXT
             for panel in others
@@ -66,7 +66,6 @@ class HelpScreen(ModalScreen[None]):
         return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")
 
     def _keys(self) -> Table:
-        """All commands by group, with their current keys."""
         keys = keys_now(self.app.screen_stack[0])
         accent = self.app.theme_variables["accent"]
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)

@@ -1,10 +1,8 @@
 """The Lesson screen: the text of a lesson beside the panels that it explains.
 
 One panel is highlighted and the others are dim. All are drawn from the engine's events up to the
-current page, so going back is time travel. While a question is open, typed digits are the answer.
-
-The lesson runs its engine in a separate thread, because a page can take seconds. Then its steps are
-played back at a visible speed.
+current page, so going back is time travel. The lesson runs its engine in a separate thread, because
+a page can take seconds. Then its steps are played back at a visible speed.
 """
 
 from collections.abc import Callable, Iterable
@@ -27,7 +25,7 @@ from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
 _SECONDS_TO_PLAY = 1.5
-"""Time to play a page's steps, however many there are."""
+"""Time to play a page's steps, however many."""
 _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-low": ("slots", "blockmap"),
     "-medium": ("slots", "blockmap", "budget"),
@@ -61,7 +59,7 @@ class LessonScreen(DashboardScreen):
     # ---- keys ----
 
     def on_key(self, event: Key) -> None:
-        """Take digits as the answer while a question is open."""
+        """Digits are the answer while a question is open."""
         text = self._text
         if not self._lesson.page.waits or text.busy:
             return
@@ -76,7 +74,6 @@ class LessonScreen(DashboardScreen):
         text.show_again()
 
     async def action_command(self, command_id: str) -> None:
-        """Run one of the lesson's own keys; the app handles the others."""
         await run_command(LESSON_COMMANDS, command_id, self)
 
     def next_page(self) -> None:
@@ -114,7 +111,6 @@ class LessonScreen(DashboardScreen):
         self.run_worker(work, thread=True)
 
     def _moved(self, trouble: str | None) -> None:
-        """Show the page after a move, or the reason why there was none."""
         self._text.busy = False
         self._text.trouble = trouble or ""
         # Clear invalid answers too: the next digits start a new one.
@@ -163,7 +159,7 @@ class LessonScreen(DashboardScreen):
         for name, panel in self._pictures.items():
             panel.set_class(name == lit, "-lit")
             panel.set_class(name != lit and lit is not None, "-dim")
-        # The height of Slots depends on the number of slots; the map takes the rest.
+        # The height of Slots depends on their number; the map takes the rest.
         self._pictures["blockmap"].set_class(lit == "slots", "-rest")
         self._choose_companions()
 

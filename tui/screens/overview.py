@@ -44,7 +44,7 @@ class Overview(DashboardScreen):
         told = self.context.finished if transport.state == "live" else None
         if told is not None:
             summary.tell(told)
-        # Use a class: `display` would override the rule for terminals that are too small.
+        # Use a class: `display` would override the rule for too small terminals.
         summary.set_class(told is None, "-away")
         # When nothing runs any more, the summary replaces the empty slots.
         slots.set_class(told is not None and not transport.view.fold.running, "-away")

@@ -1,7 +1,7 @@
 """The API key for servers that require one, from vLLM's environment variable `VLLM_API_KEY`.
 
-It is not an option, because command lines are visible to every user of the machine. It is not
-`OPENAI_API_KEY`, because that key must not be sent to an arbitrary server.
+It is not an option: other users of the machine can see command lines. It is not `OPENAI_API_KEY`,
+which must not be sent to an arbitrary server.
 """
 
 import os

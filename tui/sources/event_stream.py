@@ -1,10 +1,8 @@
 """`EventStream`: a thread that reads a server's `/events` and reconnects after a lost connection.
 
 `GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the
-engine's state, then one event per message. A reconnect sends `Last-Event-ID`.
-
-Lines go into a deque, so the dashboard never waits for the thread. `close` shuts the socket,
-because a thread that waits for a silent server would not see a flag.
+engine's state, then one event per message. A reconnect sends `Last-Event-ID`. `close` shuts the
+socket, because a thread that waits for a silent server would not see a flag.
 """
 
 import contextlib
@@ -31,15 +29,13 @@ MAX_WAITING_LINES = 100_000
 
 
 class EventStream:
-    """The lines of one server's events."""
-
     def __init__(self, url: SplitResult) -> None:
         self._url = url
         self.lines: deque[bytes] = deque()
         """Pop lines from the left; the first is the header. Lines can be empty."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
         self.trouble = f"{self._name} does not answer"
-        """Why the connection is lost. An unfinished sentence: `status` adds when it retries."""
+        """Why the connection is lost; `status` adds when it retries."""
         self.header: LogHeader | None = None
         self.settled = Event()
         """Set once a header has come, or never will."""

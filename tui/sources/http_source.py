@@ -1,7 +1,7 @@
 """`HttpSource`: the events of a server, kept in a spool file.
 
-`EventStream` holds the connection in its own thread. This class moves its lines to an unnamed
-temporary file and indexes them. The constructor waits for the header; `poll` never waits.
+Moves the lines of an `EventStream`, which has its own thread, to an unnamed temporary file and
+indexes them. The constructor waits for the header; `poll` never waits.
 """
 
 import time
@@ -21,7 +21,7 @@ BATCH_LINES = 500
 
 
 class HttpSource(Generic[V]):
-    """The events of the server, or event stream, at `url`.
+    """url: of the server or its event stream.
 
     Raises `EventLogError` if no event stream answers in time.
     """
@@ -44,7 +44,6 @@ class HttpSource(Generic[V]):
             raise
 
     def poll(self, seconds: float) -> int:
-        """Take in new events for about `seconds` at most, without waiting; return their number."""
         count, deadline, lines = 0, time.monotonic() + seconds, self._stream.lines
         while self._trouble is None:
             batch = min(len(lines), BATCH_LINES)

@@ -2,9 +2,8 @@
 
 `put` runs in the engine's thread, between two decisions of the scheduler. So it only appends to a
 deque: no lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, writes the
-events to an unnamed temporary file as `--record` would, and the view reads that recording.
-
-Live events take this detour so that going back in time uses the same code as going forward.
+events to an unnamed temporary file, and the view reads that. So going back in time uses the same
+code as going forward.
 """
 
 import tempfile
@@ -22,11 +21,11 @@ from minivllm.events.types import Event, LogHeader
 from minivllm.tui.sources.source import SourceStatus
 
 BATCH_EVENTS = 500
-"""Events moved per batch: about a millisecond of work, so that `poll` keeps its time limit."""
+"""Events moved at once: about a millisecond of work, so that `poll` keeps its time limit."""
 
 
 class InProcessSource(Generic[V]):
-    """Pass `put` to `engine.subscribe`, and `engine.log_header()` from the same moment."""
+    """Subscribe `put` at the moment of the header, `engine.log_header()`."""
 
     def __init__(
         self,
@@ -36,17 +35,16 @@ class InProcessSource(Generic[V]):
         codec: ViewCodec[V] = FOLD,
         state: EngineState | None = None,
     ) -> None:
-        """state: `engine.inspect()` from the same moment, if the engine has already run."""
+        """state: `engine.inspect()` from the same moment, if the engine has already run"""
         self._events: deque[Event] = deque(events)
         # `append` and `popleft` are atomic in CPython, so two threads can use the two ends.
         self.put = self._events.append
-        """Take in one event; any thread may call this."""
+        """Take in one event, from any thread."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         self._writer = LogWriter(self._file, header, state)
         self.recording: Recording[V] = Recording(self._file, codec, index=False, name="This run")
 
     def poll(self, seconds: float) -> int:
-        """Take in new events for about `seconds` at most, without waiting; return their number."""
         count, deadline, pop = 0, time.monotonic() + seconds, self._events.popleft
         while True:
             batch = min(len(self._events), BATCH_EVENTS)

@@ -1,9 +1,8 @@
 """Event sources: the interface, the status, and how to open one.
 
 Every source keeps a *recording*: it stores events in a file and indexes them in small portions. So
-time travel works the same for a running engine, a server, a growing file and a complete one. A
-source never waits: the dashboard calls `poll` fifteen times a second and gets what is there. Only
-opening a source can wait, for its first line.
+time travel works the same for a running engine, a server, a growing file and a complete one. `poll`
+never waits; only opening a source can wait, for its first line.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -20,13 +19,11 @@ SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
 
 
 class SourceStatus(NamedTuple):
-    """The state of a source, for the top line."""
-
     state: SourceState
     text: str = ""
     """A short sentence, or empty."""
     replaced: bool = False
-    """With `ended`: another engine answers at the address now, and reopening shows that one."""
+    """With `ended`: another engine answers at the address now; reopening shows that one."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:
@@ -35,8 +32,6 @@ def indexing(done: int, total: int) -> SourceStatus:
 
 
 class EventSource(Protocol[V]):
-    """A stream of events, as the dashboard uses it."""
-
     recording: Recording[V]
 
     def poll(self, seconds: float) -> int:

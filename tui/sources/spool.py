@@ -1,7 +1,7 @@
 """`Spool`: an unnamed temporary file that keeps a stream's lines, for a recording to read.
 
-The file disappears with the process, however that ends. On a full disk, a write can store half a
-line and damage everything after it, so `write` truncates the file again.
+The file disappears with the process. On a full disk, a write can store half a line, which would
+damage everything after it, so `write` truncates the file again.
 """
 
 import tempfile
@@ -10,7 +10,7 @@ from minivllm.errors import EventLogError
 
 
 class Spool:
-    """An append-only file. The same thread may read and seek `file` between writes."""
+    """The same thread may read and seek `file` between writes."""
 
     def __init__(self) -> None:
         # Unbuffered, so that a recording can read each line at once.

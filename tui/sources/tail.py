@@ -1,9 +1,8 @@
 """`TailSource`: a log that is still being written.
 
-The log is copied into a spool and read from there, so whatever happens to the file, all that was
-shown can be shown again. This costs the disk space of a copy; for a complete log, use
-`ReplaySource`. Reading stops if the file is truncated or replaced: the new lines are of another
-run.
+The log is copied into a spool and read from there, so that everything shown can be shown again,
+whatever happens to the file. For a complete log, `ReplaySource` saves the disk space. Reading stops
+if the file is truncated or replaced: the new lines belong to another run.
 """
 
 import os
@@ -19,15 +18,12 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
 
 WAIT_SECONDS = 5.0
-"""How long to wait for the file and its header line: the writer may have just started."""
+"""Time limit for the file and its header line: the writer may have just started."""
 COPY_BYTES = 1 << 17
 
 
 class TailSource(Generic[V]):
-    """A growing file of events.
-
-    Waits for its header line. Raises `EventLogError` if there is none, or a foreign one.
-    """
+    """A growing file of events. Raises `EventLogError` if its header is late or foreign."""
 
     def __init__(
         self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
@@ -66,7 +62,6 @@ class TailSource(Generic[V]):
             time.sleep(0.02)
 
     def poll(self, seconds: float) -> int:
-        """Take in new events for about `seconds` at most, without waiting; return their number."""
         count, deadline = 0, time.monotonic() + seconds
         while self._trouble is None:
             copied, num_new = self._copy(), self.recording.index_more(0)

@@ -1,7 +1,7 @@
 """The history of blocks: prefix lookups, owners and ages.
 
-Plain data with one `apply` per part, as in `histories`. Several sequences can share a block when it
-is filled; its last owner is the one whose tokens were scheduled last.
+Plain data with one `apply` per part, as in `histories`. If several sequences share a block when it
+is filled, the last scheduled one counts as its last owner.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LOOKUPS_KEPT = 32
 
 
 class Lookup(msgspec.Struct):
-    """What the prefix cache had for one sequence when it was admitted."""
+    """The result of the prefix cache for one sequence, at its admission."""
 
     seq_id: str
     step: int
@@ -42,7 +42,6 @@ class Lookups(msgspec.Struct):
         lookup.missed, lookup.why = event.logical, event.why
 
     def of(self, seq_id: str | None) -> Lookup | None:
-        """The last lookup of a sequence."""
         return next((lookup for lookup in reversed(self.recent) if lookup.seq_id == seq_id), None)
 
     def _of(self, event: ev.BlockHit | ev.BlockMissed) -> Lookup:
@@ -58,8 +57,6 @@ class Lookups(msgspec.Struct):
 
 
 class BlockAge(msgspec.Struct, gc=False):
-    """The history of one block since its first use."""
-
     touched: int
     """The last step that wrote, took, found, copied, freed or evicted it."""
     last_owner: str | None = None
@@ -70,8 +67,6 @@ class BlockAge(msgspec.Struct, gc=False):
 
 
 class BlockAges(msgspec.Struct):
-    """The history of every block."""
-
     blocks: list[BlockAge | None]
     """By block id; None for a block that was never used."""
     changed: set[int] = set()
@@ -84,7 +79,7 @@ class BlockAges(msgspec.Struct):
         return None if age is None else age.last_owner
 
     def owner_told_by(self, event: ev.Event) -> str | None:
-        """The sequence of an event, or else the last owner of its block. Call after `apply`."""
+        """The sequence of an event, or the last owner of its block. Call after `apply`."""
         kind = type(event)
         if kind is ev.BlockHashed:
             return self.last_scheduled
@@ -114,7 +109,7 @@ class BlockAges(msgspec.Struct):
         self._touch(event.dst, event.step, event.seq_id, is_new=True)
 
     def _hashed(self, event: ev.BlockHashed) -> None:
-        # Of several sharing sequences, take the one whose tokens have just filled the block.
+        # Of several holders, the last scheduled one has filled the block.
         self._touch(event.block_id, event.step, self.last_scheduled)
 
     def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:

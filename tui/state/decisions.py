@@ -2,8 +2,7 @@
 
 Steps and tokens have panels of their own and are left out. The rest are arrivals, forks, ends,
 waits and their reasons, and blocks taken, hit, copied, freed or evicted. Blocks with the same step,
-cause and owner share one sentence, so that a long prompt does not push everything else off the
-screen.
+cause and owner share a sentence, so that a long prompt does not fill the screen.
 """
 
 import msgspec
@@ -13,19 +12,19 @@ from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
-"""Sentences kept: more than the tallest screen shows. Every keyframe contains them."""
+"""More than the tallest screen shows. Every keyframe contains them."""
 _LOOK_BACK = 6
 """How many sentences back a block can still join one of its kind."""
 
 
 class Decision(msgspec.Struct):
-    """One line of the log. `block_ids` grows with further blocks of the same cause."""
+    """A line of the log. `block_ids` grows with further blocks of the same cause."""
 
     seq: int
     """Number of its first event."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """An event joins this decision if it has the same step, kind, owner, verb and ending."""
+    """Step, kind, owner, verb and ending. An event with the same key joins this decision."""
     owner: str | None
     letter: str | None
     verb: str
@@ -44,14 +43,12 @@ class Decision(msgspec.Struct):
 
 
 class DecisionLog(msgspec.Struct):
-    """The last decisions, oldest first."""
-
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
     """Sequence -> its reason to wait. Log a wait when it begins or its reason changes."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """Add an event. owner: its sequence, or else the last owner of its block."""
+        """Add an event. owner: its sequence, or the last owner of its block."""
         telling = _TELL.get(type(event))
         if telling is None:
             return
@@ -92,7 +89,6 @@ def sentence_of(event: ev.Event) -> str:
 
 
 def style_of(event: ev.Event) -> str:
-    """The style name of that sentence."""
     telling = _TELL.get(type(event))
     return "muted" if telling is None else telling(event)[2]
 
@@ -125,7 +121,6 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
 
 
 def miss(why: ev.MissReason) -> str:
-    """Why a prefix lookup ended."""
     return {
         "caching_off": "prefix caching is off",
         "prompt_shorter_than_a_block": "prompt shorter than a block",
@@ -212,7 +207,7 @@ TOLD_KINDS = frozenset(_TELL)
 
 
 def _seconds(e: ev.StepEnd) -> str:
-    """The parts of the step's time, longest first, because the end of a long row is cut."""
+    """The parts of the step's time, longest first: the end of a long row is cut."""
     parts = (
         (e.t_schedule, "schedule"),
         (e.t_prepare, "prepare"),
@@ -232,7 +227,7 @@ def _most_mass(e: ev.AttentionMass) -> str:
     return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
 
 
-# Steps and tokens: not in the log of decisions, but in the list of all events.
+# Steps and tokens: only in the list of all events.
 _TELL_NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
     ev.StepScheduled: lambda e: (

@@ -1,11 +1,10 @@
 """The history that a view remembers: past steps (also `lives` and `block_histories`).
 
 The engine has forgotten all of this. Each part is plain data with one `apply`, so that a keyframe
-can hold it and a rewound dashboard shows what a live one did. Every list has a limit, because a
-server runs for weeks.
+can hold it. Every list has a limit, because a server runs for weeks.
 
-`APPLY` maps each relevant kind of event to a method. A table is faster than `match`, which would
-try every case for half of all events, and this code indexes long logs.
+`APPLY` maps each relevant kind of event to a method. `match` would be slower on long logs: it tries
+every case for half of all events.
 """
 
 from collections.abc import Callable
@@ -17,11 +16,11 @@ from minivllm.events import types as ev
 
 STEPS_KEPT = 240
 SHARES_KEPT = 48
-"""Number of last steps whose shares are also kept."""
+"""Number of last steps with shares."""
 
 
 class Preemption(msgspec.Struct, gc=False):
-    """A sequence that lost its blocks and slot, its beneficiary, and the shortage."""
+    """A preempted sequence, the sequence that needed its blocks, and the shortage."""
 
     step: int
     seq_id: str
@@ -35,7 +34,7 @@ class Preemption(msgspec.Struct, gc=False):
 
 
 class Share(NamedTuple):
-    """Tokens of one step's budget that one sequence got."""
+    """Tokens of a step's budget that one sequence got."""
 
     seq_id: str
     kind: ev.ScheduledKind
@@ -43,8 +42,6 @@ class Share(NamedTuple):
 
 
 class StepRecord(msgspec.Struct, gc=False):
-    """A finished step."""
-
     step: int
     t: float
     budget: int
@@ -56,13 +53,13 @@ class StepRecord(msgspec.Struct, gc=False):
     num_evicted: int = 0
     preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
-    """The sequence that was not admitted: (seq_id, reason, need, free)."""
+    """(seq_id, reason, need, free) of a sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """schedule, prepare, model, sample"""
 
     @property
     def shares(self) -> list[Share]:
-        """Tokens per sequence, in the order of the plan; empty for old steps."""
+        """In the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property
@@ -74,13 +71,10 @@ _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 
 
 class PastSteps(msgspec.Struct):
-    """The last steps, oldest first."""
-
     records: list[StepRecord] = []
     current: StepRecord | None = None
     """The unfinished step."""
     current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
-    """Shares of the unfinished step so far."""
 
     def apply(self, event: ev.Event) -> None:
         self.APPLY[type(event)](self, event)

@@ -3,9 +3,9 @@
 A sequence gets its letter when it first enters the batch and keeps it to its end. It is the initial
 of its name (ada: a, her second sample: A) if that was never used, else the next unused letter.
 
-Cached blocks keep the letter of their last owner. So a letter is reused as late as possible: all
-others are handed out first. After that, `of` no longer returns it for the old sequence. The
-letter's colour is one that no other live sequence has, if possible.
+Cached blocks keep the letter of their last owner. So a letter is reused as late as possible; then
+`of` no longer returns it for the old sequence. The colour is one that no other live sequence has,
+if possible.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ NUM_HUES = 8
 
 
 class Letters(msgspec.Struct):
-    """Letters and colours of sequences. Plain data, so that a keyframe can hold it."""
+    """Plain data, so that a keyframe can hold it."""
 
     given: dict[str, str] = {}
     """seq_id -> letter"""
@@ -42,7 +42,7 @@ class Letters(msgspec.Struct):
                 letter = self.given[seq_id]
                 self.hues[letter] = self._free_hue(self.hues[letter], but=seq_id)
             return
-        # There are more sequences than letters. A search at each of their blocks would be slow.
+        # More sequences than letters: a search at each of their blocks would be slow.
         if self.num_free == 0:
             return
         self.num_free -= 1
@@ -56,7 +56,7 @@ class Letters(msgspec.Struct):
         name, _, index = seq_id.rpartition(".")
         wanted = ALPHABET
         if name.isalpha():
-            # Further samples take letters from the other end, to leave other names their initials.
+            # Further samples start at the other end, to leave other names their initials.
             wanted = (
                 name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
             )
@@ -65,11 +65,11 @@ class Letters(msgspec.Struct):
         )
 
     def _oldest(self) -> str:
-        """The letter assigned longest ago whose sequence has ended."""
+        """The letter assigned longest ago, among those of ended sequences."""
         return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:
-        """The colour from `wanted` on that the fewest live sequences have, not counting `but`."""
+        """The least used colour of live sequences except `but`; the first from `wanted` on."""
         used = Counter(
             self.hues[self.given[one]] for one in self.live if one in self.given and one != but
         )
@@ -82,7 +82,7 @@ class Letters(msgspec.Struct):
             self.num_free += seq_id in self.given
 
     def of(self, seq_id: str | None) -> str | None:
-        """The letter of a live sequence, or of an ended one whose letter was not reused."""
+        """The letter of a live sequence, or of an ended one if the letter was not reused."""
         if seq_id is None:
             return None
         letter = self.given.get(seq_id)

@@ -1,6 +1,6 @@
 """Lives of sequences: arrival, phases and end of each. A part of `histories`.
 
-Only the newest ended sequences are kept, and no pruned beams: one search prunes hundreds.
+Keeps only the newest ended sequences, and no pruned beams: one search prunes hundreds.
 """
 
 from collections.abc import Callable
@@ -28,7 +28,7 @@ class Life(TokenTimes):
     """(first step, time, phase), in order."""
     last_token_step: int | None = None
     preemption: Preemption | None = None
-    """Its most recent preemption."""
+    """The most recent one."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
     parent: str | None = None
@@ -36,7 +36,7 @@ class Life(TokenTimes):
 
 
 class Lives(msgspec.Struct):
-    """The live sequences and the newest ended ones, in order of arrival."""
+    """Live sequences and the newest ended ones, in order of arrival."""
 
     by_sequence: dict[str, Life] = {}
     ended: list[str] = []

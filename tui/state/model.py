@@ -1,9 +1,8 @@
 """`DashboardModel`: everything that the panels draw.
 
-The core is `minivllm.events.fold.Fold`. The model adds what only a view needs: letters, past steps,
-lives of sequences, block histories and the last decisions. All of it is plain data made from
-events, so a recording can pack a model into a keyframe and restore any moment (`MODELS`, the
-codec).
+It adds to `minivllm.events.fold.Fold` what only a view needs: letters, past steps, lives of
+sequences, block histories and the last decisions. All of it is plain data made from events, so a
+recording can pack a model into a keyframe and restore any moment (`MODELS`, the codec).
 
 Keep all state in `_Remembered`: other state would be wrong after a rewind.
 """
@@ -49,7 +48,6 @@ class _Remembered(msgspec.Struct):
     mass: dict[str, list[float]] = {}
     """Running sequence -> share of attention per block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
-    """The last kernel x-ray."""
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the ends of the last steps."""
 
@@ -68,7 +66,7 @@ class _Remembered(msgspec.Struct):
         if type(event) in _END_A_SEQUENCE:
             self.letters.release(event.seq_id)
         else:
-            # A sequence takes its first blocks just before the event that admits it.
+            # A sequence takes its first blocks before the event that admits it.
             self.letters.assign(event.seq_id)
 
     def keep_mass(self, event: ev.Event) -> None:
@@ -118,8 +116,8 @@ class DashboardModel:
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
         """The listeners of each kind, in order: letters before the log, blocks before their owner.
 
-        No listener refers to this model. That would form a reference cycle, and each seek would
-        leave a whole model to the garbage collector.
+        No listener refers to this model: such a reference cycle would leave a whole model per seek
+        to the garbage collector.
         """
         listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {
             kind: [] for kind in ev.EVENT_KINDS
@@ -155,18 +153,17 @@ class DashboardModel:
 
     @property
     def max_num_seqs(self) -> int:
-        """Current number of batch slots; before the fold knows it, the engine's initial number."""
+        """Current number of batch slots."""
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)
 
     def hue(self, letter: str | None) -> str:
-        """The style name of a letter's colour."""
         return self.letters.hue(letter)
 
     def last_owner_letter(self, block_id: int) -> str | None:
-        """The letter of a free block's last owner, unless the letter was reused."""
+        """The letter of a free block's last owner, unless it was reused."""
         return self.letters.of(self.ages.last_owner(block_id))
 
     def owners(self, block_id: int) -> list[tuple[str, int]]:
@@ -187,14 +184,14 @@ class DashboardModel:
         return pool_use(self.fold)
 
     def tokens_per_second(self) -> float | None:
-        """Recent output tokens per second of engine time; None before two steps have ended."""
+        """Recent rate in engine time; None before two steps have ended."""
         if len(self._rate) < 2 or self._rate[-1][0] <= self._rate[0][0]:
             return None
         (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
         return (tokens1 - tokens0) / (t1 - t0)
 
     def tokens_per_step(self) -> float | None:
-        """Recent output tokens per step; None before two steps have ended."""
+        """Recent rate; None before two steps have ended."""
         if len(self._rate) < 2:
             return None
         return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
@@ -227,7 +224,7 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
 
 
 class _Head(msgspec.Struct):
-    """The first piece of a packed model: small parts, and parts that always change."""
+    """First piece of a packed model: small parts, and parts that always change."""
 
     remembered: _Remembered
     """Without the parts that have separate pieces."""
@@ -239,16 +236,15 @@ class _Head(msgspec.Struct):
 class ModelCodec:
     """Makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
-    Past steps, lives and block ages have separate pieces, because most of them do not change from
-    one keyframe to the next.
+    Past steps, lives and block ages have separate pieces, because most of them do not change
+    between keyframes.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
-        """state: the start of the recording, if that is not an idle engine."""
+        """state: the start of the recording, if that is not an idle engine"""
         return DashboardModel(header, Fold(header, state))
 
     def pack(self, model: DashboardModel) -> list[bytes]:
-        """Pack the whole model, for `restore`."""
         all_of_it = model.remembered
         steps, lives, ages = (
             all_of_it.steps.records,

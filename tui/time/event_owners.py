@@ -1,8 +1,8 @@
 """The owner of a block at the moment of an event that names only the block.
 
-Earlier events determine the owner, so it is read from a model at that position. The model on the
-screen is at another position, where the block can have another owner. Going back needs a keyframe,
-so each call reads a bounded number of events and later frames learn the rest.
+Earlier events determine the owner, so it is read from a model at that position; the model on the
+screen is at another one. Going back needs a keyframe, so each call reads a bounded number of events
+and later frames learn the rest.
 """
 
 from typing import Protocol
@@ -14,24 +14,20 @@ from minivllm.tui.time.event_search import EVENTS_PER_LOOK, Events
 
 _NAME_A_BLOCK = (ev.BlockHashed, ev.BlockFreed, ev.BlockEvicted)
 _NEAR = 500
-"""Read up to this many events one by one; beyond that a keyframe is faster, at about this cost."""
+"""A keyframe costs about as much as this many events: nearer events are read one by one."""
 _MOST_KNOWN = 4096
 
 
 class EventsWithViews(Events, Protocol):
-    """The methods of a recording that are used here."""
-
     def view_at_event(self, count: int) -> DashboardModel: ...
 
 
 class EventOwners:
-    """Caches owners of one recording."""
-
     def __init__(self) -> None:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """The first event that `_ages` has not seen."""
+        """First event that `_ages` has not seen."""
         self.has_all = True
         """Whether all owners of the last request are known."""
 
@@ -58,5 +54,5 @@ class EventOwners:
         self.has_all = all(index in self._known for index, _ in wanted)
 
     def owner(self, index: int, event: ev.Event) -> str | None:
-        """The event's own sequence, or the last owner of its block; None if not learnt yet."""
+        """The event's own sequence, or the last owner of its block; None if not known yet."""
         return getattr(event, "seq_id", None) or self._known.get(index)

@@ -1,8 +1,8 @@
 """Find events in a recording: by number, or by a word, outward from a position.
 
 A recording can have ten million events and a frame has a few milliseconds. So each call looks at a
-bounded number of events, remembers its progress, and later frames continue. The progress is kept
-while the position stays near; otherwise a live picture would restart the search in every frame.
+bounded number of events, and later frames continue. The progress is kept while the position stays
+near; otherwise a live picture would restart the search in every frame.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from minivllm.text import short_name
 from minivllm.tui.context import Context
 
 EVENTS_PER_LOOK = 2000
-"""Maximum events decoded and compared per call: a few milliseconds."""
+"""Maximum events compared per call: a few milliseconds."""
 _CHUNK = 1000
 """Events read at once; a recording reads some hundreds together anyway."""
 _NEAR = 4 * EVENTS_PER_LOOK
@@ -25,8 +25,6 @@ _MARGIN = 100
 
 
 class Events(Protocol):
-    """The methods of a recording that are used here."""
-
     header: ev.LogHeader
 
     def __len__(self) -> int: ...
@@ -110,14 +108,13 @@ class EventSearch:
             self.done = not back and not on
             if self.done or budget <= 0:
                 return
-            # Extend both sides together, so that the list fills from its middle.
+            # Extend both sides, so that the list fills from its middle.
             if back:
                 budget -= self._look_back(recording)
             if on:
                 budget -= self._look_on(recording)
 
     def num_before(self, position: int) -> int:
-        """Number of found events before `position`."""
         return bisect_left(self.found, position)
 
     def _look_back(self, recording: Events) -> int:
@@ -166,8 +163,8 @@ class EventCache:
 def index_of(recording: Events, seq: int) -> int | None:
     """The index of event number `seq`; None if it is missing (a gap, or an unknown kind).
 
-    The number is not the index: a recording can begin in the middle of a run, and lines of kinds
-    that this version does not know are skipped.
+    The number is not the index: a recording can begin in the middle of a run, and lines of unknown
+    kinds are skipped.
     """
     index = seq - recording.header.first_seq
     event = next(recording.events(index, index + 1), None) if index >= 0 else None

@@ -1,8 +1,8 @@
 """Find the first step in which the plans of two recordings differ.
 
-Both are read from the beginning, side by side, with a bounded number of events per call. Two runs
-of one trace differ early or never, so this is cheap. If one side lacks a step, that is a difference
-only after its recording has ended: it may still grow.
+Both are read side by side from the beginning, with a bounded number of events per call. Two runs of
+one trace differ early or never, so this is cheap. A step that one side lacks is a difference only
+after that recording has ended: it may still grow.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ class StepPlan(NamedTuple):
     step: int
     shares: tuple[Share, ...]
     is_torn: bool = False
-    """The recording ends in the middle of this step: the engine raised, or was killed."""
+    """The recording ends in this step: the engine raised, or was killed."""
 
 
 class Parting(NamedTuple):
@@ -33,14 +33,11 @@ class Parting(NamedTuple):
 
 
 class _Side:
-    """Reads the plans of one recording."""
-
     def __init__(self, recording: Events) -> None:
         self.recording = recording
         self.plans: deque[StepPlan] = deque()
         self._index = 0
         self._step: int | None = None
-        """The unfinished step."""
         self._shares: list[Share] = []
 
     @property
@@ -61,15 +58,13 @@ class _Side:
         self._index = stop
 
     def end(self) -> None:
-        """Close an unfinished step, because no more events will come."""
+        """Close an unfinished step: no more events will come."""
         if self._step is not None and not self.has_more:
             self.plans.append(StepPlan(self._step, tuple(self._shares), is_torn=True))
             self._step = None
 
 
 class PlanSearch:
-    """Compares two recordings, a part per `look`."""
-
     def __init__(self, a: Events, b: Events) -> None:
         self._a, self._b = _Side(a), _Side(b)
         self.parting: Parting | None = None
@@ -78,7 +73,6 @@ class PlanSearch:
 
     @property
     def has_more(self) -> bool:
-        """Whether another `look` can find more."""
         return self.parting is None and (self._a.has_more or self._b.has_more)
 
     def look(self, a_ended: bool, b_ended: bool) -> None:

@@ -1,12 +1,12 @@
 """`Transport`: the current moment of a recording, and the moves to other moments.
 
 It works like the controls of a live video. While live, the picture follows the newest event. After
-a pause or a step back it stands still while the recording grows. Playing continues from there at
-some speed, and `to_live` catches up at once. `tick` gets the time from its caller.
+a pause or a step back it stays while the recording grows. Playing continues from there, and
+`to_live` catches up at once.
 
 A position is a number of events. While live, `view` is the recording's own newest model, which
-keeps changing: every move away from there must take a copy from a keyframe and never step that
-model. A move beyond an end of the recording stops at the end.
+keeps changing: every move away must take a copy from a keyframe and never step that model. A move
+beyond an end of the recording stops at the end.
 """
 
 from typing import Literal, NamedTuple
@@ -25,18 +25,14 @@ State = Literal["live", "playing", "paused"]
 
 
 class Mark(NamedTuple):
-    """A moment to come back to."""
-
     name: str
     position: int
     step: int
 
 
 class Transport:
-    """Moves through one recording. `view` is the model to draw."""
-
     def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
-        """state: "live" begins at the newest event, the others at the first."""
+        """state: "live" begins at the newest event, the others at the first"""
         self.source = source
         self.recording = source.recording
         self.state: State = state
@@ -57,7 +53,8 @@ class Transport:
     def tick(self, now: float, seconds: float) -> bool:
         """Take in new events for about `seconds` at most, and play.
 
-        Returns whether there may be something new to draw. now: seconds of any clock.
+        now: seconds of any clock
+        Returns whether there may be something new to draw.
         """
         num_new = self.source.poll(seconds)
         elapsed = 0.0 if self._last_tick is None else now - self._last_tick
@@ -94,7 +91,6 @@ class Transport:
         return max(self.recording.head.fold.step - self.view.fold.step, 0)
 
     def event_here(self) -> ev.Event | None:
-        """The last applied event."""
         return (
             next(self.recording.events(self.position - 1, self.position), None)
             if self.position
@@ -118,12 +114,10 @@ class Transport:
         self.play() if self.state == "paused" else self.pause()
 
     def to_live(self) -> None:
-        """Go to the newest event, and follow it."""
         self.state = "live"
         self._follow()
 
     def change_speed(self, by: int) -> None:
-        """Move by one entry of `SPEEDS`."""
         at = SPEEDS.index(self.speed) + by
         self.speed = SPEEDS[min(max(at, 0), len(SPEEDS) - 1)]
 
@@ -157,7 +151,7 @@ class Transport:
         self._pause_at(0)
 
     def to_step(self, step: int) -> None:
-        """Go to the end of a step, or of the nearest one in the recording."""
+        """Go to the end of a step, or of the nearest one."""
         step = min(max(step, self.recording.first_step), self.recording.last_step)
         self._pause_at(self.recording.step_end(step))
 
@@ -206,7 +200,6 @@ class Transport:
     # ---- internals ----
 
     def _step_here(self) -> int:
-        """The step of the last applied event."""
         return (
             self.recording.step_of(self.position - 1)
             if self.position

@@ -1,9 +1,8 @@
 """The last step's memory usage (`KVUsage`) at any moment of a recording.
 
 Usage is measured in the middle of a step, when its plan is complete (`kv_usage` says why), and the
-state on the screen is past that. So the last steps are folded again, from the previous answer on,
-or from a keyframe after a jump. Folding must begin between steps, or the first plan would be
-incomplete.
+state on the screen is past that. So the last steps are folded again, from the previous answer on or
+from a keyframe. Folding must begin between steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter

@@ -1,6 +1,6 @@
 """`KVEventReader`: a thread that subscribes to a vLLM engine's KV events.
 
-Each batch has a number. A gap means lost batches or a restarted engine; `vllm_view` interprets it.
+A gap in the numbers of batches means lost batches or a restarted engine; `vllm_view` interprets it.
 Both wire encodings are read (`minivllm.events.vllm_kv_wire`). ZeroMQ does not report connections,
 so a dead server looks like a silent one.
 """
@@ -23,8 +23,6 @@ MOST_WAITING = 10_000
 
 
 class Numbered(NamedTuple):
-    """A received batch with its number."""
-
     number: int
     batch: KVEventBatch
 

@@ -1,7 +1,7 @@
 """`MetricsReader`: a thread that reads a vLLM server's `/metrics` every second.
 
-A `Scrape` has sums over the server's engines, and the KV cache usage of each. `vllm_view`
-interprets the numbers. Versions of vLLM differ: a missing metric is None, never 0, and is drawn as
+A `Scrape` has sums over the server's engines, and the KV cache usage of each; `vllm_view`
+interprets them. Versions of vLLM differ: a missing metric is None, never 0, and is drawn as
 unknown.
 """
 
@@ -40,7 +40,7 @@ class Scrape:
 
 
 def parse_scrape(text: str, t: float) -> Scrape:
-    """Parse metrics. Raises `EventLogError` if the text is no metrics, or has none of vLLM's."""
+    """Raises `EventLogError` if the text is no metrics, or has none of vLLM's."""
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError as error:

@@ -1,7 +1,4 @@
-"""`VllmSource`: metrics and optional KV events of a running vLLM, for `attach --vllm`.
-
-Two threads receive them; `poll` moves them into the view without waiting.
-"""
+"""`VllmSource`: metrics and optional KV events of a running vLLM, for `attach --vllm`."""
 
 from minivllm.tui.sources.source import SourceStatus
 from minivllm.tui.vllm.kv import KVEventReader
@@ -24,7 +21,7 @@ class VllmSource:
             raise
 
     def poll(self) -> bool:
-        """Take in what has come; return whether anything has."""
+        """Take in what has come, without waiting; return whether anything has."""
         scrapes = self._metrics.scrapes
         batches = () if self._kv_events is None else self._kv_events.batches
         num_scrapes, num_batches = len(scrapes), len(batches)
@@ -36,12 +33,11 @@ class VllmSource:
 
     @property
     def status(self) -> SourceStatus:
-        """Status of the metrics."""
         return self._metrics.status
 
     @property
     def kv_status(self) -> SourceStatus | None:
-        """Status of the KV events; None if they were not requested."""
+        """None if KV events were not requested."""
         return None if self._kv_events is None else self._kv_events.status
 
     def close(self) -> None:

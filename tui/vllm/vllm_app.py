@@ -1,8 +1,8 @@
 """`VllmApp`: the screen of `minivllm attach --vllm`.
 
-vLLM does not send our events, so the dashboard's panels would need guesses. This small screen shows
-what vLLM reports and lists what it does not. When the server no longer answers, the last numbers
-stay, and the top line says in red that they are old.
+vLLM does not send our events, so the dashboard's panels would need guesses. This screen shows what
+vLLM reports and lists what it does not. If the server stops answering, the last numbers stay, and
+the top line says in red that they are old.
 """
 
 from typing import ClassVar

@@ -1,6 +1,6 @@
 """The panels of `attach --vllm`: numbers as vLLM reports them, else the word `unknown`.
 
-A quantile is drawn as a range, because a histogram gives only the two boundaries around it.
+A quantile is drawn as a range: a histogram gives only the two boundaries around it.
 """
 
 import math
@@ -55,7 +55,7 @@ def labelled(width: int, *pairs: tuple[str, Span]) -> Line:
 
 
 class VllmPanel(Panel):
-    """Base class: a panel that works without the dashboard."""
+    """A panel that works without the dashboard."""
 
     plain = False
     """Draw with printable ASCII only."""
@@ -85,8 +85,6 @@ class VllmHeader(VllmPanel):
 
 
 class VllmLoad(VllmPanel):
-    """Running and waiting requests, and token rates."""
-
     HELP_TITLE = "Load"
 
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
@@ -107,7 +105,7 @@ class VllmLoad(VllmPanel):
 
 
 class VllmMemory(VllmPanel):
-    """The KV cache as a whole: one percentage per engine."""
+    """One percentage per engine."""
 
     HELP_TITLE = "KV cache"
 

@@ -1,12 +1,12 @@
 """`VllmView`: what a vLLM server's metrics and KV events reveal, and how certain that is.
 
 vLLM reports sums, and the names of blocks that enter and leave its prefix cache. Block tables,
-reference counts and reasons to wait cannot be derived from them, so there is no fold here. A number
-that vLLM does not report is None.
+reference counts and reasons to wait cannot be derived from them. A number that vLLM does not report
+is None.
 
-Names are not fully reliable. vLLM can report the same name twice, for two blocks or after a hit. A
-single removal then leaves the name unsure. After a lost batch all known names may be wrong, so they
-are forgotten.
+Names are not fully reliable: vLLM can report the same one twice, for two blocks or after a hit. A
+single removal then leaves the name unsure. After a lost batch all names may be wrong and are
+forgotten.
 """
 
 from collections import deque
@@ -31,15 +31,13 @@ MOST_NAMES = 200_000
 
 @dataclass(slots=True)
 class NamedBlock:
-    """A name in the prefix cache."""
-
     parent: BlockName | None
     medium: str | None
     batch: int
     """Number of the batch that reported it."""
     times_told: int = 1
     unsure: bool = False
-    """Reported several times and removed fewer times, so it may or may not be there."""
+    """Reported several times and removed fewer times: it may or may not be there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +50,11 @@ class Quantile:
 
 
 class VllmView:
-    """Takes scrapes and batches in order."""
-
     def __init__(self) -> None:
         self.scrape: Scrape | None = None
         self._window: deque[Scrape] = deque()
         self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
-        """By medium and name, in the order in which they were reported."""
+        """By medium and name, in the order of the reports."""
         self.last_number: int | None = None
         """Number of the last batch of KV events."""
         self.num_lost_batches = 0
@@ -116,7 +112,6 @@ class VllmView:
 
     @property
     def num_blocks(self) -> int | None:
-        """Blocks of the pool."""
         told = "" if self.scrape is None else self.scrape.cache_config.get("num_gpu_blocks", "")
         return int(told) if told.isdecimal() and len(told) < 12 else None
 

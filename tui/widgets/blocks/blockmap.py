@@ -1,12 +1,11 @@
 """Block map: every block of the KV cache, its fill and its owner.
 
-A block takes two columns (`cells`). With room to spare, each block shows its number and a wider
-glyph. With too many blocks for the panel, a cell stands for several, and the legend says so.
-`lay_out` chooses the grid.
+A block takes two columns (`cells`). With room to spare, it also shows its number and a wider glyph.
+If the panel is too small, a cell stands for several blocks. `lay_out` chooses the grid.
 
-The grid computes which block is under the mouse. A target in the style of each cell would break up
-the runs of equal style that make a large map cheap. So this file also highlights the chosen block
-itself, with a bright cell and number and, where they fit, brackets.
+The block under the mouse is computed from the grid: a target in the style of each cell would break
+up the runs of equal style that make a large map cheap. For the same reason the chosen block is
+highlighted here and not by `highlight`.
 """
 
 from collections.abc import Iterator
@@ -31,8 +30,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Grid(NamedTuple):
-    """The arrangement of the cells in the panel."""
-
     blocks_per_cell: int
     per_row: int
     glyphs: int
@@ -68,8 +65,6 @@ class Grid(NamedTuple):
 
 
 class BlockMap(Panel):
-    """All blocks by id, left to right, top to bottom."""
-
     HELP_TITLE = "KV cache blocks"
     HELP_TEXT = (
         "Every block of the KV cache: how full it is, then the letter of its owner, or a digit"
@@ -86,7 +81,7 @@ class BlockMap(Panel):
         self._group_size = 0
 
     def title(self, model: DashboardModel, width: int) -> str:
-        # Nothing that changes per step: a new title makes Textual paint the whole panel again.
+        # Nothing that changes per step: a new title repaints the whole panel.
         return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -135,7 +130,7 @@ class BlockMap(Panel):
         return block(block_id) if block_id is not None and block_id < num_blocks else None
 
 
-# Numbered, columns of the fill glyph, gap: from the widest to the densest.
+# (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
     (True, 5, 3),
     (True, 4, 3),
@@ -150,7 +145,7 @@ _SIZES = (
 
 
 def lay_out(num_blocks: int, width: int, height: int) -> Grid:
-    """Choose the most legible grid that holds all blocks in `width` x `height`."""
+    """The most legible grid that holds all blocks in `width` x `height`."""
     digits = len(str(max(num_blocks - 1, 0)))
     label = digits + 1
     for numbered, glyphs, gap in _SIZES:
@@ -169,10 +164,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
 
 
 def _round_down(per_row: int) -> int:
-    """Round a row length down to a multiple of 8, or to 4, 2 or 1.
-
-    Row labels are then round numbers.
-    """
+    """Round down to a multiple of 8, or to 4, 2 or 1, so that row labels are round numbers."""
     if per_row >= 8:
         return per_row // 8 * 8
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
@@ -206,7 +198,7 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """Yield the cells of a row, joining neighbours of one style: that is most of a large map."""
+    """Yield the cells of a row. Neighbours of one style are joined: most of a large map."""
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:
             yield gap, "faint"
@@ -231,7 +223,7 @@ def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
 
 
 def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
-    """The row with the cell at column `x`, and the number that labels it, highlighted."""
+    """The row with the cell at column `x` and its number highlighted."""
     cells = [(character, style) for text, style in line for character in text]
     glyph = x + grid.digits + 1 if grid.numbered else x
     mark = glyph + grid.glyphs
@@ -253,7 +245,7 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-# Signs of the legend, as they appear in the map.
+# Signs of the legend, as in the map.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
 _CACHED, _FREE, _TOUCHED = (
     ((f"{CACHED}a", "cached"),),
@@ -265,7 +257,6 @@ _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
 
 def _legend(blocks_per_cell: int, width: int) -> Line:
-    """The legend on one line, as long as fits."""
     if blocks_per_cell > 1:
         each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
         return first_that_fits(

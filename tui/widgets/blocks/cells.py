@@ -3,8 +3,7 @@
     █a   full, owned by a              ▃2   part full, shared by 2 sequences
     ░a   free, cached, last held by a  ··   empty
 
-The picture must be readable back: owners and counts come from the fold, and a test reads them off
-the drawn lines.
+Owners and counts come from the fold, and a test reads them off the drawn lines.
 """
 
 from functools import lru_cache
@@ -17,12 +16,10 @@ FILL = "▁▁▂▃▄▅▆▇█"
 """Fill of a block in eighths. An empty block with an owner still shows a line."""
 CACHED, EMPTY, SEVERAL = "░", "·", "+"
 _WHOLE = (FILL[-1], EMPTY)
-"""A group whose cells are all equal and have one of these glyphs is drawn like them."""
+"""Groups of equal cells with one of these glyphs are drawn like one such cell."""
 
 
 class Cell(NamedTuple):
-    """What is drawn for one block, or for a group of them."""
-
     glyph: str
     mark: str
     style: str
@@ -34,8 +31,8 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 def block_cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block.
 
-    Goes by block tables, not by blocks: all full blocks of a sequence look the same, so most of the
-    map is one assignment each. Thousands of blocks fifteen times a second stay cheap.
+    All full blocks of a sequence look the same, so most of the map is one assignment per block of a
+    table. Thousands of blocks fifteen times a second stay cheap.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
@@ -45,7 +42,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # Not only running sequences: a frame can come after a block's event and before the admission.
+    # Not only running sequences: a frame can come between a block's event and the admission.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -104,7 +101,7 @@ def group_cells(cells: list[Cell], size: int) -> list[Cell]:
 def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
     """Update `groups`, made from the cells `before`, for `cells`.
 
-    Between two frames, some hundred of thousands of blocks change.
+    Between two frames, only some hundred of thousands of blocks change.
     """
     groups = groups.copy()
     changed = [
@@ -117,10 +114,10 @@ def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int
 
 @lru_cache(1 << 13)
 def _group(members: tuple[Cell, ...]) -> Cell:
-    # Cached: most groups look as in the last frame, and many look alike.
+    # Cached: most groups look as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
-    # A block in use is always drawn with a glyph of `FILL`.
+    # Every block with an owner has a glyph of `FILL`.
     used = [cell for cell in members if cell.glyph in FILL]
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:

@@ -1,7 +1,7 @@
 """Free queue: which blocks are reused next, in order.
 
-A free block is not evicted yet. A cached one keeps its content and can still be hit until it
-reaches the front and is handed out. So the queue's order is the eviction policy.
+A free block is not evicted yet: its content can still be hit until it reaches the front and is
+handed out. So the queue's order is the eviction policy.
 """
 
 from itertools import islice
@@ -14,8 +14,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class FreeQueue(Panel):
-    """Block ids in the order of reuse, over as many rows as there are."""
-
     HELP_TITLE = "Free queue"
     HELP_TEXT = (
         "Blocks that nobody holds, in the order in which they will be handed out, the next one"
@@ -31,7 +29,7 @@ class FreeQueue(Panel):
         if not queue:
             return [Row(width).put("no block is free", "warn").line()]
         rows = [Row(width).put("next ", "muted")]
-        # At most as many as could fit: a pool can have a hundred thousand free blocks.
+        # A pool can have a hundred thousand free blocks.
         for shown, block_id in enumerate(islice(queue, width * height)):
             text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown
@@ -48,7 +46,7 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    """A free block: its id; for a cached one also the glyph and the last owner's letter."""
+    """A free block: its id; if it is cached, also the glyph and the last owner's letter."""
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight

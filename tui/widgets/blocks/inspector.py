@@ -1,8 +1,8 @@
 """Block inspector: everything known about the chosen block.
 
 Facts are in the order of a reader's questions: condition, owners, fill, when it is reused, place in
-the prefix cache, age, tokens. A fact is a label and items that flow over several rows. If not all
-owners fit, the row says how many are missing.
+the prefix cache, age, tokens. A fact is a label and items that flow over several rows. Owners that
+do not fit are counted.
 """
 
 from itertools import takewhile
@@ -24,31 +24,23 @@ _MOST_RELATIVES = 24
 
 
 class Item(NamedTuple):
-    """One piece of a fact."""
-
     text: str
     style: str = "text"
     target: Target | None = None
 
 
 class Fact(NamedTuple):
-    """A labelled row, or several."""
-
     label: str
     items: list[Item]
 
 
 class Use(NamedTuple):
-    """How a block is filled."""
-
     num_tokens: int
     start: int | None
     """Position of its first token in its sequence; None if unknown."""
 
 
 class Inspector(Panel):
-    """The chosen block, one fact per line."""
-
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
         "Everything about the chosen block: who holds it and as which entry of their block tables,"
@@ -82,7 +74,7 @@ class Inspector(Panel):
 
 
 def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
-    """Collect the facts about a block, most important first."""
+    """The facts about a block, most important first."""
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
     use = _use(model, index, block_id, owners)
     facts = [
@@ -180,7 +172,6 @@ def _end(model: DashboardModel, block_id: int) -> Fact:
 
 
 def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
-    """Its place in the prefix cache."""
     if parent is None:
         before = [Item("begins a prompt", "muted")]
     elif parent in index.carriers:
@@ -248,7 +239,7 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
-    """Lay out a fact on at most `most` rows; count what does not fit."""
+    """A fact on at most `most` rows; what does not fit is counted."""
     rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
     gap = ""
     for number, item in enumerate(fact.items):

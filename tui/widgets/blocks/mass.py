@@ -1,8 +1,7 @@
 """Attention mass: how much a sequence's newest token attends to each block, as bars.
 
-Recorded only on request (M), because the model must compute it separately. A mass is in the order
-of the block table at that moment. After a preemption the sequence has another table, so nothing is
-drawn.
+Recorded only on request (M), because the model must compute it separately. After a preemption the
+sequence has another block table, and nothing is drawn.
 """
 
 from math import inf
@@ -20,7 +19,7 @@ _WIDEST = 5
 
 
 class Bar(NamedTuple):
-    """One column: a block, or neighbouring blocks if there are more of them than columns."""
+    """A block, or neighbouring blocks if there are more of them than columns."""
 
     entry: int
     """Block-table index of its first block."""
@@ -29,8 +28,6 @@ class Bar(NamedTuple):
 
 
 class Mass(Panel):
-    """The sequence, the bars, and block numbers."""
-
     HELP_TITLE = "Attention mass"
     HELP_TEXT = (
         "How much of the attention of a sequence's newest token fell on each block of its table,"
@@ -68,7 +65,6 @@ class Mass(Panel):
         ][:height]
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """The block of the bar in that column."""
         seq_id = None if self._model is None or y == 0 else self._whose(self._model)
         if seq_id is None:
             return super().target_at(x, y)

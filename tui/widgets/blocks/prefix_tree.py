@@ -1,8 +1,8 @@
 """Prefix tree: the content of the prefix cache, and how far a prompt's lookup got in it.
 
 Each row is a piece of a chain (`chains.Node`) with its blocks and holders. The lookup of the chosen
-sequence, or the last one, is marked along its chain, to the entry where it missed. Blocks that were
-reused since that lookup are not marked.
+sequence, or the last one, is marked along its chain, to the entry where it missed. Blocks reused
+since that lookup are not marked.
 """
 
 from itertools import islice
@@ -18,12 +18,10 @@ from minivllm.tui.widgets.blocks.cells import CACHED
 from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
-"""Maximum number of a node's blocks whose ids are formatted; more do not fit."""
+"""Blocks of a node that are formatted at most; more do not fit."""
 
 
 class PrefixTree(Panel):
-    """The lookup on the first line, then one line per node."""
-
     HELP_TITLE = "Prefix cache"
     HELP_TEXT = (
         "The chains of cached blocks, one row for each piece without a branch: its blocks (= the"
@@ -133,7 +131,6 @@ def _page(
 
 
 def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
-    """The sequence of the lookup, and how far it got."""
     if lookup is None:
         return Row(width).put("no prompt has been looked up yet", "faint").line()
     letter = model.letter(lookup.seq_id)

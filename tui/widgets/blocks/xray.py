@@ -1,9 +1,9 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
-The engine has run the kernel on the queries and keys of a decode and recorded what each program
-read and computed (`kernel.traced`). This panel plays it. What is drawn depends only on the trace
-and on a counter of tiles. It plays until the user moves it with ↑ and ↓. On a device, programs run
-in parallel; here they run one after another, in the order of the trace.
+Plays what the engine has recorded (`kernel.traced`): each program's reads and results on the
+queries and keys of a decode. What is drawn depends only on the trace and on a counter of tiles. It
+plays until the user moves it with ↑ and ↓. Programs run in parallel on a device; here they are
+played one after another.
 """
 
 from bisect import bisect_right
@@ -25,8 +25,6 @@ _SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
 
 
 class Moment(NamedTuple):
-    """The program and tile at a counter."""
-
     program: int
     """Index in the order of the trace."""
     tile: int
@@ -47,8 +45,6 @@ def moment(trace: KernelTraced, counter: int) -> Moment:
 
 
 class XRay(Panel):
-    """The programs, the current program's tiles, and its softmax after each tile."""
-
     HELP_TITLE = "Kernel x-ray"
     HELP_TEXT = (
         "The attention kernel at one real token, played tile by tile: its programs, the blocks that"
@@ -89,7 +85,7 @@ class XRay(Panel):
         return True
 
     def stand_still(self) -> None:
-        """Show the end and stop, so that a picture does not depend on when it was taken."""
+        """Show the end and stop, so that a picture does not depend on when it is taken."""
         self.plays = False
         if self._trace is not None and self._trace.programs:
             self.counter = num_ticks(self._trace) - 1
@@ -196,7 +192,6 @@ def _around(rows: list[Line], at: int, most: int) -> list[Line]:
 
 
 def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
-    """The current program and tile, in words."""
     program = trace.programs[at.program]
     grid = f" at ({', '.join(map(str, program.program))})"
     head = "" if program.kv_head is None else f", KV head {program.kv_head}"

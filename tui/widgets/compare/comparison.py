@@ -1,7 +1,6 @@
 """The differences between two recordings of one trace, at the moment on display.
 
-Shows numbers side by side with their ratio, the first step with different plans, and one request in
-both. There is no ratio to zero, and equal numbers show `=`.
+Shows numbers with their ratio, the first step with different plans, and one request in both.
 """
 
 from typing import NamedTuple
@@ -22,8 +21,6 @@ _RATIO = 7
 
 
 class Figure(NamedTuple):
-    """One number of both recordings."""
-
     name: str
     a: float
     b: float
@@ -189,7 +186,6 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
 
 
 def _state_of(model: DashboardModel, seq_id: str) -> str:
-    """A sequence's state in a few words."""
     one = model.fold.sequences.get(seq_id)
     if one is None:
         life = model.lives.by_sequence.get(seq_id)

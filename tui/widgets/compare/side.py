@@ -1,7 +1,6 @@
 """One of two compared recordings: its policy, and its state at the moment on display.
 
-Draws any model; the screen passes the right one. Options in which the two recordings differ come
-first and are marked.
+Options in which the recordings differ come first and are marked.
 """
 
 import textwrap
@@ -31,8 +30,6 @@ _NO_SECOND = (
 
 
 class Side(Panel):
-    """Recording A or B."""
-
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
         "The policy of a recording, with ≠ where the other one's is different, and its state after"
@@ -71,7 +68,7 @@ class Side(Panel):
         )
 
     def _transports(self) -> tuple[Transport | None, Transport | None]:
-        """The transports of this side and of the other."""
+        """This side's transport and the other one."""
         if self.context is None:
             return None, None
         first, second = self.context.transport, self.context.second
@@ -110,7 +107,7 @@ def _no_second(width: int) -> list[Line]:
 
 
 def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    """Lay out the items over several rows without breaking one."""
+    """The items over several rows, none of them broken."""
     rows: list[Row] = []
     for item in items:
         wide = sum(cell_len(text) for text, _ in item)

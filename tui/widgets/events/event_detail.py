@@ -58,7 +58,7 @@ class EventDetail(Panel):
             .put(f" in {where}", "faint")
             .line()
         )
-        # One field per line if there is room; else several per line, before any is left out.
+        # One field per line if there is room, else several, before any is left out.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -139,7 +139,6 @@ def _text_of(value: object) -> str:
 
 
 def _target(name: str, value: object) -> Target | None:
-    """The target that a field names."""
     match name:
         case "seq_id" | "victim_of":
             return sequence(str(value))

@@ -1,9 +1,9 @@
 """The event stream, one event per row, around the current position.
 
-Rows are read from the recording, not from the model. The cursor is the position in time: choosing
-an event goes to just after it, so that the other panels show its effect. A filtered search over ten
-million events looks at a bounded number per frame (`event_search`) and shows its progress. It
-requests the next frame itself, because nothing else changes meanwhile.
+Rows are read from the recording, not from the model. Choosing an event goes to just after it, so
+that the other panels show its effect. A filtered search over ten million events looks at a bounded
+number per frame (`event_search`) and requests the next frame itself, because nothing else changes
+meanwhile.
 """
 
 from minivllm.events import types as ev
@@ -20,7 +20,7 @@ SECONDS_BETWEEN_LOOKS = 1 / 15
 
 
 class EventList(Panel):
-    """Rows of events. Those after the moment on display are faint."""
+    """Events after the moment on display are faint."""
 
     HELP_TITLE = "Events"
     HELP_TEXT = (
@@ -129,7 +129,7 @@ class EventList(Panel):
 
 
 class _Columns:
-    """Column widths that fit the numbers of long runs."""
+    """Fit the numbers of long runs."""
 
     SEQ, STEP, TIME, KIND = 7, 6, 9, 19
 

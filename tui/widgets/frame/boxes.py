@@ -1,8 +1,8 @@
 """`PanelRow` and `PanelColumn`: containers for panels, with a cheaper `render_lines`.
 
-For each row of a frame, Textual computes style, padding and border of every widget, containers
-included. These containers have none of that, so they return blanks in the colour of the screen
-behind them. It is read each time, because the theme can change.
+For each row of a frame, Textual computes style, padding and border of every widget. These
+containers have none, so they return blanks in the colour of the screen behind them. It is read each
+time, because the theme can change.
 """
 
 from rich.style import Style

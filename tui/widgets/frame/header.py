@@ -15,7 +15,7 @@ _QUIET_SECONDS = 10
 
 
 class Header(Panel, can_focus=False):
-    """One line. If it is narrow, the last facts are left out whole."""
+    """If the line is narrow, the last facts are left out whole."""
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
@@ -69,7 +69,7 @@ class Header(Panel, can_focus=False):
                 return "■ END", "muted*"
             case "ended":
                 return "■ ENDED", "warn*"
-        # In a lesson it is the reader who pauses.
+        # In a lesson the reader sets the pace.
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
             # The writer may be silent or gone; a file does not show which.
@@ -77,7 +77,6 @@ class Header(Panel, can_focus=False):
         return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
-        """The facts, most important first."""
         counters, use = model.fold.counters, model.pool_use()
         hits = model.hit_rate()
         facts: list[list[Span]] = []
@@ -105,7 +104,7 @@ class Header(Panel, can_focus=False):
         facts.append(
             [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]
         )
-        # All steps take equally long on the virtual clock, so only tokens per step mean something.
+        # Steps take equally long on the virtual clock: only tokens per step mean something.
         if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
             facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
         elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:

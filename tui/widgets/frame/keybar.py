@@ -41,7 +41,7 @@ _LABELS = {
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
 }
-"""Labels that are shorter than in the palette, or clearer beside their neighbours."""
+"""Shorter than in the palette, or clearer beside their neighbours."""
 _PADDING = 3
 """Cells of padding around a key and its label."""
 
@@ -57,11 +57,7 @@ class Key(NamedTuple):
 
 
 class KeyBar(Footer):
-    """The footer of a dashboard's screen.
-
-    Textual has no public name for a footer's entry (`FooterKey`), and none for "the bindings are
-    known" (`_bindings_ready`).
-    """
+    """Uses private parts of Textual's footer: `FooterKey` and `_bindings_ready`."""
 
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:

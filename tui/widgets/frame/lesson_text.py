@@ -19,8 +19,6 @@ _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
 class LessonText(Panel):
-    """The current page, and the answer being typed."""
-
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
         "The lesson's words; the bright panel beside them is the one they are about. All panels"
@@ -61,7 +59,6 @@ class LessonText(Panel):
         return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
 
     def _keys(self, page: Page, width: int) -> list[Line]:
-        """The keys that work now."""
         rows: list[Line] = []
         if self.trouble:
             rows += _hanging("", self.trouble, "warn", "warn", width)
@@ -115,7 +112,7 @@ def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> l
 def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
     """A sign, and marked-up text wrapped beside it.
 
-    Each character gets a style before the text is wrapped; the styles are then cut like the text.
+    Each character gets a style before wrapping; the styles are then cut like the text.
     """
     styles: list[tuple[str, str]] = []
     at = 0

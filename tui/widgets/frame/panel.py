@@ -1,11 +1,11 @@
 """`Panel`: paints lines, and repaints only those that changed.
 
 A panel defines *what* to show in `lines`, a plain function of the model and the size. This class
-compares the new rows with those on the screen and has Textual repaint the ones that differ. A panel
-is one widget: a map of a thousand blocks as a thousand widgets takes two thirds of a processor
-core, as lines it takes a twentieth.
+has Textual repaint the rows that differ from those on the screen. It also handles focus, cursor and
+mouse, and draws what is chosen in reverse.
 
-It also handles focus, cursor and mouse, and draws what is chosen in reverse.
+A panel is one widget: a map of a thousand blocks as a thousand widgets takes two thirds of a
+processor core, as lines it takes a twentieth.
 """
 
 from itertools import zip_longest
@@ -29,19 +29,15 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _ROWS_KEPT = 256
-"""Painted rows that a panel caches: several screens full."""
+"""Painted rows in the cache: several screens full."""
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard.
-
-    A panel with nothing to choose and no more to read has `can_focus=False`.
-    """
+    """One part of the dashboard. `can_focus=False` if there is nothing to choose or scroll."""
 
     HELP_TITLE: ClassVar[str] = ""
-    """Its name in the help."""
     HELP_TEXT: ClassVar[str] = ""
-    """Two sentences on what it shows, for the help."""
+    """Two sentences for the help."""
     RULE: ClassVar[str | None] = None
     """The engine function behind this panel, for the key s: `module:Class.function`."""
     NEWEST_LAST: ClassVar[bool] = False
@@ -62,9 +58,9 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        """Rows as painted on the screen, including the border: first and last row too."""
+        """Rows as painted on the screen, including the border."""
         self._painted: dict[Line, Strip] = {}
-        """Line -> its painted row. A list that scrolls up shows each line again, one row higher."""
+        """Line -> its painted row, for lists that scroll."""
         self._ends: tuple[list[Segment], list[Segment]] | None = None
         """Border and padding to the left and right of every row of content."""
         self._made_for: tuple[object, ...] = ()
@@ -86,13 +82,11 @@ class Panel(Widget, can_focus=True):
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """The target at cell `x` of row `y`."""
         return target_at(self._lines[y], x) if 0 <= y < len(self._lines) else None
 
     # ---- drawing ----
 
     def show(self, model: DashboardModel) -> None:
-        """Update the panel to `model`."""
         self._model = model
         if not self.display or not self.is_attached:
             return
@@ -115,8 +109,7 @@ class Panel(Widget, can_focus=True):
         for y in changed:
             self._strips.pop(y + top, None)
         if changed:
-            # Refresh whole rows with border, since rows are cached whole: Textual would crop a part
-            # anew.
+            # Refresh whole rows with border, as they are cached: Textual would crop a part anew.
             self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
 
     def show_again(self) -> None:
@@ -125,7 +118,6 @@ class Panel(Widget, can_focus=True):
             self.show(self._model)
 
     def restyle(self, palette: Palette) -> None:
-        """Repaint everything in other colours."""
         self._palette = palette
         self.notify_style_update()
         self.refresh()
@@ -148,8 +140,7 @@ class Panel(Widget, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return whole rows, cached until they change.
 
-        Overridden because Textual looks up all styles anew for each row, which took half of a
-        frame.
+        Overridden because Textual looks up all styles for each row, which took half of a frame.
         """
         size = self.outer_size
         # Every app has a filter that makes a terminal's own colours exact; ours already are.
@@ -211,7 +202,6 @@ class Panel(Widget, can_focus=True):
 
     @property
     def _plain(self) -> bool:
-        """Whether to draw only ASCII."""
         return self.context is not None and self.context.ascii
 
     def _style(self, name: str) -> Style:

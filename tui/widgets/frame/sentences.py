@@ -37,8 +37,6 @@ class Watch(Panel, can_focus=False):
 
 
 class Summary(Panel, can_focus=False):
-    """The results of the run in a few sentences."""
-
     HELP_TITLE = "Summary"
     HELP_TEXT = (
         "The run has finished and these are its results. The other panels stay as the last step"
@@ -50,7 +48,6 @@ class Summary(Panel, can_focus=False):
         self._sentences: list[str] = []
 
     def tell(self, sentences: list[str]) -> None:
-        """Set the sentences to show."""
         cleaned = [clean(sentence) for sentence in sentences]
         if cleaned != self._sentences:
             self._sentences = cleaned

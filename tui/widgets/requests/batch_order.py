@@ -2,8 +2,7 @@
 
 Running sequences come first, in order of admission: each takes its tokens from the budget that the
 ones before it have left. Of the waiting ones, the scheduler visits only the first. With fcfs, a
-victim goes from the end of the running list to the front of the queue. A running sequence that got
-no tokens is still listed, and its row says so.
+victim goes from the end of the running list to the front of the queue.
 """
 
 from rich.cells import cell_len
@@ -61,7 +60,7 @@ class BatchOrder(Panel):
 
 
 def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
-    """Rows for running and for waiting sequences, with a rule and a count of hidden ones."""
+    """Rows for running and for waiting sequences, beside a rule and a count of hidden ones."""
     rule = 1 if running and waiting and height > 2 else 0
     room = height - rule
     if running + waiting > room:

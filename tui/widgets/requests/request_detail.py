@@ -1,8 +1,8 @@
 """One request: facts, phases as sentences, prompt and text.
 
 Shows the chosen sequence, or else the first running one. It can be live (in the fold), finished (in
-the fold's history, with its text) or known only by its life. Prompt and text can have thousands of
-words, so facts come first, the texts get the rest, and each text shows its end.
+the fold's history) or known only by its life. Prompt and text can have thousands of words, so facts
+come first and each text shows its end.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, first_token_after, in_order, state_of
 
 _LONGEST_TABLE = 128
-"""Number of newest blocks of a table that are listed."""
+"""Newest blocks of a table that are listed."""
 _TWO_COLUMNS = 100
 """Minimum width for facts beside the texts."""
 
@@ -141,7 +141,6 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
 
 
 def _phases(model: DashboardModel, life: Life) -> list[Span]:
-    """The life as sentences, one per phase."""
     sentences = []
     now = model.fold.step, model.fold.t
     for number, (step, t, phase) in enumerate(life.phases):
@@ -192,7 +191,7 @@ def _finished(model: DashboardModel, life: Life) -> FinishedSequence | None:
 
 
 def texts_of(model: DashboardModel, life: Life) -> _Texts | None:
-    """Prompt and output of a sequence, if they are still known."""
+    """Prompt and output of a sequence, if still known."""
     sequence = model.fold.sequences.get(life.seq_id)
     if sequence is not None:
         return _Texts(model.fold.requests[sequence.request_id].prompt, sequence.text)
@@ -231,7 +230,6 @@ def _styled(rows: list[str], style: str, width: int) -> list[Line]:
 
 
 def _beside(left: list[Line], width: int, right: list[Line]) -> list[Line]:
-    """Two columns with a gap of two cells."""
     rows = []
     for y in range(max(len(left), len(right))):
         one = left[y] if y < len(left) else ()

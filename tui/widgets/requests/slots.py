@@ -14,7 +14,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LONGEST_TABLE = 128
-"""Maximum number of a table's blocks that are formatted, to keep a frame cheap."""
+"""Blocks of a table that are formatted at most, to keep a frame cheap."""
 
 
 class Slots(Panel):
@@ -31,7 +31,7 @@ class Slots(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._num_slots = 0
-        """Number of slots for which the panel's height was computed."""
+        """Number of slots for which the height was computed."""
 
     def show(self, model: DashboardModel) -> None:
         if model.max_num_seqs != self._num_slots:  # this option can change while the engine runs
@@ -87,7 +87,7 @@ class Slots(Panel):
 
 
 def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
-    """One row per slot, including occupied slots above a limit that was lowered."""
+    """One row per slot, including occupied slots above a lowered limit."""
     return (
         max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
     )
@@ -141,7 +141,7 @@ def _slot(
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
-    """The end of the prompt, since many prompts begin the same and the question is at the end."""
+    """The end of the prompt: many prompts begin the same, and the question is at the end."""
     prompt = model.fold.requests[sequence.request_id].prompt
     if prompt is not None and row.room > 12:
         row.put("prompt ", "faint")

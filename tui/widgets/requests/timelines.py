@@ -2,9 +2,9 @@
 
     ░░▓▓aaaa××▓aaa     queued, prefill, decode (its letter), preempted, ...
 
-The axis is in steps, not seconds, because a slow step would look like a long wait. A cell can stand
-for several steps; it then shows the rarest phase, or one step of queue would vanish behind a
-hundred decodes. A cell keeps its steps until the scale changes, so cells do not move with time.
+The axis is in steps, because in seconds a slow step would look like a long wait. A cell for several
+steps shows the rarest phase; otherwise one step of queue would vanish behind a hundred decodes. A
+cell keeps its steps until the scale changes, so cells do not move with time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
 SIGNS: dict[LifePhase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
-"""Signs of the phases without a letter; a decode without a letter is ▄."""
+"""A decode without a letter is ▄."""
 _STYLES: dict[LifePhase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
 _PAINTED: tuple[LifePhase, ...] = ("decode", "queued", "prefill", "preempted")
 """Later phases are painted over earlier ones."""
@@ -32,8 +32,6 @@ _DEEPEST = 4
 
 
 class Axis(NamedTuple):
-    """Which steps the cells of a timeline stand for."""
-
     first: int
     """The first step of the first cell; a multiple of `steps_per_cell`, except in a single cell."""
     steps_per_cell: int
@@ -56,8 +54,6 @@ class Axis(NamedTuple):
 
 
 class Timelines(Panel):
-    """One row per sequence, in the order of the requests' arrival."""
-
     HELP_TITLE = "Requests"
     HELP_TEXT = (
         "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓"
@@ -128,8 +124,7 @@ def _window(
 ) -> tuple[int, list[Life]]:
     """The index of the first row, and the rows.
 
-    These are around the chosen sequence, or else the newest running ones and the first waiting
-    ones.
+    These are around the chosen sequence, or the newest running ones and the first waiting ones.
     """
     room = max(room, 1)
     if len(lives) <= room:
@@ -157,7 +152,6 @@ def _name(model: DashboardModel, life: Life) -> str:
 
 
 def state_of(life: Life) -> tuple[str, str]:
-    """The phase of a sequence, or how it ended, with a style."""
     if life.end is not None:
         return REASONS.get(life.end[2], ("ended", "muted"))
     phase = life.phases[-1][2]

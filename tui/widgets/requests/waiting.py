@@ -63,7 +63,6 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
 
 
 def why_waiting(model: DashboardModel, position: int) -> str:
-    """Why the sequence at this position still waits, in a few words."""
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
     if position > 0:

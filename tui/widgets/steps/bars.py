@@ -1,10 +1,10 @@
 """Bars of past steps: how a step's token budget was split, in a row of given width.
 
-    aaab····    a got 3 cells' worth of tokens, b one cell, the rest is unused
+    aaab····    a got most of the used budget, b the rest; half was unused
 
 In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets its own
-cell as long as that adds at most a third of the row; otherwise cells shared by several are drawn as
-`+`. Apart from that, a bar is to scale, and the numbers beside it are exact.
+cell as long as that adds at most a third of the row; otherwise shared cells are drawn as `+`. Apart
+from that, a bar is to scale.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | N
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    # A share of less than a cell gets exactly one cell. The rest is split among larger shares.
+    # A share of less than a cell gets one cell. The rest is split among larger shares.
     spare, more_than_a_cell = (
         own - len(parts),
         [max(part.num_tokens * own - used, 0) for part in parts],
@@ -88,5 +88,4 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
 
 
 def spark(record: StepRecord) -> str:
-    """How much of the budget a step used, as one character."""
     return _SPARKS[min(record.used * 8 // max(record.budget, 1), 7)]

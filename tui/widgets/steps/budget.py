@@ -15,8 +15,6 @@ from minivllm.tui.widgets.steps.bars import spark
 
 
 class Budget(Panel):
-    """A bar as wide as the budget, in the letters of the scheduled sequences."""
-
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
         "The bar is the most tokens one step may compute, each part marked with the letter of the"
@@ -74,10 +72,9 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
 def bar_cells(
     items: list[ScheduledState], budget: int, tokens_per_cell: int
 ) -> list[ScheduledState | str]:
-    """What each cell of the bar stands for: an item, `+` for several, `·` for unused tokens.
+    """The content of each cell of the bar: an item, `+` for several, `·` for unused tokens.
 
-    Each cell stands for the same number of tokens and counts as used if at least half of them are.
-    The first cell counts as used if anything ran.
+    A cell counts as used if at least half of its tokens are, the first one if anything ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -109,7 +106,7 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            # Draw prefills in reverse: they look like blocks of colour, decodes like letters.
+            # Prefills in reverse look like blocks of colour, decodes like letters.
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
@@ -150,7 +147,7 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    """If there is room, one line per scheduled sequence, the largest share first."""
+    """One line per scheduled sequence, the largest share first, if there is room."""
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
     lines = []
     for item in items[: max(height, 0)]:

@@ -1,7 +1,6 @@
 """One step: tokens per sequence, deferrals and preemptions with their reasons.
 
-Shows the chosen step, or else the last one. Shares are remembered for few steps; for older ones the
-panel shows only sums and says so.
+Shows the chosen step, or the last one. Older steps have only sums, and the panel says so.
 """
 
 from minivllm.text import plural, short_name

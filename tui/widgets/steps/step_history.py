@@ -1,7 +1,7 @@
-"""Step history: one row per step, with its use of the budget and its reason to leave some.
+"""Step history: one row per step, with its use of the budget and why some was left.
 
 A row has room for a bar with letters and for the reason in words. The small bars on top show all
-remembered steps. The rows follow the newest step; if a step is chosen, they keep it in view.
+remembered steps. The rows follow the newest step; a chosen step stays in view.
 """
 
 from minivllm.text import short_name
@@ -23,8 +23,6 @@ _REASON_WIDTH = 30
 
 
 class StepHistory(Panel):
-    """One row per step, newest last."""
-
     HELP_TITLE = "Steps"
     HELP_TEXT = (
         "One row a step: its token budget as a bar in the letters of those who got a part (prefill"
@@ -78,8 +76,6 @@ def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) ->
 
 
 class _Columns:
-    """The columns that fit."""
-
     def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
         self._width = width
         self._step = max(len(f"{records[-1].step:,}"), 4)
