@@ -18,13 +18,10 @@ NUM_HINTS = 3
 
 
 class Exercise(NamedTuple):
-    """One entry of info.toml."""
-
     name: str
     title: str
     lesson: int
     module: str
-    """The engine's module with the holes."""
     holes: tuple[str, ...]
     """Functions and methods of that module that the student writes."""
     minutes: int
@@ -33,7 +30,7 @@ class Exercise(NamedTuple):
     memory_mb: int = 512
     """Memory limit of the student's process; torch needs a few thousand."""
     seconds: float = 2.0
-    """Processor time limit per case, which normally needs a hundredth of it."""
+    """Processor time limit per case. A case normally needs a hundredth of it."""
 
     @property
     def folder(self) -> Path:
@@ -66,7 +63,7 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        """Name of the student's file: the same as the engine's."""
+        """Same name as the engine's file."""
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
@@ -81,7 +78,6 @@ class Exercise(NamedTuple):
         return ""
 
     def require_what_it_needs(self) -> None:
-        """Raise `ExerciseError` if this machine cannot run the exercise."""
         if self.obstacle:
             raise ExerciseError(self.obstacle)
 
@@ -103,7 +99,7 @@ def _read(entry: dict[str, Any]) -> Exercise:
 
 
 def find_exercise(name: str) -> Exercise:
-    """Find an exercise by name, or raise `ExerciseError`."""
+    """Raise `ExerciseError` if there is none."""
     for exercise in exercises():
         if name in (exercise.name, exercise.package):
             return exercise

@@ -1,7 +1,7 @@
 """Check one submission: which behaviours pass, and the smallest case on which each other one fails.
 
 A user waits ten seconds at most. So only the first failure is shrunk for long: the student fixes
-that one first, and the others are only counted.
+that one first.
 """
 
 import time
@@ -25,8 +25,6 @@ IMPATIENCE = 0.15
 
 
 class BehaviourResult(NamedTuple):
-    """The outcome of one behaviour."""
-
     behaviour: Behaviour
     counterexample: Counterexample | None
 
@@ -40,23 +38,21 @@ class BehaviourResult(NamedTuple):
 
 
 class Result(NamedTuple):
-    """The outcome of a check."""
-
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
     """Set if the file could not be loaded."""
     visible: list[str]
-    """The visible tests that failed, with the line."""
+    """The failed visible tests, with the line."""
     behaviours: list[BehaviourResult]
     fitting: list[Misconception]
-    """The known wrong solutions that fail on the same cases in the same way."""
+    """Known wrong solutions that fail on the same cases in the same way."""
     seconds: float
     seed: int
 
     @property
     def misconception(self) -> Misconception | None:
-        """The misconception, if only one fits; of several, it is unknown which is the student's."""
+        """The misconception, if exactly one fits."""
         return self.fitting[0] if len(self.fitting) == 1 else None
 
     @property
@@ -102,7 +98,6 @@ class Result(NamedTuple):
 
 
 def max_score_of(behaviours: list[Behaviour]) -> int:
-    """Points of an exercise with these behaviours."""
     return sum(one.points for one in behaviours) + VISIBLE_POINTS
 
 
@@ -128,11 +123,10 @@ def run_behaviours(
     patience: float = PATIENCE,
     wrong: WrongSolutions | None = None,
 ) -> Result:
-    """Run all checks.
+    """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
     patience: seconds to shrink the first failure
     wrong: known wrong solutions to compare a failure with
-    Raises `ExerciseError` if this machine cannot run the exercise.
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()

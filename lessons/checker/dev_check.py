@@ -21,11 +21,10 @@ from minivllm.lessons.checker.holes import stub
 
 MIN_WRONG = 5
 PATIENCE = 0.3
-"""Seconds to shrink a case: enough to distinguish the wrong solutions on small cases."""
+"""Seconds to shrink a case: enough to distinguish the wrong solutions."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
-    """Yield every fault of an exercise, one sentence each."""
     yield from _files(exercise)
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
         file = Path(folder) / exercise.student_file

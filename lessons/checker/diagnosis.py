@@ -2,8 +2,7 @@
 
 Each file of `wrong/` has one misconception and a hint. All files run on the small cases on which
 the student's code failed; few fail in the same way. These must also pass where the student's code
-passes. On a sample of the other cases they must fail in the same ones at the same line. The style
-of the code does not matter.
+passes, and fail at the same lines on a sample of further cases.
 
 A wrong diagnosis is worse than none. So an unfinished solution is not diagnosed, and if two wrong
 solutions fit, the report names neither (`check.Result.misconception`).
@@ -26,8 +25,6 @@ _NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
 class Misconception(NamedTuple):
-    """What a file of `wrong/` declares about itself."""
-
     name: str
     sentence: str
     """The file's docstring: the belief of its author."""
@@ -36,7 +33,7 @@ class Misconception(NamedTuple):
 
 
 def read_misconception(file: Path) -> Misconception:
-    """Read it from the source without running it."""
+    """Read the source without running it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     hint = next(
         node.value.value
@@ -49,7 +46,7 @@ def read_misconception(file: Path) -> Misconception:
 class WrongSolutions:
     """All wrong solutions of an exercise; a context manager.
 
-    Their process starts with the first question.
+    The first question starts their process.
     """
 
     def __init__(self, exercise: Exercise) -> None:
@@ -115,7 +112,7 @@ class WrongSolutions:
             or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None
         ):
             return False
-        # After the first difference, the output depends on how the code is written.
+        # The lines after the first difference depend on how the code is written.
         return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
 
     def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
@@ -129,7 +126,7 @@ class WrongSolutions:
 
 
 def _words(failure: Failure | None) -> str | None:
-    """What went wrong, without line numbers and time limits, which differ between processes."""
+    """What went wrong, without line numbers and limits, which differ between processes."""
     if failure is not None and failure.kind in ("time", "memory"):
         return "endless"  # an endless loop that collects data hits either limit first
     if failure is None or failure.kind != "raised":

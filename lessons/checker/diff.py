@@ -1,7 +1,7 @@
 """Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
 A is the engine's, B the student's; both open after the first step that differs. If a step raises,
-its recording just ends without an event, so the sentence above both gives the reason.
+its recording just ends, so the sentence above both gives the reason.
 """
 
 from pathlib import Path
@@ -16,8 +16,6 @@ from minivllm.text import clean
 
 
 class Difference(NamedTuple):
-    """Two recordings of one trace."""
-
     engine: Path
     yours: Path
     step: int

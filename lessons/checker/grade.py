@@ -1,8 +1,8 @@
 """Grades a folder of submissions, in the formats of course software.
 
 `DIR/STUDENT/` has a student's files, flat or with a folder per exercise. Each student gets
-different cases: the seed is derived from a secret of the teacher and the student's name, so
-memorized answers do not help. A broken submission gets no points and never ends the run.
+different cases: the seed depends on a secret of the teacher and on the student's name. A broken
+submission gets no points and never ends the run.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from minivllm.lessons.checker.check import Result, check, max_score_of
 from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
-"""Seconds to shrink a failing case: less than in `check`, because a whole class must finish."""
+"""Less than in `check`, because a whole class must finish."""
 
 
 class Grade(NamedTuple):
@@ -48,7 +48,6 @@ class Grade(NamedTuple):
 
 
 def seed_for(secret: str, student: str, exercise: str) -> int:
-    """The seed of a student's cases."""
     digest = hashlib.sha256(f"{secret}\0{student}\0{exercise}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
 
@@ -76,7 +75,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """Grade one exercise of the student in this folder."""
+    """Grade one exercise of the student with this folder."""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

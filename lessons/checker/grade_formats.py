@@ -1,7 +1,6 @@
 """Grades as Gradescope's results.json (plain JSON for other readers) and as a table.
 
-Students see a behaviour's name, what their code did, and a hint. The engine's own output is left
-out, or cases could be memorized.
+The engine's own output is left out, or cases could be memorized.
 """
 
 import csv
@@ -126,7 +125,6 @@ _COLUMNS = (
 
 
 def write_csv(grades: list[Grade], path: Path) -> None:
-    """Write one line per student and exercise."""
     with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         table.writerow(_COLUMNS)

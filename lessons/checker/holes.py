@@ -1,7 +1,7 @@
 """Makes a student's file: the engine's own source without the bodies of some functions.
 
-`info.toml` names these holes, such as `BlockPool.touch`. Signatures, docstrings and all other code
-stay, so a stub is always up to date with the engine.
+`info.toml` names these holes, such as `BlockPool.touch`. All other code stays, so a stub is always
+up to date with the engine.
 """
 
 import ast
@@ -13,7 +13,7 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """A function that the student writes. Line numbers start at 1."""
+    """Line numbers start at 1."""
 
     owner: str
     """Its class; empty for a function of the module."""
@@ -68,7 +68,7 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield all functions and methods of a module by name, like `touch` or `BlockPool.touch`."""
+    """Yield all functions and methods by name, like `touch` or `BlockPool.touch`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node

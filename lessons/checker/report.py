@@ -1,7 +1,7 @@
 """The result of a check in words: what passes, the smallest failing case, and what to try next.
 
 Text from a student's code is cleaned, because it can contain escape sequences. An untouched
-exercise is announced as expected to fail: a learner could take red for a broken installation.
+exercise is announced as expected to fail, since a learner could take red for a broken installation.
 """
 
 import json
@@ -21,9 +21,9 @@ _WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """Yield the lines of a check for a terminal.
+    """Yield the lines for a terminal.
 
-    first_todo: the first line of the student's file that is still unwritten
+    first_todo: the first unwritten line of the student's file
     """
     name = result.exercise.name
     if result.could_not_run is not None:
@@ -80,7 +80,7 @@ def not_loaded(failure: Failure) -> str:
 def hint_for(result: Result, failed: BehaviourResult) -> str | None:
     """The hint for a failed behaviour, or None if it could mislead.
 
-    The first failure gets the misconception's hint, if one fits; others get the behaviour's.
+    The first failure gets the misconception's hint, if one fits.
     """
     failure = failed.counterexample.failure
     if result.could_not_run is not None or (failure is not None and failure.kind in _WITHOUT_HINT):
@@ -91,14 +91,14 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
-    """What the student's side does at the first difference."""
+    """What the student's code does at the first difference."""
     if found.index < len(found.told):
         return readable(found.told[found.index])
     return found.failure.text if found.failure is not None else "nothing more happens"
 
 
 def engines_at(found: Counterexample) -> str:
-    """What the engine's own source does at the first difference."""
+    """What the engine does at the first difference."""
     return (
         readable(found.expected[found.index])
         if found.index < len(found.expected)
@@ -141,12 +141,12 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
 
 
 def step_of_difference(found: Counterexample) -> int:
-    """The engine's step at the first different line; its last step if the student's run goes on."""
+    """The engine's step at the first different line, or its last step."""
     return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
 
 
 def step_of(line: str) -> int | None:
-    """The step of an event line from the student's code; None if the line is no event."""
+    """The step of an event line from the student's code; None for other lines."""
     try:
         return json.loads(line)["step"]
     except (ValueError, KeyError, TypeError):

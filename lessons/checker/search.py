@@ -1,8 +1,8 @@
 """Finds a random case on which both sides differ, and shrinks it with hypothesis.
 
-Cases and the reference's lines are made here, in the judging process; the student's lines come from
-its session. Cases are drawn uniformly, the first few small. Hypothesis is only used to shrink: its
-own draws are half trivial and often repeated.
+Cases and the reference's lines are made in this process; the student's lines come from the session.
+Cases are drawn uniformly, the first few small. Hypothesis is only used to shrink: its own draws are
+half trivial and often repeated.
 
 Shrinking takes hundreds of runs. A loop that costs a second per run is not shrunk at all, and other
 failures only as long as a user waits.
@@ -30,8 +30,6 @@ NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 
 
 class Counterexample(NamedTuple):
-    """A case on which the two sides differ."""
-
     case: Case
     expected: list[str]
     told: list[str]
@@ -63,7 +61,7 @@ def find_counterexample(
 
 
 class _Cases:
-    """The random cases of a seed and the engine's lines for each, made on demand and cached."""
+    """The cases of a seed and the engine's lines for each, made on demand and cached."""
 
     def __init__(self, behaviour: Behaviour, seed: int) -> None:
         self._behaviour, self._seed = behaviour, seed
@@ -80,7 +78,6 @@ class _Cases:
 
 @cache  # one object for all submissions
 def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
-    """The cases of a seed, each with the lines of the engine's own source."""
     return _Cases(behaviour, seed)
 
 
@@ -124,7 +121,6 @@ def _shrunk(
 
 
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
-    """Run one case on both sides."""
     return compare_with(list(behaviour.observe(case)), behaviour, session, case)
 
 

@@ -1,6 +1,6 @@
 """Runs an exercise's visible tests without pytest, and reports each one with the line that failed.
 
-They are plain functions with asserts, so `pytest visible_test.py` works in the workspace too.
+`pytest visible_test.py` works in the workspace too.
 """
 
 import linecache

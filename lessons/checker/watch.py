@@ -1,7 +1,7 @@
 """`check --watch`: checks again when the student's file is saved, and takes keys meanwhile.
 
 Keys are read one by one, without echo, and the terminal is always restored. A key pressed during a
-check must not be lost: nothing is flushed, and one key is read at a time.
+check must not be lost, so nothing is flushed.
 """
 
 import os

@@ -1,7 +1,7 @@
 """The student's folder: the stub, the README, the visible tests, and a note for AI assistants.
 
 It is outside the repository, so that solutions are not committed by accident. Student work is never
-overwritten: `start` refuses to, and `reset` keeps the old file beside the new stub.
+overwritten: `start` refuses to, and `reset` keeps the old file.
 """
 
 import os
@@ -32,7 +32,7 @@ the engine's own source for
 
 
 class Workspace:
-    """The root folder, with one folder per started exercise."""
+    """One folder per started exercise, under a root."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or default_root()).expanduser().absolute()
@@ -41,14 +41,13 @@ class Workspace:
         return self.root / exercise.name
 
     def file(self, exercise: Exercise) -> Path:
-        """The student's file, which may not exist yet."""
         return self.folder(exercise) / exercise.student_file
 
     def is_started(self, exercise: Exercise) -> bool:
         return self.file(exercise).is_file()
 
     def submission(self, exercise: Exercise) -> Submission:
-        """The student's file for a check. Raises `ExerciseError` if there is none."""
+        """Raises `ExerciseError` if the exercise was not started."""
         if not self.is_started(exercise):
             raise ExerciseError(
                 f"There is no {self.file(exercise)}: begin with `minivllm exercise start"
@@ -94,7 +93,6 @@ class Workspace:
         return kept
 
     def first_todo(self, exercise: Exercise) -> int | None:
-        """Number of the first line that is still unwritten."""
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
         return next(
             (number for number, line in enumerate(lines, 1) if f"# TODO {exercise.name}" in line),

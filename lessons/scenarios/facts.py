@@ -1,9 +1,8 @@
 """`RunFacts`: the facts of one run, counted from its events.
 
-The fold has the current state; this class counts what happened on the way: waits, cache hits,
-prompt chunks, blocks saved by sharing. Each event is noted before the fold applies it, because some
-facts need the state before the event. Facts are per request, and a request can have several
-sequences: a fork has no arrival and can be preempted alone.
+The fold has the current state; this class counts what happened on the way. Each event is noted
+before the fold applies it, because some facts need the state before the event. A request can have
+several sequences: a fork has no arrival and can be preempted alone.
 """
 
 from dataclasses import dataclass, field
@@ -15,21 +14,19 @@ from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What happened to one request."""
-
     name: str
     num_prompt_tokens: int
     arrived_after_step: int
     admitted_in_step: int | None = None
     num_cached_tokens: int = 0
-    """Prompt tokens found in the prefix cache at first admission."""
+    """From the prefix cache, at first admission."""
     chunks: list[int] = field(default_factory=list)
     """Prompt tokens computed in each step, for the first admission only."""
     num_preemptions: int = 0
     """Over all its sequences."""
     prompt: str | None = None
     num_sequences: int = 1
-    """Number of sequences over its lifetime."""
+    """Over its lifetime."""
     num_copies: int = 0
     """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
@@ -45,7 +42,7 @@ class RequestFacts:
 
     @property
     def texts(self) -> list[str]:
-        """Its output: its samples in order, or the results of its beam search, best first."""
+        """Its samples in order, or the results of its beam search, best first."""
         if self.beams_found is not None:
             return self.beams_found
         return [self.sample_texts[seq_id] for seq_id in sorted(self.sample_texts, key=_index)]
@@ -76,7 +73,6 @@ class RunFacts:
         self.recomputed_tokens = 0
         """Tokens of resumed sequences that had to be computed again."""
         self.mixed_steps = 0
-        """Steps with both prefill and decode."""
         self.missed_turns = 0
         """How often a running sequence got no token in a step."""
         self.slot_handovers = 0
@@ -95,7 +91,6 @@ class RunFacts:
 
     @property
     def finished(self) -> list[RequestFacts]:
-        """The requests that have ended, in that order."""
         over = [
             request for request in self.requests.values() if request.name not in self.fold.requests
         ]

@@ -1,8 +1,7 @@
 """`ScenarioPlayer`: sends a scenario's requests to an engine, each at its step.
 
-Call `before_step` before every step, for example as `EngineThread(before_step=...)`; the player
-counts steps from events. An idle engine takes no steps, so a request whose step has not come is
-sent anyway when all others have ended.
+Call `before_step` before every step, for example as `EngineThread(before_step=...)`. An idle engine
+takes no steps, so if all others have ended, the next request is sent early.
 """
 
 from collections import deque
@@ -13,8 +12,6 @@ from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
 
 
 class ScenarioPlayer:
-    """Plays `scenario` on `engine` once."""
-
     def __init__(self, scenario: Scenario, engine: LLMEngine) -> None:
         self._engine = engine
         self._waves = deque(scenario.waves)
@@ -25,7 +22,6 @@ class ScenarioPlayer:
 
     @property
     def over(self) -> bool:
-        """Whether all requests were sent and have ended."""
         return not self._wave and not self._waves and not self._engine.has_unfinished_requests()
 
     def before_step(self) -> None:

@@ -5,13 +5,11 @@
     long-and-short    a long prompt beside short conversations
     memory-pressure   a KV cache too small for its requests
     parallel-sampling four texts for one prompt, which share its blocks until they write
-    beams             a beam search, whose beams fork and are pruned at every step
+    beams             a beam search that forks and prunes beams at every step
 
-A scenario only sends requests; the engine does the rest. It runs on any chat model, because the
-engine's tokenizer and chat template make the tokens. On `tiny-random`, where every byte is a token,
-prompts are about four times as long. After a change of sizes, check that each scenario still shows
-its idea on both. (If a prompt of the last two ends on a block boundary, there is nothing to copy on
-write.)
+A scenario runs on any chat model. On `tiny-random`, where every byte is a token, prompts are about
+four times as long. After a change of sizes, check that each scenario still shows its idea on both.
+(If a prompt of the last two ends on a block boundary, there is nothing to copy on write.)
 """
 
 from collections.abc import Mapping
@@ -36,8 +34,6 @@ class ScenarioRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A workload that shows one idea."""
-
     name: str
     teaches: str
     """The idea, in one sentence."""

@@ -12,7 +12,6 @@ from minivllm.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
-    """Write three sentences about a run of `scenario`."""
     return _STORIES[scenario.name](facts)
 
 
@@ -204,7 +203,6 @@ def _copies(facts: RunFacts, what: str) -> str:
 
 
 def _saved(facts: RunFacts) -> str:
-    """The step in which sharing saved the most."""
     most = facts.most_saved
     if most is None:
         return "No block had two owners while the model ran, so nothing was saved by sharing."

@@ -1,4 +1,4 @@
-"""Figures for the lessons, also without a GPU: what a decode must read, and how kernels perform.
+"""Figures for the lessons, also without a GPU: what a decode reads, and the speed of kernels.
 
 Read `roofline` first, then `rungs`.
 """

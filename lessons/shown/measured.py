@@ -1,6 +1,6 @@
 """Kernel speeds on a GPU for lesson 12, from a file that `tools/gpu_report/tables.py` writes.
 
-The file exists only after a GPU report was made. Nothing is measured here.
+The file exists only after a GPU report was made.
 """
 
 from importlib.resources import files
@@ -13,8 +13,6 @@ MOST_SHOWN = 5
 
 
 class MeasuredRung(msgspec.Struct):
-    """One kernel version."""
-
     name: str
     microseconds: float
     share_of_copy: float
@@ -24,16 +22,12 @@ class MeasuredRung(msgspec.Struct):
 
 
 class MeasuredLadder(msgspec.Struct):
-    """All kernel versions at one shape."""
-
     batch: int
     context: int
     rungs: list[MeasuredRung]
 
 
 class MeasuredRungs(msgspec.Struct):
-    """The measurements on one device."""
-
     device: str
     date: str
     ladders: list[MeasuredLadder]
@@ -46,7 +40,6 @@ def measured_rungs() -> MeasuredRungs | None:
 
 
 def in_words(measured: MeasuredRungs) -> str:
-    """The text of a page of the lesson."""
     ladders = " ".join(
         f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}."
         for one in measured.ladders

@@ -1,8 +1,8 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
 `tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. It fits
-only the model `tiny-random`, which is the same on every machine. The traces of the x-ray itself are
-in `minivllm.runtime.attention.recorded_xray`.
+only the model `tiny-random`, which is the same on every machine. The traces of the x-ray are in
+`minivllm.runtime.attention.recorded_xray`.
 """
 
 from functools import cache
@@ -27,8 +27,6 @@ NOTICE = (
 
 
 class RecordedKernels(msgspec.Struct):
-    """Results that need Triton."""
-
     shape: Shape
     looks: dict[Rung, Look]
     """Lesson 12: what each kernel version read at that shape."""

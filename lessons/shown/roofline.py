@@ -1,7 +1,7 @@
 """The best possible speed of a decode: bytes that a pass must read, over the device's bandwidth.
 
-Counted from the model's sizes. A pass reads only one row of the embedding table per token, so the
-table does not count. A tied table still counts once, as the last layer.
+A pass reads only one row of the embedding table per token, so the table does not count. A tied
+table still counts once, as the last layer.
 """
 
 from dataclasses import dataclass

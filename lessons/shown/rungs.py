@@ -1,6 +1,6 @@
 """What each version of the decode kernel reads: the real kernels, interpreted and traced.
 
-Runs in the shapes of a model, with random numbers, since only the positions of reads matter. Each
+Inputs are random numbers in the shapes of a model, since only the positions of reads matter. Each
 output is compared with the reference implementation. With a CUDA device, kernels would be compiled
 and could not be traced, so they are interpreted in a separate process.
 """
@@ -33,8 +33,6 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one kernel version read in one layer."""
-
     programs: int
     """Programs that read keys."""
     keys_read: int

@@ -1,7 +1,6 @@
 """`python -m minivllm.lessons.site docs`: writes the pages on lessons and exercises into docs/.
 
-Files in those folders that are no longer generated are deleted, for example after an exercise was
-renamed. Pictures are most of the work; `--only 3` writes one lesson's page.
+Files there that are no longer generated are deleted. `--only 3` writes only one lesson's page.
 """
 
 import argparse
@@ -29,7 +28,6 @@ def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
 
 
 def other_pages() -> dict[str, str]:
-    """The two lists, and the exercises."""
     return {
         f"{TUTORIAL}/index.md": lessons_index(),
         f"{EXERCISES}/index.md": exercises_index(),

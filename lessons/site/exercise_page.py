@@ -1,7 +1,7 @@
 """One exercise as a page: its topic, the functions to write, what the check compares, two hints.
 
 No page shows or links the solution, although it is in the repository. Of each hole it shows only
-signature and docstring. The last hint, the steps in words, is left to `minivllm exercise hint`.
+signature and docstring. The last hint is left to `minivllm exercise hint`.
 """
 
 from textwrap import dedent

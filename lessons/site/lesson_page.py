@@ -1,8 +1,8 @@
 """One lesson as a page: its text, its questions with folded answers, and pictures.
 
 The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comment on
-each wrong guess and the picture are folded under the question, so that a reader who scrolls does
-not see them.
+each wrong guess and the picture are folded under the question, so that scrolling does not reveal
+them.
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """A page of a lesson as a picture: the panels of the dashboard's lesson screen at that moment.
 
-The real screen is drawn in this process from the lesson's recording. The text is left out, because
-it is beside the picture, and so are the keys and the time line. No panel is dimmed. An app closes
-its source on exit, so it gets a wrapper: the recording is needed for the next picture.
+The real screen is drawn in this process from the lesson's recording, without the text (which is
+beside the picture), the keys and the time line. No panel is dimmed. An app closes its source on
+exit, so it gets a wrapper: the next picture needs the recording too.
 """
 
 import asyncio

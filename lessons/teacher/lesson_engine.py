@@ -1,9 +1,8 @@
 """`LessonEngine`: the real engine on the virtual clock, with its events folded beside it.
 
-A lesson asks questions like `table("ada")` or `num_free`. Answers come from the fold, which the
-picture is drawn from too. After each step the fold is compared with the engine's own state, so a
-lesson cannot show something false. The engine forgets ended requests; `facts` remembers their texts
-and lengths.
+Answers to a lesson's questions, like `table("ada")` or `num_free`, come from the fold, as the
+picture does. After each step the fold is compared with the engine's own state, so a lesson cannot
+show something false. The engine forgets ended requests; `facts` remembers their texts and lengths.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ class ModelShelf:
         self._loaded = loaded
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
-        """Build a new engine with this model."""
         config = EngineConfig(
             model=self.name, **{"check_invariants": True, "device": "cpu", **options}
         )
@@ -57,7 +55,7 @@ class ModelShelf:
 class LessonEngine:
     """One engine of a lesson.
 
-    Requests are named by id. That means their first sequence, unless one is given (`ada.1`).
+    A request's id stands for its first sequence, unless one is given (`ada.1`).
     """
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
@@ -67,9 +65,7 @@ class LessonEngine:
         self.name = ""
         self.header = engine.log_header()
         self.model = DashboardModel(self.header)
-        """What the panels draw."""
         self.facts = RunFacts(self.header)
-        """The facts so far, by request."""
         self.events: list[ev.Event] = []
         self._meter = KVUsageMeter(self.header)
         engine.subscribe(self._hear)
@@ -119,7 +115,7 @@ class LessonEngine:
             self._compare()
 
     def phase(self) -> None:
-        """Run one phase of a step: schedule, execute or sample."""
+        """Run one phase: schedule, execute or sample."""
         self.engine.step_phase()
         self._compare()
 
@@ -128,7 +124,6 @@ class LessonEngine:
         self.run_until(lambda: not self.busy)
 
     def run_until(self, holds: Callable[[], bool]) -> None:
-        """Take steps until `holds()` is true."""
         for _ in range(MAX_STEPS):
             if holds():
                 return
@@ -147,7 +142,6 @@ class LessonEngine:
 
     @property
     def fold(self) -> Fold:
-        """The current state, from the events alone."""
         return self.model.fold
 
     @property
@@ -185,7 +179,6 @@ class LessonEngine:
 
     @property
     def tokens_computed(self) -> int:
-        """Tokens that went through the model so far."""
         return sum(event.num_tokens for event in self.events_of(ev.StepScheduled))
 
     def is_running(self, name: str) -> bool:
@@ -196,7 +189,7 @@ class LessonEngine:
         return self.fold.sequences[_seq_id(name)]
 
     def table(self, name: str) -> list[int]:
-        """Its block table: block ids in the order of its tokens."""
+        """Block ids in the order of the tokens."""
         return self.sequence(name).block_table
 
     def num_tokens(self, name: str) -> int:
@@ -225,7 +218,6 @@ class LessonEngine:
         return sum(item.num_tokens for item in self.fold.scheduled if item.seq_id == _seq_id(name))
 
     def events_of(self, kind: type[E]) -> list[E]:
-        """All events of one kind so far."""
         return [event for event in self.events if type(event) is kind]
 
     def pieces(self, text: str) -> list[str]:

@@ -2,9 +2,8 @@
 
 `forward` runs the lesson up to its next chunk. `back` shows an old page with its position in the
 recording; nothing is run twice. First answers are scored and stored. The dashboard's lesson screen,
-the terminal and the transcript drive the player through `forward`, `back` and `answer`.
-
-While a question is open, `forward` refuses: the answer must not be visible before the guess.
+the terminal and the transcript all drive this player. While a question is open, `forward` refuses:
+the answer must not be visible before the guess.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class LessonPlayer:
         self._open_next()
         if resume is not None:
             self._repeat(resume)
-        # Set it only now: a user who leaves during the replay must not lose the old position.
+        # Set it only now: leaving during the replay must not lose the old position.
         self._progress = progress
         self._note_page()
 
@@ -71,7 +70,6 @@ class LessonPlayer:
 
     @property
     def pages(self) -> tuple[Page, ...]:
-        """All pages opened so far."""
         return tuple(self._pages)
 
     @property
@@ -81,7 +79,6 @@ class LessonPlayer:
 
     @property
     def engine(self) -> LessonEngine | None:
-        """The engine that the newest page shows."""
         return self.teacher.shown
 
     @property
@@ -98,7 +95,6 @@ class LessonPlayer:
         return sum(self._answered), len(self._answered)
 
     def close(self) -> None:
-        """Close the recordings."""
         for stage in self._stages.values():
             stage.source.close()
 

@@ -1,7 +1,7 @@
 """Measurements of a lesson's run: when tokens came, and how full the batch was.
 
-Counted from events, in steps or tokens, because all steps take equally long on the virtual clock. A
-slot counts as idle only while a request waits for one.
+Counted in steps or tokens, because all steps take equally long on the virtual clock. A slot counts
+as idle only while a request waits for one.
 """
 
 from itertools import pairwise
@@ -11,7 +11,6 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 
 def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
-    """The steps in which a request's first sequence got its tokens."""
     return [
         event.step
         for event in engine.events_of(ev.TokenSampled)
@@ -26,7 +25,6 @@ def gaps(engine: LessonEngine, request_id: str) -> list[int]:
 
 
 def work_per_step(engine: LessonEngine) -> list[int]:
-    """Tokens that went through the model in each step."""
     return [event.used for event in engine.events_of(ev.StepEnd)]
 
 

@@ -1,7 +1,6 @@
 """A lesson in any terminal or pipe: text, the highlighted panel as plain characters, questions.
 
-Drives the same player as the dashboard. At the end of the input the lesson continues alone, as with
-`--auto`.
+At the end of the input the lesson continues alone, as with `--auto`.
 """
 
 import textwrap
@@ -18,7 +17,7 @@ HELP = "enter: go on   b: back   q: leave"
 
 
 class PlainLesson:
-    """One run of `player`. `answers` is read line by line; `show` writes at once."""
+    """Reads `answers` line by line; `show` writes at once."""
 
     def __init__(
         self,

@@ -19,8 +19,6 @@ from minivllm.events.recording.whole_file import write_whole
 
 
 class FirstAnswer(msgspec.Struct):
-    """The first answer to a question."""
-
     given: str
     right: bool
 
@@ -54,13 +52,9 @@ class ExerciseProgress(msgspec.Struct):
 
 
 class ProgressFile(msgspec.Struct):
-    """The content of the file."""
-
     version: int = 1
     lessons: dict[str, LessonProgress] = {}
-    """By name."""
     exercises: dict[str, ExerciseProgress] = {}
-    """By name."""
 
 
 def default_path() -> Path:
@@ -148,8 +142,6 @@ class Progress:
     # ---- exercises ----
 
     def note_hint(self, exercise: str, hint: int) -> None:
-        """Note that hint number `hint`, from 1, was taken."""
-
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.hints = max(entry.hints, hint)

@@ -51,8 +51,6 @@ def _checked(text: str, *more: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """A few sentences."""
-
     text: str
 
     def __post_init__(self) -> None:
@@ -61,8 +59,6 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The response to a guess."""
-
     right: bool | None
     """None if there was no guess."""
     text: str
@@ -159,13 +155,12 @@ class Predict:
         )
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
-        """Whether the guess counts as right."""
         if isinstance(given, str) or isinstance(answer, str):
             return given == answer
         return abs(given - answer) <= self.tolerance * abs(answer)
 
     def shown(self, answer: Answer) -> str:
-        """An answer with its unit, as shown to the learner."""
+        """An answer with its unit."""
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
@@ -184,8 +179,6 @@ Script = Generator[Chunk, None, None]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One lesson of the course."""
-
     number: int
     name: str
     title: str
@@ -218,10 +211,7 @@ def lesson(
 
 
 class Teacher:
-    """The interface with which a lesson is written.
-
-    It keeps the highlighted panel, the checked claims and the shown engine for the player.
-    """
+    """The interface with which a lesson is written."""
 
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
         """build: makes an engine from options of `EngineConfig`"""
@@ -287,7 +277,7 @@ class Teacher:
         unit: str = "",
         tolerance: float = 0.0,
     ) -> Predict:
-        """A question; see `Predict`."""
+        """Make a `Predict`."""
         self.focus(focus)
         return Predict(
             question=question, answer=answer, why=why, before=before, because=because,

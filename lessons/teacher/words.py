@@ -1,6 +1,6 @@
 """A page of a lesson as text: what the terminal and the transcript share.
 
-Pictures are drawn at the page's own position in the recording, not at the newest moment.
+Pictures are drawn at the page's own position in the recording.
 """
 
 import re

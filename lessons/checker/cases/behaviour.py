@@ -1,9 +1,9 @@
 """`@behaviour`: one requirement for a solution, as a function that reports what happens in a case.
 
-The function yields lines. It runs twice: on the engine's own source here, and on the student's in a
-child process. A solution is right if the lines are equal. So the rule has no second implementation
-that could be wrong, students cannot special-case a test, and the first different line is the step
-that went wrong.
+The function yields lines, once on the engine's own source here and once on the student's in a child
+process. A solution is right if the lines are equal. So the rule has no second implementation that
+could be wrong, students cannot special-case a test, and the first different line shows the wrong
+step.
 
     def operations(draw): ...  # a random case, as plain data
 
@@ -30,8 +30,6 @@ MARK = "__behaviour__"
 
 
 class Behaviour(NamedTuple):
-    """One entry of an exercise's behaviours.py."""
-
     name: str
     task: int
     """Number of the task in the README."""
@@ -43,7 +41,6 @@ class Behaviour(NamedTuple):
     is_trace: bool
     """The case is a request trace and the lines are events, so `diff` can show it."""
     examples: int
-    """Number of random cases."""
     agree: Agree | None
     """Whether two lines count as equal, if `==` is too strict."""
 
@@ -71,7 +68,7 @@ def behaviour(
     examples: int = 60,
     agree: Agree | None = None,
 ) -> Callable[[Observe], Observe]:
-    """Mark a generator function of behaviours.py as a behaviour of the exercise."""
+    """Mark a generator function as a behaviour of the exercise."""
 
     def mark(observe: Observe) -> Observe:
         setattr(
@@ -88,7 +85,7 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     """Make an `agree` for lines like `words | 1.25 -3.5`: equal words, numbers within rounding.
 
     tolerance: relative to the number, or absolute below 1
-    half: the tolerance for lines whose words contain bfloat16
+    half: the tolerance for lines that name bfloat16
     """
 
     def agree(expected: str, told: str) -> bool:

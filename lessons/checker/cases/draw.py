@@ -1,8 +1,7 @@
 """`Draw`: how a behaviour requests random values, independent of the generator.
 
-Behaviours also run in the student's process, which must start quickly and without hypothesis.
-`search` implements `Draw` at random, and with hypothesis to shrink a case. Draw only plain data
-(numbers, strings, lists, dicts): it travels to the child as JSON.
+Behaviours also run in the student's process, which must start quickly and without hypothesis. Draw
+only plain data (numbers, strings, lists, dicts): it travels to the child as JSON.
 
 Hypothesis shrinks to shorter lists and smaller numbers, so smaller must mean simpler. Use `list_of`
 for lists: hypothesis cannot remove elements from a loop over a drawn length.
@@ -22,7 +21,7 @@ class Draw(Protocol):
         """A whole number; shrinks to `least`."""
 
     def choice(self, options: Seq[T]) -> T:
-        """One of the options; shrinks to the first."""
+        """Shrinks to the first."""
 
     def boolean(self) -> bool:
         """Shrinks to False."""
@@ -31,10 +30,10 @@ class Draw(Protocol):
         """A finite float."""
 
     def text(self, letters: str, least: int, most: int) -> str:
-        """A text of `least` to `most` letters; shrinks to fewer and earlier letters."""
+        """`least` to `most` letters; shrinks to fewer and earlier letters."""
 
     def list_of(self, element: Callable[["Draw"], T], least: int, most: int) -> list[T]:
-        """`least` to `most` elements, each drawn by `element`; shrinks to fewer elements."""
+        """`least` to `most` elements; shrinks to fewer."""
 
 
 Case = Any

@@ -1,14 +1,13 @@
 """A small KV cache manager with its own sequences, for exercises about it.
 
 The engine's names are imported inside the functions: in the child they are the student's. The bus
-always has a listener, because without one no events are made.
+has a listener, because without one no events are made.
 """
 
 from typing import Any
 
 
 def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = False) -> Any:
-    """A manager with its own pool."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.core.kv_cache_manager import KVCacheManager
@@ -22,7 +21,6 @@ def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = F
 def sequence_of(
     number: int, token_ids: list[int] | None = None, cache_salt: str | None = None
 ) -> Any:
-    """The first sequence of a new request."""
     from minivllm.core.request import Request
     from minivllm.sampling_params import SamplingParams
 

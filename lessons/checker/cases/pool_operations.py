@@ -61,7 +61,7 @@ def tell_operations(case: Case) -> Iterator[str]:
 
 
 def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
-    """The operations that are allowed now, as (kind, block)."""
+    """The allowed operations, as (kind, block)."""
     everyone = range(len(owners))
     blocks = {
         "pop": [i for i in everyone if not owners[i]][:1],

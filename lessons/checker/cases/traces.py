@@ -2,7 +2,7 @@
 
 A trace is plain data: engine options, and requests with their step of arrival. Pools are tiny and
 prompts share beginnings, so hits, evictions and preemptions are frequent. A wrong scheduler may
-never finish, so a run stops after `MAX_STEPS` with a line that says so.
+never finish, so a run stops after `MAX_STEPS`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ Trace = dict[str, Any]
 
 
 def request(draw: Draw) -> dict[str, Any]:
-    """Draw a request: `alike` tokens of a beginning that all share, then `own` ones."""
+    """Draw a request: `alike` tokens of a shared beginning, then `own` ones."""
     return {
         "alike": draw.integer(0, 9),
         "own": draw.integer(1, 6),
@@ -40,7 +40,6 @@ def requests_with_samples(draw: Draw) -> dict[str, Any]:
 
 
 def requests_with_priorities(draw: Draw) -> dict[str, Any]:
-    """Draw a request with a priority, for `scheduling_policy="priority"`."""
     return {**request(draw), "priority": draw.integer(0, 3)}
 
 
@@ -58,7 +57,6 @@ def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
 
 
 def describe_trace(case: Trace) -> str:
-    """The trace in words, for a terminal."""
     lines = [
         f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most"
         f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
@@ -98,7 +96,7 @@ def build_engine(case: Trace) -> LLMEngine:
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
     """Yield every event of the run, as a line of a recording.
 
-    engine: one built for the case, for example with other listeners
+    engine: built for the case, for example with other listeners
     """
     engine = build_engine(case) if engine is None else engine
     told: list[Event] = []

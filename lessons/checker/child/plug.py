@@ -1,7 +1,7 @@
 """Loads a student's module under the name of the engine's, before any other module imports it.
 
 Then the whole engine, its invariants and the dashboard run on it, as with the adapters of
-Stanford's CS336. A module of `wrong/` defines only what it does wrong, and these names replace the
+Stanford's CS336. A module of `wrong/` defines only what it does wrong; these names replace the
 engine's.
 
 Order matters: `from minivllm.core.block_pool import BlockPool` copies a name. A module that is
@@ -62,7 +62,7 @@ def _load(name: str, file: Path) -> ModuleType:
 
 
 def where_in(file: Path, error: BaseException) -> str:
-    """The last line of the student's file in the traceback, as a phrase; empty if there is none."""
+    """The last line of the student's file in the traceback, as a phrase; may be empty."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
@@ -70,7 +70,7 @@ def where_in(file: Path, error: BaseException) -> str:
 
 
 def imports_of(exercise: Exercise) -> list[str]:
-    """Modules that the exercise's module imports at the top. They do not import it in turn."""
+    """Modules that the exercise's module imports. They do not import it in turn."""
     tree = ast.parse(exercise.source_file.read_text(encoding="utf-8"))
     names = [
         alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
@@ -93,7 +93,7 @@ def intrusions(own: ModuleType, file: Path) -> list[str]:
 
 
 def fingerprint(own: ModuleType) -> dict[str, int]:
-    """The identity of every function in minivllm's other modules, for a later comparison."""
+    """The identity of every function in minivllm's other modules."""
     return {f"{owner}.{name}": id(value) for owner, name, value in _functions(own)}
 
 

@@ -1,8 +1,8 @@
 """`Session`: the parent's side of the process that runs a submission.
 
-It asks case by case and kills the process if it misbehaves. The child gets its own scratch folder,
-an empty environment and limits (see `worker`); the parent keeps the wall clock. With a working
-`bubblewrap` it also gets no network, and can write only to its scratch folder (`walls`).
+It asks case by case and kills the process if it misbehaves. The child gets a scratch folder, an
+empty environment and limits (see `worker`); the parent keeps the wall clock. With a working
+`bubblewrap` the child has no network and can write only to its scratch folder (`walls`).
 docs/teach.md lists what the limits do not stop.
 
 A dead process costs only its own behaviour: the next question starts a new one.
@@ -38,23 +38,17 @@ MAX_ANSWER_BYTES = 32 << 20
 
 
 class Failure(NamedTuple):
-    """Why the answer is incomplete."""
-
     kind: str
     """raised, todo, time, memory, output, exit, patched, died"""
     text: str
 
 
 class Told(NamedTuple):
-    """The lines of one case, from the child process."""
-
     lines: list[str]
     failure: Failure | None
 
 
 class Submission(NamedTuple):
-    """A file to run in place of the engine's."""
-
     file: Path
     plugged: Literal["module", "overlay", "overlays"] = "module"
     """overlay: one file of `wrong/`. overlays: the folder; each question names its `file`."""
@@ -77,7 +71,7 @@ class Session:
         self._wall_seconds = WALL_SECONDS
 
     def start(self) -> Failure | None:
-        """Start the process unless it runs. Returns why the file could not be loaded, if so."""
+        """Start the process unless it runs. Returns the failure to load the file, if any."""
         if self._process is not None:
             return None
         submission, scratch = self._submission, self._scratch.name
@@ -105,7 +99,6 @@ class Session:
         return loaded.failure
 
     def ask(self, question: dict[str, Any]) -> Told:
-        """Run one case."""
         failure = self.start()
         if failure is not None:
             return Told([], failure)

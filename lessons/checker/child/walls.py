@@ -1,8 +1,8 @@
 """Isolation for student code with `bubblewrap`, if it is installed and works.
 
-Inside, there is no network and only the scratch folder is writable. An installed bubblewrap may
-still fail, because it needs namespaces and many containers forbid them. So it is tried once; if
-that fails, `notice` reports it and the code runs without isolation.
+Inside, there is no network and only the scratch folder is writable. bubblewrap needs namespaces,
+which many containers forbid. So it is tried once; if that fails, `notice` reports it and the code
+runs without isolation.
 """
 
 import shutil
@@ -37,7 +37,7 @@ def program() -> str | None:
 
 
 def notice() -> str | None:
-    """A warning if bubblewrap is installed but does not work: its installer relies on it."""
+    """A warning if bubblewrap is installed but does not work."""
     found = shutil.which("bwrap")
     complaint = "" if found is None else _complaint(found)
     if not complaint:
@@ -50,7 +50,7 @@ def notice() -> str | None:
 
 @cache
 def _complaint(found: str) -> str:
-    """bubblewrap's error message if it cannot run `true`; empty if it can."""
+    """bubblewrap's error message if it cannot run `true`; may be empty."""
     try:
         trial = subprocess.run([found, *_NEW_WORLD, "true"], capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:

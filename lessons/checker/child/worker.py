@@ -1,9 +1,9 @@
 """The child process for student code: plugs the code in, then reports what happens in each case.
 
 `sandbox.Session` starts it as `python -I -m minivllm.lessons.checker.child.worker` in a scratch
-folder. It reads a line of JSON per question and writes a line per answer. Limits: processor time
-per question (a timer that raises, so that the error shows the line of an endless loop), memory,
-file size and printed output (which goes to a file).
+folder. It reads a line of JSON per question and writes a line per answer. It limits processor time
+per question (with a timer that raises, to find the line of an endless loop), memory, file size and
+printed output.
 
 All wrong solutions of an exercise (`overlays`) share one process. It imports slow modules, such as
 torch and Triton, once and forks for each solution.
@@ -33,7 +33,7 @@ from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
 LOADING = 2
-"""Time limit to import the student's file and its imports, as a multiple of a case's."""
+"""Time limit for imports, as a multiple of a case's."""
 MAX_FILE_BYTES = 1 << 20
 
 
@@ -85,7 +85,7 @@ def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> 
 
 
 def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
-    """Each question names its file. A file's first question forks a process, which then stays."""
+    """Fork a process for each file, on its first question."""
     for name in plug.imports_of(exercise):
         with suppress(ImportError):  # the fork that needs it reports the error
             import_module(name)
@@ -238,7 +238,7 @@ class _Worker:
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:
-        """The name that an import or attribute access missed in the student's module, if so."""
+        """The name that was missing in the student's module, if that is the error."""
         if isinstance(error, ImportError) and error.name == self._exercise.module:
             # Parse "cannot import name 'X' from 'Y'": Python before 3.12 has no field for the name.
             return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
