@@ -129,7 +129,7 @@ class EventList(Panel):
 
 
 class _Columns:
-    """Fit the numbers of long runs."""
+    """Column widths that fit the numbers of long runs."""
 
     SEQ, STEP, TIME, KIND = 7, 6, 9, 19
 
