@@ -1,10 +1,10 @@
-"""Lessons and exercises on the real engine; the import path is `minivllm.lessons`.
+"""Lessons and exercises on the real engine, imported as `minivllm.lessons`.
 
-course/      the lessons, a file each
-teacher/     how a lesson is written and given: pages, questions, an engine on a virtual clock
+course/      the lessons, one file each
+teacher/     how to write and run a lesson: pages, questions, an engine on a virtual clock
 scenarios/   workloads that show one idea each, as plain data
-shown/       figures that lessons show of kernels and GPUs
-exercises/   a folder an exercise: what the student gets, and what is checked
-checker/     runs students' code in the engine's place, and says what is wrong with it
+shown/       figures about kernels and GPUs for the lessons
+exercises/   one folder per exercise: files for the student, and its checks
+checker/     runs a student's code in place of the engine's, and explains failures
 site/        lessons and exercises as pages of the site
 """

@@ -1,15 +1,14 @@
-"""The dashboard: a terminal view of one engine, drawn from its events alone; the import path is
-`minivllm.tui`.
+"""The dashboard: a terminal view of one engine, imported as `minivllm.tui`.
 
-`app.DashboardApp` is the program. Nothing here imports torch or reads the engine: what is on the
-screen is a fold of the event stream.
+`app.DashboardApp` is the program. It rebuilds the engine's state from the event stream (a fold).
+Nothing here imports torch or reads the engine.
 
     sources/   where events come from: this process, a server, a file
-    state/     what a picture is drawn from, folded from events
-    time/      where in a recording the dashboard is
-    answers/   why, what changed, and the source of a decision
-    draw/      from styled text to cells
-    widgets/   the panels, by subject; screens/ puts them together
+    state/     the state that panels draw, folded from events
+    time/      the position in a recording
+    answers/   sentences: why, what changed, the source of a decision
+    draw/      from styled text to terminal cells
+    widgets/   the panels, by subject; screens/ arranges them
     keys/      the table of commands, and what each key does
-    vllm/      the screen for a real vLLM
+    vllm/      the screen for a real vLLM server
 """

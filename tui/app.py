@@ -1,12 +1,9 @@
-"""`DashboardApp`: takes events from a source and shows what they say.
+"""`DashboardApp`: takes events from a source and draws the engine's state.
 
-Fifteen times a second the transport takes in what has come, and the screen in front draws the
-moment that the transport is at. The dashboard never asks the engine anything, and the engine never
-waits for it.
-
-What a person can do is one table, `keys/commands.py`: each row calls a method of one of the app's
-parts, `time_keys`, `look_keys`, `engine_keys` or `windows`. The app itself draws frames and says
-sentences.
+Fifteen times a second, the transport takes in new events and the current screen draws the moment on
+display. The dashboard only listens: the engine never waits for it. The commands in
+`keys/commands.py` call methods of the app's parts: `time_keys`, `look_keys`, `engine_keys` and
+`windows`.
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -47,9 +44,7 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
-"""Most time spent on new events between two frames, so that a flood delays the picture and never
-the keys.
-"""
+"""Time limit for new events between two frames: a flood delays the picture, never the keys."""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
@@ -61,18 +56,14 @@ SCREENS = {
     "events": "EventsScreen",
     "compare": "CompareScreen",
 }
-"""Name of a screen, which is also its module in `screens` -> its class; in the order of their keys,
-1 to 6.
-"""
+"""Screen name, also its module in `screens` -> its class; in the order of their keys 1 to 6."""
 
 
 class DashboardApp(App[str]):
-    """The dashboard of one engine or one recording."""
-
     CSS_PATH = "dashboard.tcss"
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
-    # Textual would bind its own ctrl+p besides, in windows and where a person has chosen another
+    # Disable Textual's own ctrl+p, which would also work in windows and after a user remaps the
     # key.
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings()
@@ -95,22 +86,20 @@ class DashboardApp(App[str]):
         recorder: LogWriter | None = None,
         screen: str = "overview",
     ) -> None:
-        """
-        watch: one sentence that says what to look for in this run
+        """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
         keymap: keys by command id, in place of those of `commands`
-        first_step: a recording opens at the end of this step, as soon as so much of it is read
-        has_next: there are more recordings, and `run` returns "next" if a person wants the next one
-        follows: when another engine takes the place of this one, `run` returns "next", so that it
-        can be opened
-        notice: a sentence to begin with
-        lesson: opens with a screen for it; `source` is that of its first page
-        recorder: writes this run into a file; the top line says what that lacks
-        screen: the one to begin with
+        first_step: a recording opens at the end of this step, once it is read that far
+        has_next: more recordings follow; `run` returns "next" when the user asks for one
+        follows: `run` returns "next" when a new engine replaces this one, so that it can be opened
+        notice: a notification to begin with
+        lesson: adds the lesson screen and opens with it; `source` is that of its first page
+        recorder: writes this run into a file; the top line reports gaps in it
+        screen: the first screen
         """
         super().__init__()
-        # Now and not when mounted: the style sheet uses the themes' own variables.
+        # Register before mounting: the style sheet uses the themes' own variables.
         for theme in (DARK, LIGHT):
             self.register_theme(plain(theme) if ascii else theme)
         self.theme = DARK.name
@@ -139,25 +128,23 @@ class DashboardApp(App[str]):
         self._badge_seen: tuple | None = None
 
     def get_key_display(self, binding: Binding) -> str:
-        """A key as the footer writes it."""
         display = super().get_key_display(binding)
         return to_ascii(display) if self.context.ascii else display
 
     def _make_screen(self, name: str) -> DashboardScreen:
-        # Imported when it is looked at: the first picture does not wait for the other five.
+        # Import late, so that the first frame does not wait for the other screens.
         class_name = SCREENS.get(name, "LessonScreen")
         return getattr(import_module(f"minivllm.tui.screens.{name}"), class_name)(self.context)
 
     @property
     def model(self) -> DashboardModel:
-        """What is on the screen."""
         return self.context.transport.view
 
     def show_summary(self, lines: list[str], step: int | None = None) -> None:
-        """The run is over and this is what came of it; from any thread, never waits.
+        """Show the results of a finished run. Any thread may call this; it never waits.
 
-        `step`: its last one. The summary goes as soon as there is more to do; without a step it is
-        there to stay.
+        step: the run's last step. The summary disappears when the engine gets more work; without a
+        step it stays.
         """
         self._summary = RunSummary(list(lines), step)
 
@@ -188,7 +175,7 @@ class DashboardApp(App[str]):
             and self.context.transport.state == "live"
             and self.context.transport.source.status.replaced
         ):
-            self.exit("next")  # its recording is that engine's alone: the new one begins its own
+            self.exit("next")  # a recording is of one engine: the new one gets its own
             return
         self._notices.look()
         summary = self._summary
@@ -208,7 +195,7 @@ class DashboardApp(App[str]):
             self.draw()
 
     def _go_to_first_step(self) -> bool:
-        """True once enough is read to go there; a recording that ends before shows its end."""
+        """Go to the first step once it is read (or to the end); False until then."""
         transport = self.context.transport
         if (
             transport.recording.last_step <= self._first_step
@@ -220,11 +207,10 @@ class DashboardApp(App[str]):
         return True
 
     def _handle_exception(self, error: Exception) -> None:
-        """A recording that cannot be read any more ends the dashboard with its sentence; all else
-        is Textual's.
+        """Exit with a message if the recording is unreadable; leave other errors to Textual.
 
-        Overridden although private: a frame, a key and a resize can all read the recording, and
-        only this method sees the errors of all of them.
+        Overrides a private method: a frame, a key and a resize can all read the recording, and only
+        this method sees the errors of all three.
         """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
@@ -232,7 +218,7 @@ class DashboardApp(App[str]):
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """The top line also shows what no event says: the source is lost, the engine is paused."""
+        """Whether the top line changed without an event: source state, pause, lost events."""
         control, transport = self.context.control, self.context.transport
         stands = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
@@ -247,29 +233,26 @@ class DashboardApp(App[str]):
         return changed
 
     def draw(self) -> None:
-        """Show the moment that the transport is at, on the screen in front."""
         screen = self.dashboard_screen
-        # a frame may come before a new screen has them
+        # the timer can fire before a new screen has mounted its panels
         if screen is not None and screen.has_panels:
             with self.batch_update():
                 screen.draw()
 
     @property
     def dashboard_screen(self) -> DashboardScreen | None:
-        """The screen in front, or the one under a window."""
+        """The current screen, or the screen under an open window."""
         screen = self.screen_stack[0] if self.screen_stack else None
         return screen if isinstance(screen, DashboardScreen) else None
 
-    # ---- what a person does ----
+    # ---- user actions ----
 
     async def action_command(self, command_id: str) -> None:
-        """The one action of the app: every key, footer entry and palette entry runs a row of the
-        table.
-        """
+        """Run a row of the command table: from a key, the footer or the palette."""
         await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
-        """Go to a screen: for the key of a lesson, which is not in the table."""
+        """Go to a screen. For the lesson's key, which is not in the table."""
         await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
@@ -282,7 +265,7 @@ class DashboardApp(App[str]):
         self.time_keys.slide(message.part)
 
     def next_recording(self) -> None:
-        """Leave with "next": the caller then opens the next recording."""
+        """Exit with "next": the caller then opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:
@@ -291,12 +274,12 @@ class DashboardApp(App[str]):
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
-    # ---- sentences ----
+    # ---- notifications ----
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
-        """Say something beside the picture, for some seconds or until it is closed.
+        """Show a notification, for some seconds or until the user closes it.
 
-        stays: only closing it takes it away
+        stays: keep it until the user closes it
         """
         if stays:
             self.clear_notifications()
@@ -308,16 +291,16 @@ class DashboardApp(App[str]):
         )
 
     def on_notify(self) -> None:
-        """A new sentence replaces the last one, so that little is hidden, but not one that stays.
+        """Remove older notifications, except permanent ones, to keep the picture visible.
 
-        This runs before Textual takes in the new one. `_notifications` and `_unnotify`, because
-        Textual's public `clear_notifications` closes all of them.
+        Textual calls this before it adds the new one. The public `clear_notifications` would also
+        close permanent ones.
         """
         for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
             self._unnotify(shown, refresh=False)
 
     def close_sentences(self) -> bool:
-        """Close what was said; false if there was nothing to close."""
+        """Close all notifications; return False if there were none."""
         if not self._notifications:
             return False
         self.clear_notifications()

@@ -1,8 +1,7 @@
-"""`Context`: what every panel may look at beside the model, in one object that the app owns.
+"""`Context`: what panels may read apart from the model, in one object that the app owns.
 
-The model says what was so at the moment on the screen. The rest is here: where in time that is,
-what a person has chosen, whether the engine can be steered, and how to draw. Panels read it and
-change only the selection.
+The model holds the engine's state at the moment on display; the context holds the position in time,
+the user's selection, the engine's controls and how to draw. Panels change only the selection.
 """
 
 from dataclasses import dataclass, field
@@ -17,35 +16,29 @@ from minivllm.tui.time.transport import Transport
 
 
 class RunSummary(NamedTuple):
-    """What came of a run, and until when that is all."""
-
     lines: list[str]
     step: int | None
 
     def holds(self, newest: DashboardModel) -> bool:
-        """Whether nothing was done or asked since."""
+        """Whether the engine has had no work since."""
         return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
 
 
 @dataclass(slots=True)
 class Context:
-    """One dashboard's surroundings."""
-
     transport: Transport
     control: EngineControl | None = None
-    """None where the engine is elsewhere: attached, or a recording."""
+    """None if the engine is not in this process."""
     second: Transport | None = None
-    """Another recording, which is kept at the same step."""
+    """Another recording, kept at the same step."""
     recorder: LogWriter | None = None
-    """Writes this run into a file, if one was asked for. Only its `loss` is read here."""
+    """Writes this run into a file. Only its `loss` is read here."""
     lesson: LessonControl | None = None
-    """The lesson under way, if this is one."""
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
-    """Draw with the 95 characters that every terminal has."""
+    """Draw with printable ASCII only."""
     watch: str = ""
-    """What this run was made to show."""
     finished: list[str] | None = None
-    """What came of the run, once it is over."""
+    """The results of the run, once it is over."""
     event_filter: str = ""
-    """For the Events screen: a word that events must contain; after `!`, that they must not."""
+    """For the Events screen: a word that events must contain, or after `!` must not."""

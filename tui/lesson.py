@@ -1,10 +1,10 @@
-"""What the dashboard sees of a lesson: pages to show, and the few things that it can ask of the
-teacher.
+"""The dashboard's view of a lesson: pages to show, and requests to the teacher.
 
-Types and a protocol alone, so that the dashboard needs neither the engine nor the lessons;
-`minivllm.lessons.teacher.lesson_player` is the real one. A page holds words and a place in a
-recording; the picture beside the words is drawn from the events up to that place, like any other.
-`forward` and `answer` run the engine and may take seconds, so call them in a thread of their own.
+Only types and a protocol, so that the dashboard needs neither the engine nor the lessons.
+`minivllm.lessons.teacher.lesson_player` implements it. A page has text and a position in a
+recording; panels draw the events up to that position.
+
+Call `forward` and `answer` from a separate thread: they run the engine and can take seconds.
 """
 
 from dataclasses import dataclass
@@ -18,84 +18,74 @@ PanelName = Literal[
     "slots", "blockmap", "budget", "waiting", "freequeue", "eventlog", "inspector", "prefix_tree",
     "mass", "xray", "timelines", "request_detail", "step_history", "batch_order", "finished",
 ]  # fmt: skip
-"""The panels that a lesson can light."""
+"""Panels that a lesson can highlight."""
 PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """An engine that the lesson has built: where its events come from."""
+    """An engine that the lesson has built, as a source of events."""
 
     source: EventSource[DashboardModel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """What stands beside the picture between two keys. In its text **this** is marked, and `this`
-    is a name.
-    """
+    """The text beside the picture: **this** is emphasized, `this` is a name."""
 
     number: int
-    """From 1."""
+    """Starts at 1."""
     text: str
     claims: tuple[str, ...] = ()
-    """What was checked on the engine just before."""
+    """What the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()
-    """Of a question with given answers."""
     unit: str = ""
-    """Of a question with a number for an answer: what it counts, a noun without its s, or a sign
-    like %.
-    """
+    """Unit of a numeric answer: a singular noun, or a sign like %."""
     asks: bool = False
-    """It is a question."""
     given: str | None = None
-    """What was answered; None while it is open."""
+    """The user's answer; None while the question is open."""
     right: bool | None = None
-    """Of a verdict."""
+    """Whether the answer was right, on the page after a question."""
     focus: PanelName | None = None
-    """The panel to light."""
+    """The panel to highlight."""
     chosen: Target | None = None
-    """The block or sequence that is looked at."""
+    """The block or sequence to inspect."""
     engine: str = ""
-    """Which of the lesson's engines is shown, where it has several."""
+    """Name of the engine, if the lesson has several."""
     stage: Stage | None = None
-    """None before there is an engine."""
+    """None before the lesson has built an engine."""
     position: int = 0
-    """How many events of the stage had come."""
+    """Number of the stage's events before this page."""
     last: bool = False
 
     @property
     def waits(self) -> bool:
-        """Nothing goes on before it is answered."""
+        """Whether the page is an open question, which blocks `forward`."""
         return self.asks and self.given is None
 
 
 class LessonControl(Protocol):
-    """A lesson under way. One call at a time."""
+    """A running lesson. One call at a time."""
 
     title: str
 
     @property
     def page(self) -> Page:
-        """The page at hand."""
+        """The current page."""
 
     @property
     def at_newest(self) -> bool:
-        """The page at hand is the last one that was opened."""
+        """Whether the current page is the newest one."""
 
     @property
     def score(self) -> tuple[int, int]:
-        """Right first answers, and all of them."""
+        """Right first answers, and questions answered."""
 
     def forward(self) -> str | None:
-        """To the next page, which runs the engine if the page is new; a sentence if that is not
-        possible.
-        """
+        """Go to the next page; a new page runs the engine. Returns an error message, or None."""
 
     def back(self) -> str | None:
-        """To the page before; a sentence if there is none."""
+        """Go to the previous page. Returns an error message, or None."""
 
     def answer(self, typed: str) -> str | None:
-        """Answer the open question and go on to what comes of it; a sentence if `typed` is no
-        answer.
-        """
+        """Answer the open question and show the verdict. Returns an error message, or None."""

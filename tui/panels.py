@@ -1,8 +1,6 @@
-"""The panels that can be shown anywhere, by name: made for a screen, or drawn as plain text without
-one.
+"""Panels by name: make one for a screen, or draw one as plain text.
 
-Plain text is the same code asked for its lines, so a lesson in a pipe shows what the dashboard
-would. A panel fills the room it is given; here the empty rows at its end are left out.
+A lesson in a pipe prints a panel with `picture`, from the dashboard's own code.
 """
 
 from importlib import import_module
@@ -29,23 +27,23 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
 }
-"""Name of a panel, which is also its module -> the folder of `widgets` that it is in, and its
-class.
-"""
+"""Panel name, also its module -> its folder in `widgets`, and its class."""
 
 
 def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
-    """A new panel of this name."""
     folder, class_name = _CLASSES[name]
     return getattr(import_module(f"minivllm.tui.widgets.{folder}.{name}"), class_name)(id=id)
 
 
 def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:
-    """What the panel of this name shows now, its title first, in at most `height` rows."""
+    """The panel's title and content as plain text, in at most `height` rows.
+
+    Empty rows at the end are left out.
+    """
     panel = make_panel(name)
     panel.context = context
     model = context.transport.view
-    # The title may be made of what the lines have found.
+    # Draw the rows first: the title can depend on what they found.
     rows = [text_of(row).rstrip() for row in panel.lines(model, width, height - 1)]
     while rows and not rows[-1]:
         rows.pop()

@@ -1,18 +1,16 @@
-"""Checks exercises: a piece of the engine is missing, a student writes it, and the real engine runs
-on it.
+"""Checks exercises: a student writes a missing piece of the engine, and the real engine runs on it.
 
-    catalogue    which exercises there are, from info.toml
-    holes        the solution is the engine's own source; a stub is that source with holes
+    catalogue    the list of exercises, from info.toml
+    holes        makes a stub: the engine's source with holes
     workspace    the student's folder, outside the repository
-    cases/       what is checked, in random cases: operations on a part, request traces through the
-                 whole engine
-    child/       the student's module in the engine's place, in a child process with limits
-    search       hypothesis looks for the smallest case on which both sides differ
-    check        one submission, behaviour after behaviour
-    diagnosis    which known misconception does exactly the same
-    report, grade, dev_check   for students, for teachers, for whoever writes exercises
+    cases/       random cases: operations on one part, request traces through the whole engine
+    child/       runs the student's module in a limited child process
+    search       finds a case on which both sides differ, and shrinks it with hypothesis
+    check        checks one submission, behaviour by behaviour
+    diagnosis    finds the known misconception that fails in the same way
+    report, grade, dev_check   output for students, teachers and authors of exercises
 
-A folder of `lessons/exercises` is one exercise: README.md, visible_test.py, behaviours.py,
-wrong/*.py. Student code never runs in the process that judges it: the child reports what happened,
-both sides are compared outside, and nothing that the student's code patches can change the verdict.
+An exercise is a folder of `lessons/exercises` with README.md, visible_test.py, behaviours.py and
+wrong/*.py. The student's code runs in a child process, which only reports what happened: patches by
+that code cannot change the verdict.
 """

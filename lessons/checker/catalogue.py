@@ -1,7 +1,6 @@
-"""`Exercise`: what info.toml and an exercise's folder say, and how one is found by its name.
+"""`Exercise`: the entries of info.toml, and how to find one by name.
 
-Knows files and names, nothing of how an exercise is checked. The easy thing to get wrong is the
-order: it is the order of info.toml, which is the order of the course, and `next` follows it.
+Their order in info.toml is the order of the course, and `next` follows it.
 """
 
 import tomllib
@@ -19,24 +18,19 @@ NUM_HINTS = 3
 
 
 class Exercise(NamedTuple):
-    """One entry of info.toml."""
-
     name: str
     title: str
     lesson: int
     module: str
-    """The module of the engine that has the holes."""
     holes: tuple[str, ...]
-    """The functions and methods of that module that the student writes."""
+    """Functions and methods of that module that the student writes."""
     minutes: int
     hints: tuple[str, ...]
     """A question, where to look, pseudo-code."""
     memory_mb: int = 512
-    """More than this the student's process may not take (with torch it needs a few thousand)."""
+    """Memory limit of the student's process; torch needs a few thousand."""
     seconds: float = 2.0
-    """Processor time for one case, which takes a hundredth of that; the clock gives it much more
-    (`sandbox`).
-    """
+    """Processor time limit per case. A case normally needs a hundredth of it."""
 
     @property
     def folder(self) -> Path:
@@ -52,7 +46,7 @@ class Exercise(NamedTuple):
 
     @property
     def source_file(self) -> Path:
-        """The engine's own file, which is the solution. Found without importing it."""
+        """The engine's own file, which is the solution; found without importing it."""
         return Path(find_spec(self.module).origin)
 
     @property
@@ -61,7 +55,7 @@ class Exercise(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The holes, for people: `BlockPool.touch, release`."""
+        """The holes, for display: `BlockPool.touch, release`."""
         owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
         return ", ".join(
             hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False)
@@ -69,7 +63,7 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        """How the student's file is called: as the engine's."""
+        """Same name as the engine's file."""
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
@@ -78,15 +72,12 @@ class Exercise(NamedTuple):
 
     @property
     def obstacle(self) -> str:
-        """Why it cannot be done on this machine, in a sentence; empty if it can. Those on Triton's
-        kernels need Triton.
-        """
+        """Why this machine cannot run the exercise (Triton is missing); empty if it can."""
         if self.module.startswith("minivllm.kernels.") and find_spec("triton") is None:
             return str(TritonMissingError(f"The exercise {self.name}"))
         return ""
 
     def require_what_it_needs(self) -> None:
-        """Raises `ExerciseError` if it cannot be done here."""
         if self.obstacle:
             raise ExerciseError(self.obstacle)
 
@@ -96,7 +87,7 @@ class Exercise(NamedTuple):
 
 @cache
 def exercises() -> tuple[Exercise, ...]:
-    """All of them, in the order of the course."""
+    """All exercises, in the order of the course."""
     return tuple(
         _read(entry)
         for entry in tomllib.loads((FOLDER / "info.toml").read_text(encoding="utf-8"))["exercise"]
@@ -108,7 +99,7 @@ def _read(entry: dict[str, Any]) -> Exercise:
 
 
 def find_exercise(name: str) -> Exercise:
-    """By its name. Raises `ExerciseError`."""
+    """Raise `ExerciseError` if there is none."""
     for exercise in exercises():
         if name in (exercise.name, exercise.package):
             return exercise

@@ -1,8 +1,7 @@
-"""One submission, behaviour after behaviour: what passes, what fails, and on which smallest case.
+"""Check one submission: which behaviours pass, and the smallest case on which each other one fails.
 
-The easy thing to get wrong is the whole time of a failing check. A person waits ten seconds at
-most, so only the first failure is shrunk with patience; the others are there to be counted, and a
-student mends the first one first.
+A user waits ten seconds at most. So only the first failure is shrunk for long: the student fixes
+that one first.
 """
 
 import time
@@ -18,18 +17,14 @@ from minivllm.lessons.checker.search import Counterexample, find_counterexample
 from minivllm.lessons.checker.visible import PASSED
 
 PATIENCE = 2.0
-"""Seconds for making the first failure small."""
+"""Seconds to shrink the first failure."""
 VISIBLE_POINTS = 1
-"""For the visible tests, all together: so whoever has all the points has passed, and the other way
-round.
-"""
+"""Points for all visible tests together, so that full points always mean a pass."""
 IMPATIENCE = 0.15
-"""How much of it each later one gets."""
+"""The fraction of `PATIENCE` for each later failure."""
 
 
 class BehaviourResult(NamedTuple):
-    """One behaviour's outcome."""
-
     behaviour: Behaviour
     counterexample: Counterexample | None
 
@@ -43,23 +38,21 @@ class BehaviourResult(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a check found."""
-
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
-    """The file could not be loaded at all."""
+    """Set if the file could not be loaded."""
     visible: list[str]
-    """The visible tests that failed, with the line."""
+    """The failed visible tests, with the line."""
     behaviours: list[BehaviourResult]
     fitting: list[Misconception]
-    """Of the known wrong solutions that fail on the same cases in the same way."""
+    """Known wrong solutions that fail on the same cases in the same way."""
     seconds: float
     seed: int
 
     @property
     def misconception(self) -> Misconception | None:
-        """The only one that fits: of two, one is not the student's."""
+        """The misconception, if exactly one fits."""
         return self.fitting[0] if len(self.fitting) == 1 else None
 
     @property
@@ -72,7 +65,6 @@ class Result(NamedTuple):
 
     @property
     def visible_score(self) -> int:
-        """Points for the visible tests."""
         return 0 if self.visible or self.could_not_run is not None else VISIBLE_POINTS
 
     @property
@@ -89,7 +81,7 @@ class Result(NamedTuple):
 
     @property
     def is_untouched(self) -> bool:
-        """It fails because nothing is written yet."""
+        """Whether it fails because nothing is written yet."""
         failed = [
             one.counterexample.failure for one in self.behaviours if one.counterexample is not None
         ]
@@ -99,14 +91,13 @@ class Result(NamedTuple):
 
     @property
     def exit_status(self) -> int:
-        """0 pass, 1 fail, 2 could not run."""
+        """0: passed, 1: failed, 2: could not run."""
         if self.could_not_run is not None:
             return 2
         return 0 if self.passed else 1
 
 
 def max_score_of(behaviours: list[Behaviour]) -> int:
-    """Points of an exercise with these behaviours."""
     return sum(one.points for one in behaviours) + VISIBLE_POINTS
 
 
@@ -118,9 +109,7 @@ def check(
     diagnoses: bool = True,
     patience: float = PATIENCE,
 ) -> Result:
-    """Run everything there is to check, and say which known misconception a failing solution
-    shows.
-    """
+    """Run all checks, and find the known misconception behind a failure."""
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
         return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
@@ -134,9 +123,11 @@ def run_behaviours(
     patience: float = PATIENCE,
     wrong: WrongSolutions | None = None,
 ) -> Result:
-    """Run everything there is to check. `patience`: seconds for making the first failure small;
-    `wrong`: those that it is compared with if it fails. Raises `ExerciseError` for an exercise that
-    cannot be done on this machine."""
+    """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
+
+    patience: seconds to shrink the first failure
+    wrong: known wrong solutions to compare a failure with
+    """
     exercise.require_what_it_needs()
     begin = time.monotonic()
     behaviours = behaviours_of(exercise.behaviours_module())

@@ -1,14 +1,12 @@
-"""Checks the exercises themselves: the stub fails for the right reason, the engine passes, every
-wrong solution is caught.
+"""Checks the exercises themselves, for their authors and for the tests.
 
-For whoever writes an exercise, and for the tests. What it finds are sentences; none means that the
-exercise is sound:
+Yields one sentence per fault. A sound exercise has none:
 
-    the engine's own source passes every behaviour and every visible test; the stub fails each for
-    not being written every wrong solution fails, and is told its own hint and nobody else's every
-    behaviour catches a wrong solution; there are at least five of these, and three hints
-
-The easy thing to get wrong is a behaviour that no wrong solution fails: it may well check nothing.
+    the engine's own source passes every behaviour and every visible test
+    the stub fails each of them because it is not written
+    every wrong solution fails, and gets its own hint and no other
+    every behaviour catches a wrong solution: otherwise it may check nothing
+    there are at least five wrong solutions, and three hints
 """
 
 import tempfile
@@ -23,13 +21,10 @@ from minivllm.lessons.checker.holes import stub
 
 MIN_WRONG = 5
 PATIENCE = 0.3
-"""Seconds for making a case small: enough to see that small ones still tell the wrong solutions
-apart.
-"""
+"""Seconds to shrink a case: enough to distinguish the wrong solutions."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:
-    """Every fault of an exercise, one sentence each."""
     yield from _files(exercise)
     with tempfile.TemporaryDirectory(prefix="minivllm-dev-check-") as folder:
         file = Path(folder) / exercise.student_file

@@ -1,13 +1,11 @@
-"""Which misconception a failing solution shows: a known wrong solution that fails on exactly the
-same cases in the same way.
+"""Finds the misconception behind a failing solution.
 
-Each of `wrong/*.py` has one, with a hint. First they are all run on the small cases that the
-student's code failed on, which few survive. Those few must be right in all that the student's code
-is right in, and of the other behaviours' cases a sample is compared: they must go wrong in the same
-ones, at the same line. How the code is written does not matter.
+Each file of `wrong/` has one misconception and a hint. All files run on the small cases on which
+the student's code failed; few fail in the same way. These must also pass where the student's code
+passes, and fail at the same lines on a sample of further cases.
 
-Naming the wrong misconception is worse than naming none, so an unfinished solution is not
-diagnosed, and where two wrong solutions fit, a report names neither (`check.Result.misconception`).
+A wrong diagnosis is worse than none. So an unfinished solution is not diagnosed, and if two wrong
+solutions fit, the report names neither (`check.Result.misconception`).
 """
 
 import ast
@@ -22,24 +20,20 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission,
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
 
 SAMPLE = 3
-"""Of a behaviour that fails, one case in so many is compared. Wrong solutions that are not the
-student's part on the first few.
-"""
+"""Compare one in so many cases of a failing behaviour: others soon differ."""
 _NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
 class Misconception(NamedTuple):
-    """What a file of `wrong/` says of itself."""
-
     name: str
     sentence: str
-    """The file's docstring: what its author believes."""
+    """The file's docstring: the belief of its author."""
     hint: str
-    """Its HINT: what to look at instead."""
+    """The file's HINT: what to look at instead."""
 
 
 def read_misconception(file: Path) -> Misconception:
-    """From the source, never by running it."""
+    """Read the source without running it."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     hint = next(
         node.value.value
@@ -50,8 +44,9 @@ def read_misconception(file: Path) -> Misconception:
 
 
 class WrongSolutions:
-    """All wrong solutions of an exercise, in a process that starts when the first is asked; a
-    context manager.
+    """All wrong solutions of an exercise; a context manager.
+
+    The first question starts their process.
     """
 
     def __init__(self, exercise: Exercise) -> None:
@@ -65,8 +60,9 @@ class WrongSolutions:
         submission: Session,
         seed: int,
     ) -> list[Misconception]:
-        """The misconceptions of those that fail where the submission fails. `submission`: to ask it
-        about more cases.
+        """The misconceptions of the wrong solutions that fail as the submission does.
+
+        found: a failing case per behaviour, or None; submission: runs further cases
         """
         pairs = list(zip(behaviours, found, strict=True))
         failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
@@ -78,7 +74,7 @@ class WrongSolutions:
             file for file in self._files if all(self._does_the_same(file, *one) for one in failing)
         ]
         for behaviour, one in pairs:
-            # Where no case was found the submission does as the engine: so must they, in all cases.
+            # A behaviour that the submission passes must agree in all cases.
             num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
                 theirs = (
@@ -105,9 +101,7 @@ class WrongSolutions:
         expected: list[str],
         theirs: Counterexample | None,
     ) -> bool:
-        """Whether both part from the engine at the same line, with the same words, or neither
-        does.
-        """
+        """Whether both differ from the engine at the same line in the same way, or neither does."""
         told, failure = self._ask(file, behaviour, case)
         ours = difference(expected, behaviour, case, told, failure)
         if ours is None or theirs is None:
@@ -118,7 +112,7 @@ class WrongSolutions:
             or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None
         ):
             return False
-        # What happens after the first difference follows from how the code is written.
+        # The lines after the first difference depend on how the code is written.
         return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
 
     def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
@@ -132,11 +126,9 @@ class WrongSolutions:
 
 
 def _words(failure: Failure | None) -> str | None:
-    """What went wrong, without the line of the file, or the seconds that a loop was given: these
-    are others in every process.
-    """
+    """What went wrong, without line numbers and limits, which differ between processes."""
     if failure is not None and failure.kind in ("time", "memory"):
-        return "endless"  # a loop that collects something meets either limit first
+        return "endless"  # an endless loop that collects data hits either limit first
     if failure is None or failure.kind != "raised":
         return failure and failure.kind
     head, marker, rest = failure.text.partition(" in line ")

@@ -1,10 +1,7 @@
-"""The smallest trace on which a solution goes wrong, as two recordings for the dashboard's Compare
-screen.
+"""Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
-A is the engine as it is, B the student's; both open after the first step that differs. The easy
-thing to get wrong is a step that raises: its recording just ends, and no event says why. So the
-reason stands in the sentence over both. (A log that cannot be folded ends before the damage, and
-the dashboard says so.)
+A is the engine's, B the student's; both open after the first step that differs. If a step raises,
+its recording just ends, so the sentence above both gives the reason.
 """
 
 from pathlib import Path
@@ -19,12 +16,10 @@ from minivllm.text import clean
 
 
 class Difference(NamedTuple):
-    """Two recordings of one trace."""
-
     engine: Path
     yours: Path
     step: int
-    """The first that differs."""
+    """The first step that differs."""
     sentence: str
 
 
@@ -51,9 +46,7 @@ def write_difference(result: Result, folder: Path) -> Difference:
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where the two part, and why B ends if it does not end as A. The error comes first: there is
-    room for two rows.
-    """
+    """Where the two differ, and why B ends early. The error comes first: space is limited."""
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.told):
         return clean(

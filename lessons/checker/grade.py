@@ -1,11 +1,8 @@
-"""Grading a folder of submissions: who passed what, in the formats that course software reads.
+"""Grades a folder of submissions, in the formats of course software.
 
-`DIR/STUDENT/` holds a student's files, flat or in a folder for each exercise. Every student gets
-cases of their own: the seed follows from a secret of the teacher's and the student's name, so the
-answers to one check are of no use to another.
-
-The easy thing to get wrong is one submission that ends the run. Whatever is wrong with a student's
-files is a result of that student's, with no points.
+`DIR/STUDENT/` has a student's files, flat or with a folder per exercise. Each student gets
+different cases: the seed depends on a secret of the teacher and on the student's name. A broken
+submission gets no points and never ends the run.
 """
 
 import hashlib
@@ -19,9 +16,7 @@ from minivllm.lessons.checker.check import Result, check, max_score_of
 from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
-"""Seconds for making a failing case small: a student alone gets more (`check`), a class has to
-end.
-"""
+"""Less than in `check`, because a whole class must finish."""
 
 
 class Grade(NamedTuple):
@@ -40,7 +35,7 @@ class Grade(NamedTuple):
 
     @property
     def status(self) -> str:
-        """pass, fail, or error for what could not be run."""
+        """pass, fail, or error if it could not be run."""
         if self.result is None or self.result.could_not_run is not None:
             return "error"
         return "pass" if self.result.passed else "fail"
@@ -53,18 +48,17 @@ class Grade(NamedTuple):
 
 
 def seed_for(secret: str, student: str, exercise: str) -> int:
-    """The seed of a student's cases."""
     digest = hashlib.sha256(f"{secret}\0{student}\0{exercise}".encode()).digest()
     return int.from_bytes(digest[:4], "big")
 
 
 def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
-    """Whether the folder is a student's own, as Gradescope gives it, and not one of many."""
+    """Whether the folder has one student's files, as on Gradescope, not a folder per student."""
     return any(_file_in(folder, exercise) is not None for exercise in exercises)
 
 
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
-    """Everybody's grades. Raises `ExerciseError` if there is nobody."""
+    """Yield all grades. Raises `ExerciseError` if there are no students."""
     if not folder.is_dir():
         raise ExerciseError(f"{folder} is no folder: give one with a folder for each student.")
     if is_one_submission(folder, exercises):
@@ -81,7 +75,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """The grade of the student whose folder this is."""
+    """Grade one exercise of the student with this folder."""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

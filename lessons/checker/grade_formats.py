@@ -1,7 +1,6 @@
-"""Grades as Gradescope's results.json, which is plain JSON for any other reader, and as a table.
+"""Grades as Gradescope's results.json (plain JSON for other readers) and as a table.
 
-A student sees the behaviour's name, what their code did, and a hint. What the engine does in the
-same case is in nobody's results, or the cases could be learned by heart.
+The engine's own output is left out, or cases could be memorized.
 """
 
 import csv
@@ -126,7 +125,6 @@ _COLUMNS = (
 
 
 def write_csv(grades: list[Grade], path: Path) -> None:
-    """A line for each student and exercise."""
     with whole_file(path) as file, TextIOWrapper(file, encoding="utf-8", newline="") as text:
         table = csv.writer(text)
         table.writerow(_COLUMNS)
@@ -150,6 +148,6 @@ def write_csv(grades: list[Grade], path: Path) -> None:
 
 
 def _cell(text: str) -> str:
-    """A spreadsheet would run what begins like a formula."""
+    """Escape text that a spreadsheet would run as a formula."""
     text = clean(text)
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text

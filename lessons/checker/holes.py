@@ -1,7 +1,7 @@
-"""A student's file is the engine's own source without the bodies of some functions.
+"""Makes a student's file: the engine's own source without the bodies of some functions.
 
-`info.toml` names these holes, such as `BlockPool.touch`. Signatures, docstrings and all other code
-stay, so a stub cannot fall behind the engine.
+`info.toml` names these holes, such as `BlockPool.touch`. All other code stays, so a stub is always
+up to date with the engine.
 """
 
 import ast
@@ -13,12 +13,12 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """One function that the student writes. Lines of the source count from 1."""
+    """Line numbers start at 1."""
 
     owner: str
     """Its class; empty for a function of the module."""
     first: int
-    """Where its head begins, with its decorators."""
+    """The first line of its head, including decorators."""
     begin: int
     """The first line of its body, after the docstring."""
     end: int
@@ -26,8 +26,9 @@ class Hole(NamedTuple):
 
 
 def find_holes(exercise: Exercise) -> list[Hole]:
-    """In the order of the source. Raises `ExerciseError` if one is not there or has no
-    docstring.
+    """Find the holes, in the order of the source.
+
+    Raises `ExerciseError` if one is missing or has no docstring.
     """
     functions = dict(_functions(ast.parse(exercise.source)))
     found = []
@@ -67,9 +68,7 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """All functions of the module and methods of its classes, by name: `touch`,
-    `BlockPool.touch`.
-    """
+    """Yield all functions and methods by name, like `touch` or `BlockPool.touch`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node

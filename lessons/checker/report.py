@@ -1,8 +1,7 @@
-"""A check in words: what passes, the smallest case that fails, and what to look at next.
+"""The result of a check in words: what passes, the smallest failing case, and what to try next.
 
-Whatever comes from a student's code is cleaned before it is shown: it may hold escape sequences.
-The easy thing to get wrong is the first time: a learner takes red for a broken installation, so an
-untouched exercise is announced and not scolded.
+Text from a student's code is cleaned, because it can contain escape sequences. An untouched
+exercise is announced as expected to fail, since a learner could take red for a broken installation.
 """
 
 import json
@@ -18,12 +17,13 @@ VISIBLE = "the tests of visible_test.py"
 _LINES_BEFORE = 4
 _MOST_CHARACTERS = 400
 _WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
-"""Failures that no hint about the idea of a behaviour can mend."""
+"""Failures for which the behaviour's hint would not help."""
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """The lines of a check for a terminal. `first_todo`: line of the student's file that is still
-    to be written.
+    """Yield the lines for a terminal.
+
+    first_todo: the first unwritten line of the student's file
     """
     name = result.exercise.name
     if result.could_not_run is not None:
@@ -78,8 +78,9 @@ def not_loaded(failure: Failure) -> str:
 
 
 def hint_for(result: Result, failed: BehaviourResult) -> str | None:
-    """The misconception's hint for the first failure, the behaviour's own for the others; None if
-    it would lead astray.
+    """The hint for a failed behaviour, or None if it could mislead.
+
+    The first failure gets the misconception's hint, if one fits.
     """
     failure = failed.counterexample.failure
     if result.could_not_run is not None or (failure is not None and failure.kind in _WITHOUT_HINT):
@@ -90,14 +91,14 @@ def hint_for(result: Result, failed: BehaviourResult) -> str | None:
 
 
 def yours_at(found: Counterexample) -> str:
-    """What the student's side does at the first difference."""
+    """What the student's code does at the first difference."""
     if found.index < len(found.told):
         return readable(found.told[found.index])
     return found.failure.text if found.failure is not None else "nothing more happens"
 
 
 def engines_at(found: Counterexample) -> str:
-    """What the engine's own source does at the first difference."""
+    """What the engine does at the first difference."""
     return (
         readable(found.expected[found.index])
         if found.index < len(found.expected)
@@ -106,7 +107,7 @@ def engines_at(found: Counterexample) -> str:
 
 
 def readable(line: str) -> str:
-    """An event as a person reads it; any other line as it is."""
+    """An event in readable form; any other line unchanged."""
     text = line.strip()
     if text.startswith("{"):
         try:
@@ -140,14 +141,12 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
 
 
 def step_of_difference(found: Counterexample) -> int:
-    """The engine's step of the first line that differs in a trace, or of the last one if yours goes
-    on.
-    """
+    """The engine's step at the first different line, or its last step."""
     return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
 
 
 def step_of(line: str) -> int | None:
-    """The step of an event that a student's code told; None if the line is no event."""
+    """The step of an event line from the student's code; None for other lines."""
     try:
         return json.loads(line)["step"]
     except (ValueError, KeyError, TypeError):

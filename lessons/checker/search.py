@@ -1,13 +1,11 @@
-"""Random cases, until there is one on which the student's side tells something else; hypothesis
-then makes it as small as it can.
+"""Finds a random case on which both sides differ, and shrinks it with hypothesis.
 
-Cases are drawn here, in the judging process, and the reference's lines are made here; the student's
-come from its session. They are drawn evenly, the first few of them small: hypothesis, which is made
-for shrinking, would draw half of its own from the simplest corner, and again and again what it has
-drawn already.
+Cases and the reference's lines are made in this process; the student's lines come from the session.
+Cases are drawn uniformly, the first few small. Hypothesis is only used to shrink: its own draws are
+half trivial and often repeated.
 
-The easy thing to get wrong is time. A failing case shrinks in hundreds of runs: a loop that costs a
-second each must not be shrunk at all, and an ordinary failure only for as long as a person waits.
+Shrinking takes hundreds of runs. A loop that costs a second per run is not shrunk at all, and other
+failures only as long as a user waits.
 """
 
 import time
@@ -25,15 +23,13 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
-"""So many cases come in smaller sizes: what fails on one of them can be read as it is."""
+"""Number of first cases that are smaller: a failure on one of them is readable at once."""
 _MAX_TRIES = 300
-"""Cases that hypothesis draws to come upon a difference again."""
+"""Cases that hypothesis draws to find a difference again."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 
 
 class Counterexample(NamedTuple):
-    """A case on which the two sides part."""
-
     case: Case
     expected: list[str]
     told: list[str]
@@ -44,17 +40,17 @@ class Counterexample(NamedTuple):
 
 
 class _EnoughError(BaseException):
-    """Ends the search at once: hypothesis lets pass what is no Exception."""
+    """Ends the search at once: hypothesis only catches `Exception`."""
 
 
 class _DiffersError(Exception):
-    """What hypothesis sees of a failing case."""
+    """Reports a failing case to hypothesis."""
 
 
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest that was found in the time; None if all cases agree."""
+    """The smallest failing case found in the time; None if all cases agree."""
     for case, expected in cases_of(behaviour, seed):
         found = compare_with(expected, behaviour, session, case)
         if found is not None:
@@ -65,9 +61,7 @@ def find_counterexample(
 
 
 class _Cases:
-    """The random cases of a seed, and what the engine's own source does on them: made when somebody
-    asks, and kept.
-    """
+    """The cases of a seed and the engine's lines for each, made on demand and cached."""
 
     def __init__(self, behaviour: Behaviour, seed: int) -> None:
         self._behaviour, self._seed = behaviour, seed
@@ -82,18 +76,15 @@ class _Cases:
             yield self._made[index]
 
 
-@cache  # made once for all submissions
+@cache  # one object for all submissions
 def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
-    """The cases of a seed, each with what the engine's own source does on it."""
     return _Cases(behaviour, seed)
 
 
 def _shrunk(
     best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float
 ) -> Counterexample:
-    """The smallest on which hypothesis finds a difference in the time; `best` if it comes upon
-    none.
-    """
+    """The smallest failing case that hypothesis finds in the time; `best` if it finds none."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as with_seed
@@ -119,8 +110,7 @@ def _shrunk(
         found = compare(behaviour, session, case)
         if found is None:
             return
-        # hypothesis goes from larger to smaller, so the latest is the smallest; but it may also
-        # look aside.
+        # hypothesis goes from larger to smaller cases, but not always
         if len(repr(case)) <= len(repr(best.case)):
             best = found
         raise _DiffersError
@@ -131,14 +121,13 @@ def _shrunk(
 
 
 def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
-    """Run one case on both sides."""
     return compare_with(list(behaviour.observe(case)), behaviour, session, case)
 
 
 def compare_with(
     expected: list[str], behaviour: Behaviour, session: Session, case: Case
 ) -> Counterexample | None:
-    """Run one case on the student's side, where it is known what the engine does."""
+    """Run one case on the student's side, given the engine's lines."""
     return difference(
         expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case})
     )
@@ -147,19 +136,20 @@ def compare_with(
 def difference(
     expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
 ) -> Counterexample | None:
-    """Where what was told parts from what the engine does."""
+    """The counterexample that these lines give; None if they agree."""
     index = behaviour.first_difference(expected, told)
     if index is None and failure is None:
         return None
     return Counterexample(case, expected, told, len(told) if index is None else index, failure)
 
 
-# ---- `Draw`, at random and by hypothesis ----
+# ---- `Draw`, at random and with hypothesis ----
 
 
 class RandomDraw:
-    """Everything is equally likely, but for the two ends of a range, which come more often. `size`:
-    of the ranges, up to 1.
+    """Draws uniformly, except that both ends of a range are more frequent.
+
+    size: scales the ranges, up to 1
     """
 
     _AT_AN_END = 0.125
@@ -190,13 +180,13 @@ class RandomDraw:
         return [element(self) for _ in range(self.integer(least, most))]
 
 
-@lru_cache(256)  # bounded: a lambda in a case is another one in every draw
+@lru_cache(256)  # bounded: a lambda in a case is a new object in every draw
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
     return _composite()(cases)
 
 
-@cache  # making one reads source files: once for all, and not once for each lambda
+@cache  # building one reads source files, so build one for all lambdas
 def _composite() -> Callable[[CaseMaker], Any]:
     from hypothesis import strategies as st
 
@@ -207,7 +197,7 @@ def _composite() -> Callable[[CaseMaker], Any]:
     return drawn_by
 
 
-@cache  # the same few bounds are asked for in every case
+@cache  # the same few bounds occur in every case
 def _integers(least: int, most: int) -> Any:
     from hypothesis import strategies as st
 

@@ -1,7 +1,6 @@
-"""The visible tests of an exercise, run without pytest: the few cases that its README tells.
+"""Runs an exercise's visible tests without pytest, and reports each one with the line that failed.
 
-They are plain functions with plain asserts, so `pytest visible_test.py` works in the workspace as
-well. The easy thing to get wrong is to stop at the first: each is told, with the line that failed.
+`pytest visible_test.py` works in the workspace too.
 """
 
 import linecache
@@ -15,7 +14,7 @@ PASSED = "passed"
 
 
 def run_visible_tests(file: Path) -> Iterator[str]:
-    """`name: passed`, or `name: what failed`, one line a test."""
+    """Yield `name: passed`, or `name: what failed`, for each test."""
     spec = spec_from_file_location("visible_test", file)
     module = module_from_spec(spec)
     sys.modules["visible_test"] = module

@@ -1,8 +1,7 @@
-"""`check --watch`: checks again whenever the student's file is saved, and takes keys meanwhile.
+"""`check --watch`: checks again when the student's file is saved, and takes keys meanwhile.
 
-The easy thing to get wrong is the terminal: keys are read one by one, without echo, and whatever
-ends the watching must put it back as it was. A key that is pressed during a check, or between two
-looks, must not be lost: nothing is flushed, and no more than one key is read at a time.
+Keys are read one by one, without echo, and the terminal is always restored. A key pressed during a
+check must not be lost, so nothing is flushed.
 """
 
 import os
@@ -20,8 +19,10 @@ KEYS = "r run, h hint, d diff, l list, n next, x reset, q quit"
 
 
 def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[], object]]) -> None:
-    """Run once, and again at each save or `r`, until `q` or Ctrl-C. `actions`: what the other keys
-    do; one that returns true ends the watching."""
+    """Run once, and again at each save or `r`, until `q` or Ctrl-C.
+
+    actions: key -> function; watching ends if it returns true
+    """
     seen = None
     while True:
         with _single_keys():
@@ -39,7 +40,7 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
 
 
 def _saved_at(file: Path) -> int:
-    """When it was last written; 0 while an editor has it away."""
+    """Time of the last write; 0 while an editor replaces the file."""
     try:
         return file.stat().st_mtime_ns
     except FileNotFoundError:

@@ -1,9 +1,7 @@
-"""A student's folder: the stub, the README, the visible tests, and a word to whatever assistant
-they use.
+"""The student's folder: the stub, the README, the visible tests, and a note for AI assistants.
 
-It lies outside the repository, so that nobody commits a solution by accident. The easy thing to get
-wrong is to write over somebody's work: `start` never does, and `reset` keeps what was there beside
-the new stub.
+It is outside the repository, so that solutions are not committed by accident. Student work is never
+overwritten: `start` refuses to, and `reset` keeps the old file.
 """
 
 import os
@@ -34,7 +32,7 @@ the engine's own source for
 
 
 class Workspace:
-    """The folder that holds a folder for each exercise begun."""
+    """One folder per started exercise, under a root."""
 
     def __init__(self, root: Path | None = None) -> None:
         self.root = (root or default_root()).expanduser().absolute()
@@ -43,14 +41,13 @@ class Workspace:
         return self.root / exercise.name
 
     def file(self, exercise: Exercise) -> Path:
-        """The student's file, there or not."""
         return self.folder(exercise) / exercise.student_file
 
     def is_started(self, exercise: Exercise) -> bool:
         return self.file(exercise).is_file()
 
     def submission(self, exercise: Exercise) -> Submission:
-        """Raises `ExerciseError` if there is nothing to check."""
+        """Raises `ExerciseError` if the exercise was not started."""
         if not self.is_started(exercise):
             raise ExerciseError(
                 f"There is no {self.file(exercise)}: begin with `minivllm exercise start"
@@ -59,8 +56,9 @@ class Workspace:
         return Submission(self.file(exercise))
 
     def start(self, exercise: Exercise) -> Path:
-        """Make the exercise's folder; the file to open. Raises `ExerciseError` if it is there or
-        must not be.
+        """Create the exercise's folder and return the file to edit.
+
+        Raises `ExerciseError` if it exists already or is inside a repository.
         """
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             raise ExerciseError(
@@ -85,7 +83,7 @@ class Workspace:
         return self.file(exercise)
 
     def reset(self, exercise: Exercise) -> Path:
-        """Put the stub back; what was there is kept under another name, which is returned."""
+        """Put the stub back. Returns the path under which the old file is kept."""
         file = self.submission(exercise).file
         number = 1
         while (kept := file.with_suffix(f".before-{number}.py")).exists():
@@ -95,7 +93,6 @@ class Workspace:
         return kept
 
     def first_todo(self, exercise: Exercise) -> int | None:
-        """Number of the first line that is still to be written."""
         lines = self.file(exercise).read_text(encoding="utf-8", errors="replace").splitlines()
         return next(
             (number for number, line in enumerate(lines, 1) if f"# TODO {exercise.name}" in line),
@@ -107,6 +104,5 @@ class Workspace:
 
 
 def default_root() -> Path:
-    """`$MINIVLLM_EXERCISES`, else `~/minivllm-exercises`."""
     chosen = os.environ.get("MINIVLLM_EXERCISES")
     return Path(chosen) if chosen else Path.home() / "minivllm-exercises"

@@ -1,12 +1,8 @@
-"""`RunFacts`: what came of a run, counted from its events.
+"""`RunFacts`: the facts of one run, counted from its events.
 
-The fold knows how things stand; this knows what happened on the way: who waited how long, which
-blocks were found again, whose prompt came in chunks, what sharing saved. The numbers are facts of
-this one run.
-
-The easy things to get wrong: a fact that needs the state *before* an event must look at the fold
-before the event is applied to it; and a request is not a sequence: a fork never arrives and may be
-preempted by itself.
+The fold has the current state; this class counts what happened on the way. Each event is noted
+before the fold applies it, because some facts need the state before the event. A request can have
+several sequences: a fork has no arrival and can be preempted alone.
 """
 
 from dataclasses import dataclass, field
@@ -18,37 +14,35 @@ from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 
 @dataclass(slots=True)
 class RequestFacts:
-    """What happened to one request."""
-
     name: str
     num_prompt_tokens: int
     arrived_after_step: int
     admitted_in_step: int | None = None
     num_cached_tokens: int = 0
-    """Prompt tokens that the prefix cache had at first admission."""
+    """From the prefix cache, at first admission."""
     chunks: list[int] = field(default_factory=list)
-    """Tokens of each step in which it worked through its prompt, first admission only."""
+    """Prompt tokens computed in each step, for the first admission only."""
     num_preemptions: int = 0
-    """Of all its sequences together."""
+    """Over all its sequences."""
     prompt: str | None = None
     num_sequences: int = 1
-    """All that it ever had."""
+    """Over its lifetime."""
     num_copies: int = 0
-    """Blocks that its sequences copied before they wrote into them."""
+    """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
-    """Beams that died while its search went on."""
+    """Beams pruned during its search."""
     num_together: int = 1
-    """The most sequences that it had at once."""
+    """Maximum number of sequences at once."""
     ended_in_step: int | None = None
-    """When the last of its sequences so far ended."""
+    """Step in which the latest of its sequences ended."""
     sample_texts: dict[str, str] = field(default_factory=dict)
-    """By sequence id: what each sample that has ended wrote."""
+    """Sequence id -> text of each sample that has ended."""
     beams_found: list[str] | None = None
-    """What its beam search found, best first; None for samples, and while the search goes on."""
+    """Results of its beam search, best first; None for samples, and during the search."""
 
     @property
     def texts(self) -> list[str]:
-        """What it wrote: its samples in their order, or what its beam search found, best first."""
+        """Its samples in order, or the results of its beam search, best first."""
         if self.beams_found is not None:
             return self.beams_found
         return [self.sample_texts[seq_id] for seq_id in sorted(self.sample_texts, key=_index)]
@@ -64,32 +58,31 @@ class RequestFacts:
 
 
 class RunFacts:
-    """Give `apply` every event of a run, from the first."""
+    """Pass every event of a run to `apply`, from the first."""
 
     def __init__(self, header: ev.LogHeader) -> None:
         self.fold = Fold(header)
         self.requests: dict[str, RequestFacts] = {}
         """By request id, in order of arrival."""
         self.hits_per_hash: dict[str, int] = {}
-        """Hash of a block's contents -> how often a sequence found it at its first admission."""
+        """Block hash -> number of hits at first admissions."""
         self.times_hashed: dict[str, int] = {}
-        """Hash -> how many blocks were filled with these contents: how often they were computed."""
+        """Block hash -> number of blocks filled with this content: how often it was computed."""
         self.hits_on_free_blocks = 0
-        """Of all hits, those on blocks that nobody held."""
+        """Hits on blocks that were free."""
         self.recomputed_tokens = 0
-        """Tokens of resumed sequences whose keys and values were gone."""
+        """Tokens of resumed sequences that had to be computed again."""
         self.mixed_steps = 0
-        """Steps that held both a piece of a prompt and a decode."""
         self.missed_turns = 0
-        """How often a running sequence got no token of a step."""
+        """How often a running sequence got no token in a step."""
         self.slot_handovers = 0
         """Admissions into a slot that another sequence had before."""
         self.steps_with_waiting = 0
-        """Steps at whose end somebody waited."""
+        """Steps that ended with a waiting request."""
         self.slots_busy_while_waiting = 0
-        """Sequences that got tokens, summed over those steps."""
+        """Number of scheduled sequences, summed over those steps."""
         self.seconds = 0.0
-        """Time in steps, by the engine's clock."""
+        """Total step time, by the engine's clock."""
         self.pruned_beams = 0
         self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()
@@ -98,7 +91,6 @@ class RunFacts:
 
     @property
     def finished(self) -> list[RequestFacts]:
-        """The requests that have ended, in the order of their ends."""
         over = [
             request for request in self.requests.values() if request.name not in self.fold.requests
         ]
@@ -106,19 +98,18 @@ class RunFacts:
 
     @property
     def most_saved(self) -> KVUsage | None:
-        """The step in which sharing saved the most blocks; None if none was ever shared."""
+        """The step in which sharing saved the most blocks; None if no block was shared."""
         most = max(self._usage.samples, key=_num_saved, default=None)
         return most if most is not None and _num_saved(most) > 0 else None
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         note = _NOTES.get(type(event))
         if note is not None:
             note(self, event)
         self.fold.apply(event)
         self._usage.apply(event)
 
-    # ---- what each kind tells; the fold does not know the event yet ----
+    # ---- one method per kind; the fold has not applied the event yet ----
 
     def _arrived(self, event: ev.RequestArrived) -> None:
         self.requests[event.request_id] = RequestFacts(
@@ -175,7 +166,7 @@ class RunFacts:
 
     def _pruned(self, event: ev.BeamPruned) -> None:
         request = self._request_of(event.seq_id)
-        # Those that are left over when the search is done were not given up.
+        # Beams that remain when the search ends do not count as pruned.
         if request.beams_found is None:
             request.num_pruned += 1
             self.pruned_beams += 1
@@ -193,7 +184,7 @@ class RunFacts:
     def _step_end(self, event: ev.StepEnd) -> None:
         kinds = {item.kind for item in self.fold.scheduled}
         self.mixed_steps += len(kinds) == 2
-        # A sample that was forked in this step got its first token by its parent's turn.
+        # A sample forked in this step got its first token as part of its parent's turn.
         scheduled = {item.seq_id for item in self.fold.scheduled} | self._forked_in_step
         self._forked_in_step = set()
         self.missed_turns += sum(seq_id not in scheduled for seq_id in self.fold.running)

@@ -1,10 +1,7 @@
 """`ScenarioPlayer`: sends a scenario's requests to an engine, each at its step.
 
-It is a hook, called before every step (`EngineThread(before_step=...)`, or a loop of one's own),
-because the number of a step is known only to whoever takes the steps. It counts steps by listening
-to the events. The easy thing to get wrong is to wait for a step that never comes: an engine with
-nothing to do takes no steps, so a request whose time has not come is sent all the same once nobody
-else is left.
+Call `before_step` before every step, for example as `EngineThread(before_step=...)`. An idle engine
+takes no steps, so if all others have ended, the next request is sent early.
 """
 
 from collections import deque
@@ -15,8 +12,6 @@ from minivllm.lessons.scenarios.scenarios import Scenario, ScenarioRequest
 
 
 class ScenarioPlayer:
-    """Plays `scenario` on `engine` once."""
-
     def __init__(self, scenario: Scenario, engine: LLMEngine) -> None:
         self._engine = engine
         self._waves = deque(scenario.waves)
@@ -27,11 +22,10 @@ class ScenarioPlayer:
 
     @property
     def over(self) -> bool:
-        """All requests were sent and have ended."""
         return not self._wave and not self._waves and not self._engine.has_unfinished_requests()
 
     def before_step(self) -> None:
-        """Send what is due now. May be called any number of times between two steps."""
+        """Send the requests that are due. May be called several times between two steps."""
         idle = not self._engine.has_unfinished_requests()
         if idle and not self._wave and self._waves:
             self._wave.extend(self._waves.popleft())
@@ -45,7 +39,7 @@ class ScenarioPlayer:
     def _send(self, arrival: ScenarioRequest) -> None:
         messages = list(arrival.messages)
         token_ids = self._engine.tokenizer.apply_chat_template(messages)
-        # What a person wants to read is the question, not the template around it.
+        # Show the user the question without the chat template.
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         self._engine.add_request(arrival.request_id, prompt, arrival.params)
 

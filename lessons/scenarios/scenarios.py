@@ -1,19 +1,15 @@
-"""The demo's scenarios, as plain data: who asks what and when, and an engine small enough for it to
-matter.
+"""The demo's scenarios, as plain data: requests, when they arrive, and a small engine for them.
 
     shared-prefix     one long system prompt, many questions
     burst             more requests than batch slots
     long-and-short    a long prompt beside short conversations
-    memory-pressure   a KV cache too small for what it is asked to hold
+    memory-pressure   a KV cache too small for its requests
     parallel-sampling four texts for one prompt, which share its blocks until they write
-    beams             a beam search, whose beams fork and die at every step
+    beams             a beam search that forks and prunes beams at every step
 
-A scenario only sends requests; whatever is then seen is the engine's own doing. It knows no model
-either: the engine's tokenizer and chat template make the tokens, so a scenario runs on any chat
-model, and on `tiny-random`, where every byte is a token and all prompts are about four times as
-long. That is the thing to keep in mind when a size is changed here: each scenario must still show
-its idea on both. (A prompt that ends on a block boundary leaves nothing to copy on write: when a
-question of the last two is changed, count.)
+A scenario runs on any chat model. On `tiny-random`, where every byte is a token, prompts are about
+four times as long. After a change of sizes, check that each scenario still shows its idea on both.
+(If a prompt of the last two ends on a block boundary, there is nothing to copy on write.)
 """
 
 from collections.abc import Mapping
@@ -28,7 +24,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRequest:
-    """One request: its messages, and how many steps after the begin of its wave it arrives."""
+    """One request. `after_steps` counts from the start of its wave."""
 
     request_id: str
     messages: tuple[Message, ...]
@@ -38,19 +34,15 @@ class ScenarioRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """A workload that shows one idea."""
-
     name: str
     teaches: str
-    """One sentence: the idea."""
+    """The idea, in one sentence."""
     watch: str
-    """One sentence: what to look at while it runs."""
+    """What to look at while it runs, in one sentence."""
     options: Mapping[str, object]
     """`EngineConfig` fields that differ from their defaults."""
     waves: tuple[tuple[ScenarioRequest, ...], ...]
-    """Requests in order of arrival. A wave begins when all requests of the wave before it have
-    ended.
-    """
+    """Requests in order of arrival. A wave starts when the previous one has ended."""
 
     @property
     def arrivals(self) -> tuple[ScenarioRequest, ...]:
@@ -60,13 +52,12 @@ class Scenario:
 def _ask(
     request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None
 ) -> ScenarioRequest:
-    """One question to the chat model, answered greedily: the same words in every run."""
+    """One greedy question to the chat model: every run writes the same text."""
     messages: tuple[Message, ...] = ({"role": "user", "content": question},)
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
-    # A small model repeats itself when it is greedy; the penalty keeps the text worth reading. (Not
-    # the repetition penalty: that one would also make the words of the question less likely in the
-    # answer.)
+    # A small model repeats itself under greedy decoding; the frequency penalty keeps the text
+    # readable. The repetition penalty would also penalize words of the question.
     params = SamplingParams(temperature=0.0, max_tokens=max_tokens, frequency_penalty=0.3)
     return ScenarioRequest(
         request_id=request_id, messages=messages, params=params, after_steps=after_steps
@@ -82,10 +73,8 @@ def _draw(
     seed: int,
     after_steps: int = 0,
 ) -> ScenarioRequest:
-    """One question and several answers, drawn at random from a fixed seed: the same words in every
-    run.
-    """
-    # Of what a small model thinks possible the least likely tenth is mostly noise.
+    """One question with several random answers from a fixed seed: always the same text."""
+    # A small model's least likely tenth is mostly noise.
     params = SamplingParams(
         n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens
     )
@@ -98,7 +87,7 @@ def _draw(
 
 
 def _search(request_id: str, question: str, max_tokens: int, *, width: int) -> ScenarioRequest:
-    """One question and its most probable answers, found by a beam search."""
+    """One question with its most probable answers, found by beam search."""
     params = SamplingParams(n=width, use_beam_search=True, temperature=0.0, max_tokens=max_tokens)
     return ScenarioRequest(
         request_id=request_id, messages=({"role": "user", "content": question},), params=params
@@ -329,4 +318,3 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         )
     }
 )
-"""All of them by name."""

@@ -1,9 +1,7 @@
-"""The three things that happened, in words: what a scenario's run says of itself at its end.
+"""Three sentences about a scenario's run, shown at its end.
 
-Each sentence is made from the counted facts of that very run, so it may also say that the expected
-did not happen (a larger pool, caching turned off, a run that was stopped early). The easy thing to
-get wrong is to write what *should* have happened: no number stands in a sentence here that was not
-counted.
+Each sentence uses only counted facts of that run. So it also reports when the expected effect did
+not happen (a larger pool, caching turned off, a run that was stopped early).
 """
 
 from collections.abc import Callable
@@ -14,7 +12,6 @@ from minivllm.text import plural
 
 
 def tell(scenario: Scenario, facts: RunFacts) -> list[str]:
-    """Three sentences about a run of `scenario`."""
     return _STORIES[scenario.name](facts)
 
 
@@ -192,7 +189,7 @@ def _beams(facts: RunFacts) -> list[str]:
 
 
 def _copies(facts: RunFacts, what: str) -> str:
-    """How many of the forks copied a block, and when."""
+    """How many forks copied a block, and why."""
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
         return (
@@ -206,7 +203,6 @@ def _copies(facts: RunFacts, what: str) -> str:
 
 
 def _saved(facts: RunFacts) -> str:
-    """The step in which sharing saved the most."""
     most = facts.most_saved
     if most is None:
         return "No block had two owners while the model ran, so nothing was saved by sharing."

@@ -1,5 +1,4 @@
-"""The figures that lessons show: what a decode must read, and what kernels do and how fast they
-are, where no GPU is at hand.
+"""Figures for the lessons, also without a GPU: what a decode reads, and the speed of kernels.
 
 Read `roofline` first, then `rungs`.
 """

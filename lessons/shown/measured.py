@@ -1,7 +1,6 @@
-"""What lesson 12 shows of the kernels' speed on a GPU: written into the package by
-`tools/gpu_report/tables.py`.
+"""Kernel speeds on a GPU for lesson 12, from a file that `tools/gpu_report/tables.py` writes.
 
-There is such a file only once somebody has made a GPU report. Nothing is measured here.
+The file exists only after a GPU report was made.
 """
 
 from importlib.resources import files
@@ -10,44 +9,37 @@ import msgspec
 
 FILE = "measured_rungs.json"
 MOST_SHOWN = 5
-"""Rungs on one page, which has room for few words."""
+"""Kernel versions on one page, which has room for few words."""
 
 
 class MeasuredRung(msgspec.Struct):
-    """One kernel of the ladder."""
-
     name: str
     microseconds: float
     share_of_copy: float
-    """Of the device's own copying speed, 1 for all of it."""
+    """Fraction of the device's own copying speed."""
     microseconds_in_a_row: float
-    """Of one launch among 28 without a pause."""
+    """Time of one launch in a row of 28 without pauses."""
 
 
 class MeasuredLadder(msgspec.Struct):
-    """All kernels at one shape."""
-
     batch: int
     context: int
     rungs: list[MeasuredRung]
 
 
 class MeasuredRungs(msgspec.Struct):
-    """The ladder on one device."""
-
     device: str
     date: str
     ladders: list[MeasuredLadder]
 
 
 def measured_rungs() -> MeasuredRungs | None:
-    """The measured ladder; None if nobody has measured it yet."""
+    """The measurements; None if there are none yet."""
     file = files(__package__).joinpath(FILE)
     return msgspec.json.decode(file.read_bytes(), type=MeasuredRungs) if file.is_file() else None
 
 
 def in_words(measured: MeasuredRungs) -> str:
-    """A page of the lesson."""
     ladders = " ".join(
         f"{_shape(one)}: {', '.join(map(_speed, one.rungs[:MOST_SHOWN]))}."
         for one in measured.ladders
@@ -73,7 +65,7 @@ def _best_share(measured: MeasuredRungs) -> str:
 
 
 def _in_a_row(measured: MeasuredRungs) -> str:
-    """What a CUDA graph saves: nothing on the device, and Python's time between launches."""
+    """What a CUDA graph saves: no device time, but Python's time between launches."""
     speeds = {rung.name: rung.microseconds_in_a_row for rung in measured.ladders[-1].rungs}
     if not {"split", "static"} <= speeds.keys():
         return ""

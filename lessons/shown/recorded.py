@@ -1,9 +1,8 @@
-"""What lessons 5 and 12 show of Triton's kernels where Triton is not installed: recorded elsewhere,
-and shipped.
+"""Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
-`tools/pictures/record_kernels.py` writes it by running the lessons where Triton is. It fits the
-model `tiny-random` alone, which is the same on every machine. The traces of the x-ray itself are
-the engine's (`minivllm.runtime.attention.recorded_xray`).
+`tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. It fits
+only the model `tiny-random`, which is the same on every machine. The traces of the x-ray are in
+`minivllm.runtime.attention.recorded_xray`.
 """
 
 from functools import cache
@@ -24,23 +23,21 @@ NOTICE = (
     " What this lesson shows of them is a **recording**, made on another machine in these same"
     " steps. Everything else is computed here, while you watch."
 )
-"""The first page of a lesson on kernels, where it is so."""
+"""First page of a lesson on kernels if Triton is not installed."""
 
 
 class RecordedKernels(msgspec.Struct):
-    """What cannot be found out without Triton."""
-
     shape: Shape
     looks: dict[Rung, Look]
-    """Lesson 12: what each rung read in that shape."""
+    """Lesson 12: what each kernel version read at that shape."""
     num_splits: int
-    """Lesson 12: into how many parts the rung `split` cuts its long context."""
+    """Lesson 12: number of parts into which `split` cuts its long context."""
     tokens: list[int]
-    """Lesson 5: what the engine wrote with the attention backend `triton`."""
+    """Lesson 5: the output tokens with the attention backend `triton`."""
 
 
 def triton_is_here() -> bool:
-    """Asked without importing it: that takes time, and settles how kernels run."""
+    """Check without importing Triton: the import is slow and fixes how kernels run."""
     return find_spec("triton") is not None
 
 
@@ -50,8 +47,9 @@ def recorded() -> RecordedKernels:
 
 
 def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
-    """What each rung reads: watched, or as it was recorded. Raises `TritonMissingError` for another
-    shape than the recorded one.
+    """What each kernel version reads: watched, or recorded without Triton.
+
+    Raises `TritonMissingError` for another shape than the recorded one.
     """
     if triton_is_here():
         return look(shape)
@@ -61,8 +59,9 @@ def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
 
 
 def xray_next_step(teacher: Teacher, engine: LessonEngine) -> ev.KernelTraced:
-    """Take a step of ada's with the kernel x-ray on, and light what it saw. Raises `LessonError` if
-    the kernel could not be watched.
+    """Take a step for ada with the kernel x-ray on, and highlight the trace.
+
+    Raises `LessonError` if the kernel could not be traced.
     """
     teacher.focus("xray")
     engine.engine.trace_kernel("ada.0")

@@ -1,9 +1,7 @@
-"""How fast a decode can be at best: bytes that a pass must read, over the bytes that a device can
-move.
+"""The best possible speed of a decode: bytes that a pass must read, over the device's bandwidth.
 
-Counted from a model's own sizes. The easy thing to get wrong is the embedding table: a pass reads
-one row of it for each token, so it does not count, unless the model uses the same table again as
-its last layer.
+A pass reads only one row of the embedding table per token, so the table does not count. A tied
+table still counts once, as the last layer.
 """
 
 from dataclasses import dataclass
@@ -13,17 +11,17 @@ from minivllm.runtime.model.model_config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """What its maker's data sheet says."""
+    """Figures from the manufacturer's data sheet."""
 
     name: str
     bytes_per_second: float
     operations_per_second: float
-    """Of dense matrix arithmetic in bfloat16; a multiplication and an addition are two."""
+    """Dense bfloat16 matrix arithmetic; a multiplication and an addition are two operations."""
     num_processors: int
 
     @property
     def operations_per_byte(self) -> float:
-        """What it could compute while it moves one byte."""
+        """Operations that it could compute while it moves one byte."""
         return self.operations_per_second / self.bytes_per_second
 
 
@@ -32,7 +30,7 @@ H100 = Device("H100", bytes_per_second=3.35e12, operations_per_second=989e12, nu
 
 
 def weights_per_pass(config: ModelConfig) -> int:
-    """How many weights every pass of the model multiplies with, however many tokens are in it."""
+    """Number of weights that every pass reads, however many tokens it computes."""
     hidden, heads, kv_heads = (
         config.hidden_size,
         config.num_attention_heads,
@@ -44,5 +42,5 @@ def weights_per_pass(config: ModelConfig) -> int:
 
 
 def operations_per_byte(num_tokens: int, bytes_per_weight: int) -> float:
-    """Arithmetic for each byte of weights that is read, when one pass serves so many tokens."""
+    """Arithmetic per byte of weights read, if one pass serves this many tokens."""
     return 2 * num_tokens / bytes_per_weight

@@ -1,10 +1,8 @@
-"""What each rung of the ladder of decode kernels reads: the real kernels, interpreted and watched,
-in the shapes of a model.
+"""What each version of the decode kernel reads: the real kernels, interpreted and traced.
 
-Numbers are drawn at random, since only their places matter here; what every rung computes from them
-is compared with the slow twin. Knows tensors and kernels, and nothing of engines. The easy thing to
-get wrong is a machine with a CUDA device: kernels are compiled there and cannot be watched, so they
-are interpreted in a process of their own.
+Inputs are random numbers in the shapes of a model, since only the positions of reads matter. Each
+output is compared with the reference implementation. With a CUDA device, kernels would be compiled
+and could not be traced, so they are interpreted in a separate process.
 """
 
 import json
@@ -18,12 +16,12 @@ from minivllm.errors import LessonError
 
 Rung = Literal["naive", "grouped", "split", "static", "unified"]
 SPLITS = 2
-"""Of the rung `split`, over a context that is short enough to be interpreted."""
+"""Number of parts of `split`; the context is short enough to be interpreted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One decode: a sequence, and the rows that a graph for a larger batch leaves over."""
+    """One decode: a sequence, and padded rows as in a graph for a larger batch."""
 
     num_heads: int
     num_kv_heads: int
@@ -35,21 +33,20 @@ class Shape:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What was seen of one rung in one layer."""
-
     programs: int
-    """That read keys."""
+    """Programs that read keys."""
     keys_read: int
     """By all programs together; a key is one head's vector at one token."""
     idle_programs: int
-    """That read no key: of padded rows, and those that put parts together."""
+    """Programs without a key: those of padded rows, and those that combine parts."""
     right: bool
-    """The output is that of the slow twin."""
+    """Whether the output equals that of the reference implementation."""
 
 
 def look(shape: Shape) -> dict[Rung, Look]:
-    """Run every rung once and watch it. Raises `LessonError` if the kernels cannot be
-    interpreted.
+    """Run and trace every kernel version once.
+
+    Raises `LessonError` if the kernels cannot be interpreted.
     """
     if not _is_interpreted_here():
         return _look_elsewhere(shape)

@@ -1,9 +1,6 @@
-"""`python -m minivllm.lessons.site docs`: writes the site's pages on lessons and exercises, with
-their pictures, into docs/.
+"""`python -m minivllm.lessons.site docs`: writes the pages on lessons and exercises into docs/.
 
-What lies in those folders and is made no more is taken away, so that an exercise that was renamed
-leaves no page behind. The pictures are most of the work; `--only 3` writes one lesson's page, for
-whoever is writing that lesson.
+Files there that are no longer generated are deleted. `--only 3` writes only one lesson's page.
 """
 
 import argparse
@@ -23,7 +20,7 @@ TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
-    """Its page and its pictures: path inside docs/ -> content."""
+    """A lesson's page and pictures: path inside docs/ -> content."""
     page = lesson_page(lesson)
     return {f"{TUTORIAL}/{page.name}": page.text} | {
         f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()
@@ -31,7 +28,6 @@ def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
 
 
 def other_pages() -> dict[str, str]:
-    """The lists, and the exercises."""
     return {
         f"{TUTORIAL}/index.md": lessons_index(),
         f"{EXERCISES}/index.md": exercises_index(),

@@ -1,8 +1,7 @@
-"""One exercise as a page of the site: what it is about, the heads of what is to be written, what
-the check compares, two hints.
+"""One exercise as a page: its topic, the functions to write, what the check compares, two hints.
 
-The solution is open in the repository, but no page shows it or links to it: of each hole only the
-head is shown, and the last hint, the steps in words, is left to `minivllm exercise hint`.
+No page shows or links the solution, although it is in the repository. Of each hole it shows only
+signature and docstring. The last hint is left to `minivllm exercise hint`.
 """
 
 from textwrap import dedent
@@ -16,7 +15,7 @@ from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 
 SHOWN_HINTS = ("A question", "Where to look")
-"""Of the ladder of three: the third, the steps in words, is near the solution."""
+"""Of three hints; the third is close to the solution."""
 
 
 def page_name(exercise: Exercise) -> str:
@@ -24,7 +23,7 @@ def page_name(exercise: Exercise) -> str:
 
 
 def engine_file(exercise: Exercise) -> str:
-    """The engine's file, as it is called in the repository."""
+    """The path of the engine's file in the repository."""
     path = exercise.module.removeprefix("minivllm.").replace(".", "/")
     return f"{path}.py" if path.startswith("kernels/") else f"minivllm/{path}.py"
 
@@ -78,7 +77,7 @@ So they stand in your file, each with a `TODO` where the code is missing.
 
 
 def _heads(exercise: Exercise) -> list[str]:
-    """Each hole, down to the end of its docstring; under a line that names its class."""
+    """Each hole up to the end of its docstring, below a line with its class."""
     lines = exercise.source.splitlines()
     heads = []
     for number, hole in enumerate(find_holes(exercise), 1):

@@ -1,8 +1,6 @@
-"""The two lists: every lesson, and every exercise, each with what it is about and where to find it.
+"""The lists of all lessons and of all exercises, in the order of the course.
 
-They say nothing of their own: titles and minutes are the lessons' and the exercises', the rest is
-the table of the course. The easy thing to get wrong is the order, which is that of the course and
-of info.toml.
+Titles and minutes come from the lessons and exercises, the rest from the table of the course.
 """
 
 from minivllm.lessons.checker.catalogue import exercises, find_exercise

@@ -1,10 +1,8 @@
-"""One lesson as a page of the site: its words, its questions with the answers folded, and pictures
-of the moments that matter.
+"""One lesson as a page: its text, its questions with folded answers, and pictures.
 
-The lesson is played as `--auto` plays it, and the page is written while it goes. Nothing is
-answered before the question: what the engine said, what each wrong guess is told and the picture of
-it stand in a fold under the question. The easy thing to get wrong is to put them behind it: the
-next picture would tell whoever only scrolls.
+The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comment on
+each wrong guess and the picture are folded under the question, so that scrolling does not reveal
+them.
 """
 
 from collections.abc import Callable
@@ -25,13 +23,13 @@ from minivllm.tui.lesson import Page
 
 INSTANT_MODEL, READABLE_MODEL = "tiny-random", "smollm2"
 PICTURES = "../assets/lessons"
-"""From a page to its pictures."""
+"""Relative path from a page to its pictures."""
 
 Draw = Callable[[Page, str], str]
 
 
 class LessonPage(NamedTuple):
-    """What is written for one lesson."""
+    """The files of one lesson."""
 
     name: str
     text: str
@@ -48,8 +46,9 @@ def link_to(lesson: Lesson, folder: str = "") -> str:
 
 
 def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
-    """Play the lesson and write its page. Raises `LessonError` if a page that is to be drawn shows
-    nothing new.
+    """Play the lesson and write its page.
+
+    Raises `LessonError` if a page that `picks` selects shows nothing new.
     """
     model = READABLE_MODEL if lesson.text_matters else INSTANT_MODEL
     player = LessonPlayer(lesson, ModelShelf(model))
@@ -63,7 +62,7 @@ def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
 
 
 class _Writer:
-    """Writes one page while its lesson goes on."""
+    """Writes one page while its lesson is played."""
 
     def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
         self.parts: list[str] = []
@@ -75,7 +74,7 @@ class _Writer:
         self._last_rows: list[str] = []
 
     def write(self) -> None:
-        """To the end of the lesson; what it says of the score is for who has answered."""
+        """Write until the end of the lesson, without the final page on the score."""
         player = self._player
         while not player.over:
             page = player.page
@@ -98,20 +97,20 @@ class _Writer:
             )
 
     def _begin_section(self, page: Page) -> None:
-        """A heading where another engine comes in: they are named for what they show."""
+        """Start a section when the lesson shows another engine, named after it."""
         if page.engine != self._engine:
             self._engine = page.engine
             self.parts.append(f"## {(page.engine or 'the lesson').capitalize()}\n")
 
     def _question(self, page: Page) -> str:
-        """The question, and folded under it what the engine says, which is the page after it."""
+        """The question, with the next page folded under it: the engine's answer."""
         question = self._player.question
         choices = "".join(
             f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1)
         )
         self._player.pass_over()
         answer = self._player.page
-        # Seen only in the fold, so a name that comes in with the answer is no section of its own.
+        # The answer is folded, so an engine that appears in it starts no section.
         self._engine = answer.engine
         told = [
             *_claims(answer),
@@ -132,7 +131,7 @@ class _Writer:
         return boxed("question", "What do you expect?", f"{asked}\n{fold}")
 
     def _picture(self, page: Page) -> list[str]:
-        """Of a page that was picked; a picture that shows what the last one did is none."""
+        """The picture of a selected page, unless it is the same as the last picture."""
         if page.number not in PICKS[self._lesson.name].drawn:
             return []
         rows = [page.engine, str(page.focus), *page_picture(page)]
@@ -143,7 +142,7 @@ class _Writer:
         self.pictures[file] = self._draw(page, f"minivllm lesson {self._lesson.number}")
         words = describe(page)
         shown = f"{PICTURES}/{file}"
-        # A picture is a link to itself: on a phone it can be opened and made larger.
+        # Link the picture to itself, so that it can be enlarged on a phone.
         return [
             f"[![{attribute(words.alt)}]({shown}){{ loading=lazy }}]({shown})\n",
             f"{attribute(words.caption)}\n{{ .caption }}\n",
@@ -154,7 +153,7 @@ class _Writer:
 
 
 def _claims(page: Page) -> list[str]:
-    """What was checked on the engine before this page."""
+    """Claims checked on the engine before this page."""
     if not page.claims:
         return []
     return [
@@ -164,7 +163,7 @@ def _claims(page: Page) -> list[str]:
 
 
 def _misconceptions(question: Predict, truth: Answer) -> list[str]:
-    """The wrong guesses that the lesson knows, each with its sentence."""
+    """The known wrong guesses, each with its explanation."""
     wrong = [
         (given, why) for given, why in question.why.items() if not question.is_right(given, truth)
     ]

@@ -1,8 +1,8 @@
-"""Words of a lesson as Markdown for the site.
+"""Lesson text as Markdown for the site.
 
-A lesson marks two things, `**this**` and `` `this` ``; all else in it is plain text, and some of it
-was written by a model. The easy thing to get wrong is text that only looks like a mark:
-`<|im_start|>` would vanish as a tag, and stars in a formula would make half a sentence slanted.
+A lesson marks only `**this**` and `` `this` ``. Everything else is plain text, some of it from a
+model, and must be escaped: `<|im_start|>` would vanish as a tag, and stars in a formula would set
+half a sentence in italics.
 """
 
 import re
@@ -16,7 +16,7 @@ _OPENS_LIST = re.compile(r"^(\d+)([.)] )|^([-+] )")
 
 
 def to_markdown(text: str) -> str:
-    """A lesson's text, on one line."""
+    """Convert a lesson's text to one line of Markdown."""
     text = clean(text)
     parts, end = [], 0
     for mark in _MARKS.finditer(text):
@@ -33,10 +33,10 @@ def _plain(text: str) -> str:
 
 
 def boxed(kind: str, title: str, body: str, *, folded: bool = False) -> str:
-    """An admonition, which opens at a click if it is `folded`."""
+    """An admonition; if `folded`, a click opens it."""
     return f'{"???" if folded else "!!!"} {kind} "{title}"\n\n{indent(body.rstrip(), "    ")}\n'
 
 
 def attribute(text: str) -> str:
-    """Text that stands between the brackets of a picture, on one line."""
+    """Text for a picture's attributes, on one line."""
     return _plain(clean(text))

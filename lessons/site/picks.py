@@ -1,10 +1,8 @@
-"""What a lesson's page on the site has beside its own words: the moments that are drawn, and where
-to read on.
+"""What a lesson's page has apart from its text: the pages to draw, and where to read on.
 
-A lesson has twenty pages and more, and many of them show what the one before has shown. Which few
-are worth a picture is chosen by hand, by the number that `minivllm lesson NAME --from N` takes. The
-easy thing to get wrong is a page that moved when a lesson was changed:
-`tests/docs/test_tutorial.py` sees that each is one on which the picture is new.
+A lesson has twenty pages or more, and many pictures would repeat. The few to draw are selected by
+hand, by the number that `minivllm lesson NAME --from N` takes. `tests/docs/test_tutorial.py` checks
+that each still shows a new picture after a lesson was changed.
 """
 
 from collections.abc import Mapping
@@ -13,16 +11,16 @@ from typing import NamedTuple
 
 
 class Picks(NamedTuple):
-    """Of one lesson."""
+    """Selections for one lesson."""
 
     teaches: str
-    """In one sentence, for the list."""
+    """One sentence, for the list of lessons."""
     drawn: tuple[int, ...]
-    """Numbers of its pages."""
+    """Numbers of the pages to draw."""
     concept: str
-    """The page of docs/concepts that tells the same in one piece."""
+    """The page of docs/concepts on the same idea."""
     sources: tuple[tuple[str, str], ...]
-    """A file, with `#` and a name in it, and what is done there."""
+    """(file, perhaps with `#name`; what it does)"""
 
 
 PICKS: Mapping[str, Picks] = MappingProxyType(
@@ -208,4 +206,4 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
         ),
     }
 )
-"""By the lesson's name."""
+"""By lesson name."""

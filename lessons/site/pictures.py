@@ -1,10 +1,8 @@
-"""One page of a lesson as a picture: the panels of the dashboard's own lesson screen, at the moment
-of the page.
+"""A page of a lesson as a picture: the panels of the dashboard's lesson screen at that moment.
 
-The screen is the real one, drawn in this process from the lesson's recording. Its words are left
-out, for they stand beside the picture, and so is what only a person at the keys has a use for.
-Nothing is dim: on a page nobody can look closer. The easy thing to get wrong is the end: an app
-closes its source when it leaves, and the recording is wanted for the next one.
+The real screen is drawn in this process from the lesson's recording, without the text (which is
+beside the picture), the keys and the time line. No panel is dimmed. An app closes its source on
+exit, so it gets a wrapper: the next picture needs the recording too.
 """
 
 import asyncio
@@ -24,27 +22,25 @@ from minivllm.tui.widgets.blocks.xray import XRay
 COLUMNS = 88
 _FEWEST_ROWS, _MOST_ROWS = 12, 30
 _ROWS_OF_MAP, _MOST_ROWS_OF_SLOTS = 6, 5
-"""What the lesson screen gives to these two, with their titles, where another panel is lit and the
-terminal is low.
-"""
+"""Rows of these two panels, including titles, beside a highlighted one on a low terminal."""
 _MOST_NAMES = 6
 _ALL_TILES = 1_000_000
-"""More than a kernel has: the x-ray plays by the clock, and a picture shows its end."""
+"""More than any kernel has, to move the x-ray to its end."""
 
 
 class Words(NamedTuple):
-    """What a picture shows, said."""
+    """What a picture shows, in words."""
 
     alt: str
     caption: str
 
 
 class _Still:
-    """`LessonControl` of a lesson that stands at one page."""
+    """A `LessonControl` that stays at one page."""
 
     title = ""
     at_newest = False
-    """So that its place in the recording is gone to, and not played."""
+    """False makes the screen jump to the page's position instead of playing to it."""
     score = (0, 0)
 
     def __init__(self, page: Page) -> None:
@@ -57,11 +53,11 @@ class _Still:
         """There is no other page."""
 
     def answer(self, typed: str) -> None:
-        """Nobody is asked."""
+        """No answer is possible."""
 
 
 class _Lent:
-    """A source that stays open when the app that borrows it leaves."""
+    """A source that stays open when an app closes it."""
 
     def __init__(self, source: Any) -> None:
         self._source = source
@@ -70,18 +66,18 @@ class _Lent:
         return getattr(self._source, name)
 
     def close(self) -> None:
-        """It is the lesson's."""
+        """Do nothing: the lesson closes its source."""
 
 
 def draw(page: Page, title: str) -> str:
-    """The picture of a page on which something is lit, as an SVG."""
+    """Draw a page that has a highlighted panel, as an SVG."""
     context = standing_at(page)
     step = context.transport.view.fold.step
     return asyncio.run(_draw(page, _rows(page, context), f"{title}, step {step}"))
 
 
 def describe(page: Page) -> Words:
-    """The same in words, at no cost."""
+    """Describe the picture without drawing it."""
     fold = standing_at(page).transport.view.fold
     when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"
     which = f" of the engine “{page.engine}”" if page.engine else ""
@@ -97,17 +93,17 @@ def describe(page: Page) -> Words:
 
 
 def _rows(page: Page, context: Context) -> int:
-    """Of a terminal in which the lit panel and its companions just have room."""
+    """Terminal height that just fits the highlighted panel and its companions."""
 
     def of(panel: Any) -> int:
         rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
-        # A panel may put its legend at its foot, however far down that is.
+        # Do not count empty rows above a legend at the panel's foot, except one.
         return sum(bool(row or above) for above, row in pairwise(["", *rows]))
 
     slots = of("slots") if page.focus == "slots" else min(of("slots"), _MOST_ROWS_OF_SLOTS)
     blocks = of("blockmap") if page.focus == "blockmap" else _ROWS_OF_MAP
     lit = 0 if page.focus in ("slots", "blockmap") else of(page.focus)
-    # Slots that are lit get no more than half of the room.
+    # The screen gives highlighted slots at most half of its rows.
     enough = max(slots + blocks + lit + 1, 2 * slots if page.focus == "slots" else 0)
     return min(max(enough, _FEWEST_ROWS), _MOST_ROWS)
 

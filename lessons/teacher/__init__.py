@@ -1,5 +1,5 @@
-"""How a lesson is written and given. Knows nothing of any one lesson.
+"""How to write and run a lesson, independent of any particular lesson.
 
-Read `script` first: what a lesson is made of. `lesson_engine` is the real engine on a virtual
-clock; `lesson_player` turns the pages.
+Read `script` first: the parts of a lesson. `lesson_engine` is the real engine on a virtual clock;
+`lesson_player` turns the pages.
 """

@@ -1,12 +1,8 @@
 """`LessonEngine`: the real engine on the virtual clock, with its events folded beside it.
 
-A lesson asks it in the words of the lesson (`table("ada")`, `num_free`), and every answer comes
-from the fold of the events, which is what the picture is drawn from; after each step the fold is
-compared with the engine's own state, so a lesson cannot say what is not so. It knows nothing of
-chunks and screens.
-
-The easy thing to get wrong is a request that has ended: the engine forgets it, so its text and its
-lengths are asked of `facts`, which remembers.
+Answers to a lesson's questions, like `table("ada")` or `num_free`, come from the fold, as the
+picture does. After each step the fold is compared with the engine's own state, so a lesson cannot
+show something false. The engine forgets ended requests; `facts` remembers their texts and lengths.
 """
 
 from __future__ import annotations
@@ -30,21 +26,20 @@ if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
 
 MAX_STEPS = 2_000
-"""More than any lesson takes: whoever waits longer waits for ever."""
+"""More than any lesson needs; beyond this, the lesson would wait forever."""
 
 E = TypeVar("E", bound=ev.Event)
 
 
 class ModelShelf:
-    """One model, loaded when the first engine is built and shared by all engines of a lesson."""
+    """One model, loaded for the first engine and shared by all engines of a lesson."""
 
     def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
-        """`loaded`: the model, if it is in memory already."""
+        """loaded: the model, if it is in memory already."""
         self.name = model
         self._loaded = loaded
 
     def engine(self, options: dict[str, object]) -> LessonEngine:
-        """A new engine of this model."""
         config = EngineConfig(
             model=self.name, **{"check_invariants": True, "device": "cpu", **options}
         )
@@ -58,20 +53,19 @@ class ModelShelf:
 
 
 class LessonEngine:
-    """One engine of a lesson. Requests are called by their ids; their first sequence is meant
-    unless one is named (`ada.1`).
+    """One engine of a lesson.
+
+    A request's id stands for its first sequence, unless one is given (`ada.1`).
     """
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
         self.engine = engine
         self.loaded = loaded
-        """The model itself: its sizes (`config`), its weights, its tokenizer."""
+        """The model itself: its sizes (`config`), weights and tokenizer."""
         self.name = ""
         self.header = engine.log_header()
         self.model = DashboardModel(self.header)
-        """What the panels draw."""
         self.facts = RunFacts(self.header)
-        """What came of it so far, request by request."""
         self.events: list[ev.Event] = []
         self._meter = KVUsageMeter(self.header)
         engine.subscribe(self._hear)
@@ -82,7 +76,7 @@ class LessonEngine:
         self.facts.apply(event)
         self._meter.apply(event)
 
-    # ---- what it is told to do ----
+    # ---- commands ----
 
     def add(
         self,
@@ -95,10 +89,10 @@ class LessonEngine:
         cache_salt: str | None = None,
         **params: object,
     ) -> None:
-        """A request, greedy and not ended by the model unless `params` (of `SamplingParams`) say
-        otherwise.
+        """Add a greedy request that the model cannot end, unless `params` say otherwise.
 
-        chat: the prompt is a user's message, put into the model's chat template
+        params: fields of `SamplingParams`; chat: put the prompt, a user's message, into the chat
+        template
         """
         text = prompt if isinstance(prompt, str) else None
         if chat:
@@ -116,22 +110,20 @@ class LessonEngine:
         self.engine.add_request(request_id, fields, sampling, priority)
 
     def step(self, count: int = 1) -> None:
-        """Take so many steps."""
         for _ in range(count):
             self.engine.step()
             self._compare()
 
     def phase(self) -> None:
-        """One phase of a step: schedule, execute or sample."""
+        """Run one phase: schedule, execute or sample."""
         self.engine.step_phase()
         self._compare()
 
     def run(self) -> None:
-        """Until nobody is left."""
+        """Run until all requests have ended."""
         self.run_until(lambda: not self.busy)
 
     def run_until(self, holds: Callable[[], bool]) -> None:
-        """Take steps until it is so."""
         for _ in range(MAX_STEPS):
             if holds():
                 return
@@ -146,11 +138,10 @@ class LessonEngine:
                 "The events tell something else than the engine's own state: please report it."
             )
 
-    # ---- what it is asked ----
+    # ---- queries ----
 
     @property
     def fold(self) -> Fold:
-        """How things stand, from the events alone."""
         return self.model.fold
 
     @property
@@ -171,54 +162,51 @@ class LessonEngine:
 
     @property
     def num_used(self) -> int:
-        """Blocks in somebody's block table."""
+        """Blocks in at least one block table."""
         return sum(block.ref_cnt > 0 for block in self.fold.blocks)
 
     @property
     def bytes_per_token(self) -> int:
-        """What the keys and values of one token take in the KV cache, over all layers."""
+        """Bytes of the keys and values of one token in the KV cache, over all layers."""
         from minivllm.runtime.kv_cache import KVCacheSpec
 
         return KVCacheSpec.of(self.loaded.config, 1, self.loaded.dtype).bytes_per_block
 
     @property
     def usage(self) -> list[KVUsage]:
-        """What the slots of the cache were used for, one entry for each step in which something
-        ran.
-        """
+        """Use of the cache's slots: one entry per step in which a sequence ran."""
         return self._meter.samples
 
     @property
     def tokens_computed(self) -> int:
-        """Tokens that went through the model in all steps so far."""
         return sum(event.num_tokens for event in self.events_of(ev.StepScheduled))
 
     def is_running(self, name: str) -> bool:
         return _seq_id(name) in self.fold.running
 
     def sequence(self, name: str) -> SequenceState:
-        """One that has not ended."""
+        """A sequence that has not ended."""
         return self.fold.sequences[_seq_id(name)]
 
     def table(self, name: str) -> list[int]:
-        """Its block table: ids of blocks, in the order of its tokens."""
+        """Block ids in the order of the tokens."""
         return self.sequence(name).block_table
 
     def num_tokens(self, name: str) -> int:
-        """Prompt and output together, of one that has not ended."""
+        """Prompt and output tokens of a sequence that has not ended."""
         return self.sequence(name).num_tokens
 
     def num_prompt_tokens(self, request_id: str) -> int:
-        """Also of a request that has ended."""
+        """Also works after the request has ended."""
         return self.facts.requests[request_id].num_prompt_tokens
 
     def text(self, request_id: str) -> str:
-        """What it wrote so far; of several samples the first."""
+        """The output text so far; of several samples, the first."""
         sequence = self.fold.sequences.get(_seq_id(request_id))
         return sequence.text if sequence is not None else self.facts.requests[request_id].texts[0]
 
     def output_tokens(self, name: str) -> list[int]:
-        """The ids that were sampled for it, also after its end."""
+        """The ids of its sampled tokens, also after its end."""
         return [
             event.token_id
             for event in self.events_of(ev.TokenSampled)
@@ -226,15 +214,14 @@ class LessonEngine:
         ]
 
     def scheduled(self, name: str) -> int:
-        """How many tokens it got in the last step; 0 if it was left out."""
+        """Number of tokens it got in the last step; 0 if it was left out."""
         return sum(item.num_tokens for item in self.fold.scheduled if item.seq_id == _seq_id(name))
 
     def events_of(self, kind: type[E]) -> list[E]:
-        """All events of one kind so far."""
         return [event for event in self.events if type(event) is kind]
 
     def pieces(self, text: str) -> list[str]:
-        """The tokens of a text, as text."""
+        """The tokens of a text, each decoded."""
         tokenizer = self.engine.tokenizer
         return [
             tokenizer.decode([token_id], skip_special_tokens=False)

@@ -1,13 +1,9 @@
-"""`LessonPlayer`: gives one lesson page by page, and keeps the pages that were.
+"""`LessonPlayer`: runs one lesson page by page, and keeps the earlier pages.
 
-Going forward runs the lesson up to its next chunk; going back shows a page again, with the place in
-the recording at which its picture is drawn: time travel, and nothing is run twice. First answers
-are scored and kept.
-
-It knows no screen: the dashboard's lesson screen, the terminal and the transcript all drive it
-through `forward`, `back` and `answer`. The easy thing to get wrong is the question: its page, the
-guess, what the engine does and the verdict are one movement, so that nobody can look at the answer
-first; while it is open there is no forward.
+`forward` runs the lesson up to its next chunk. `back` shows an old page with its position in the
+recording; nothing is run twice. First answers are scored and stored. The dashboard's lesson screen,
+the terminal and the transcript all drive this player. While a question is open, `forward` refuses:
+the answer must not be visible before the guess.
 """
 
 from __future__ import annotations
@@ -24,7 +20,7 @@ from minivllm.tui.state.model import MODELS
 
 
 class LessonPlayer:
-    """`minivllm.tui.lesson.LessonControl` of one lesson. Opens its first page when it is made."""
+    """The `minivllm.tui.lesson.LessonControl` of one lesson. Opens the first page at once."""
 
     def __init__(
         self,
@@ -34,8 +30,8 @@ class LessonPlayer:
         progress: Progress | None = None,
         resume: Place | None = None,
     ) -> None:
-        """`progress`: where first answers and the place are kept; None keeps nothing. `resume`: go
-        on there, with the answers given then.
+        """progress: stores first answers and the position; None stores nothing.
+        resume: a position to continue from, with the answers given then
         """
         self.title = f"{lesson.number}. {lesson.title}"
         self._lesson = lesson
@@ -45,9 +41,9 @@ class LessonPlayer:
         self.teacher = Teacher(self._build)
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
-        """The question that was asked last, while its verdict is due."""
+        """The last question, until its verdict."""
         self.truths: list[Answer] = []
-        """What the engine answered to each question so far."""
+        """The engine's answers to all questions so far."""
         self._answered: list[bool] = []
         self._given: list[str] = []
         self._pages: list[Page] = []
@@ -55,7 +51,7 @@ class LessonPlayer:
         self._open_next()
         if resume is not None:
             self._repeat(resume)
-        # Not before: whoever is impatient while the pages open again must not lose the place.
+        # Set it only now: leaving during the replay must not lose the old position.
         self._progress = progress
         self._note_page()
 
@@ -66,7 +62,7 @@ class LessonPlayer:
         self._stages[engine] = Stage(source)
         return engine
 
-    # ---- what is asked of it ----
+    # ---- queries ----
 
     @property
     def page(self) -> Page:
@@ -74,17 +70,15 @@ class LessonPlayer:
 
     @property
     def pages(self) -> tuple[Page, ...]:
-        """All that were opened so far."""
         return tuple(self._pages)
 
     @property
     def question(self) -> Predict | None:
-        """The open question, with the way to answer it."""
+        """The open question, if any."""
         return self._question if self.page.waits else None
 
     @property
     def engine(self) -> LessonEngine | None:
-        """The engine that the newest page shows."""
         return self.teacher.shown
 
     @property
@@ -93,7 +87,7 @@ class LessonPlayer:
 
     @property
     def over(self) -> bool:
-        """The page at hand is the lesson's last."""
+        """Whether the current page is the lesson's last."""
         return self.page.last
 
     @property
@@ -101,7 +95,6 @@ class LessonPlayer:
         return sum(self._answered), len(self._answered)
 
     def close(self) -> None:
-        """Give back the recordings."""
         for stage in self._stages.values():
             stage.source.close()
 
@@ -134,17 +127,18 @@ class LessonPlayer:
         return None
 
     def pass_over(self) -> None:
-        """Go on as nobody who answers would: the open question, or the next page."""
+        """Go on without an answer: resolve the open question, or go to the next page."""
         if self.page.waits:
             self._resolve(None)
         else:
             self.forward()
 
-    # ---- inside ----
+    # ---- internals ----
 
     def _repeat(self, place: Place) -> None:
-        """Open the pages up to `place` again. An answer that is none any more, in a lesson that was
-        changed, is passed over.
+        """Open the pages up to `place` again.
+
+        Answers that a changed lesson no longer accepts are skipped.
         """
         answers = iter(place.answers)
         while self.page.number < place.page and not self.over:
@@ -152,9 +146,7 @@ class LessonPlayer:
                 self.pass_over()
 
     def _open_next(self) -> None:
-        """Run the lesson up to its next chunk, and open a page for it; after the last one, a page
-        of what came of it.
-        """
+        """Run the lesson to its next chunk and open a page for it, or the final page."""
         chunk = next(self._script, None)
         if chunk is None:
             self._add_page(text=self._end(), last=True)
@@ -165,7 +157,7 @@ class LessonPlayer:
             self._add_page(text=chunk.text)
 
     def _resolve(self, given: Answer | None) -> None:
-        """Let the engine answer, and open the page that says so."""
+        """Let the engine answer, and open a page with the verdict."""
         truth = self._question.find_out()
         self.truths.append(truth)
         verdict = self._question.verdict(given, truth)

@@ -1,9 +1,7 @@
-"""What lessons measure on a run: when tokens came, and how full the batch was.
+"""Measurements of a lesson's run: when tokens came, and how full the batch was.
 
-Everything is counted from the events of a `LessonEngine`, in steps or in tokens of work, because on
-the virtual clock all steps take equally long. The easy thing to get wrong is the last step: a slot
-that has nobody to serve is no loss, so slots are counted as idle only while somebody has still to
-come.
+Counted in steps or tokens, because all steps take equally long on the virtual clock. A slot counts
+as idle only while a request waits for one.
 """
 
 from itertools import pairwise
@@ -13,7 +11,6 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 
 def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
-    """The steps in which a request's first sequence got its tokens."""
     return [
         event.step
         for event in engine.events_of(ev.TokenSampled)
@@ -22,18 +19,17 @@ def token_steps(engine: LessonEngine, request_id: str) -> list[int]:
 
 
 def gaps(engine: LessonEngine, request_id: str) -> list[int]:
-    """Steps between each token of a request and the one after it."""
+    """Steps between consecutive tokens of a request."""
     steps = token_steps(engine, request_id)
     return [later - earlier for earlier, later in pairwise(steps)]
 
 
 def work_per_step(engine: LessonEngine) -> list[int]:
-    """Tokens that went through the model, step by step."""
     return [event.used for event in engine.events_of(ev.StepEnd)]
 
 
 def idle_slots_while_waiting(engine: LessonEngine) -> int:
-    """Slots without work, summed over the steps in which somebody was kept waiting."""
+    """Idle slots, summed over the steps with a deferred request."""
     slots, busy, idle, waits = engine.header.max_num_seqs, 0, 0, False
     for event in engine.events:
         match event:
@@ -49,5 +45,5 @@ def idle_slots_while_waiting(engine: LessonEngine) -> int:
 
 
 def steps_to_first_token(engine: LessonEngine, request_id: str) -> int:
-    """From a request's arrival to its first token: 1 if it was served in the very next step."""
+    """Steps from arrival to first token: 1 if the very next step produced it."""
     return token_steps(engine, request_id)[0] - engine.facts.requests[request_id].arrived_after_step

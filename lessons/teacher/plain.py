@@ -1,8 +1,6 @@
-"""A lesson in any terminal, or in a pipe: the words, the lit panel in plain characters, the
-questions on a line of their own.
+"""A lesson in any terminal or pipe: text, the highlighted panel as plain characters, questions.
 
-Drives the same player as the dashboard. The easy thing to get wrong is the end of the input: in a
-pipe nobody answers, so from there on the lesson goes on by itself, as with `--auto`.
+At the end of the input the lesson continues alone, as with `--auto`.
 """
 
 import textwrap
@@ -19,7 +17,7 @@ HELP = "enter: go on   b: back   q: leave"
 
 
 class PlainLesson:
-    """One run of `player`: `answers` is read line by line, `show` writes at once."""
+    """Reads `answers` line by line; `show` writes at once."""
 
     def __init__(
         self,
@@ -38,7 +36,7 @@ class PlainLesson:
         self._last_picture: list[str] = []
 
     def run(self) -> None:
-        """To the end of the lesson, or until the person leaves."""
+        """Run to the end of the lesson, or until the user leaves."""
         player = self._player
         self._print(f"{player.title}\n{'=' * len(player.title)}\n")
         if not self._auto:
@@ -64,7 +62,7 @@ class PlainLesson:
         return self._player.answer(typed) if self._player.page.waits else self._player.forward()
 
     def _ask(self) -> str:
-        """What was typed; at the end of the input nobody is asked any more."""
+        """Read a line; the end of the input turns on `--auto`."""
         self._print("your guess> " if self._player.page.waits else "> ", end="")
         line = self._answers.readline()
         if not line:

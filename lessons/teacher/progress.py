@@ -1,9 +1,10 @@
-"""`Progress`: what a learner has done so far, in one small file among their data.
+"""`Progress`: a learner's progress, in one small file in the user's data folder.
 
-First answers, how far each lesson was read, hints taken and exercises passed. Of an answer only the
-first counts: it is the one that tells what somebody believed. The easy thing to get wrong is the
-file: two programs may write it and a laptop may be shut in between, so it is read again before each
-change, written beside itself and moved into place; and what cannot be read is never written over.
+It has first answers, pages read, hints taken and exercises passed. Only first answers count,
+because they show what the learner believed.
+
+Two programs can write the file, and a laptop can be closed at any time. So each change reads the
+file again, writes a copy and moves it into place. An unreadable file is never overwritten.
 """
 
 import os
@@ -18,8 +19,6 @@ from minivllm.events.recording.whole_file import write_whole
 
 
 class FirstAnswer(msgspec.Struct):
-    """What somebody answered when they were asked for the first time."""
-
     given: str
     right: bool
 
@@ -29,18 +28,16 @@ class Place(msgspec.Struct):
 
     page: int
     answers: list[str] = []
-    """To each question on the way, as it was given; empty where it was passed over."""
+    """The answer to each question so far; empty if it was skipped."""
 
 
 class LessonProgress(msgspec.Struct):
-    """One lesson."""
-
     pages_read: int = 0
     finished: bool = False
     first_answers: dict[str, FirstAnswer] = {}
-    """By question: `1`, `2`, ... in their order."""
+    """By question number: `1`, `2`, ..."""
     left_at: Place | None = None
-    """None if it was not begun, or read to its end since."""
+    """None if the lesson was not begun, or was finished since."""
 
     @property
     def num_right(self) -> int:
@@ -48,28 +45,22 @@ class LessonProgress(msgspec.Struct):
 
 
 class ExerciseProgress(msgspec.Struct):
-    """One exercise."""
-
     hints: int = 0
-    """The highest hint that was taken."""
+    """The highest hint taken."""
     checks: int = 0
     passed: bool = False
 
 
 class ProgressFile(msgspec.Struct):
-    """All of it, as it is written down."""
-
     version: int = 1
     lessons: dict[str, LessonProgress] = {}
-    """By name."""
     exercises: dict[str, ExerciseProgress] = {}
-    """By name."""
 
 
 def default_path() -> Path:
     """`$MINIVLLM_PROGRESS`, else `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`).
 
-    A file where older versions kept it, `~/.minivllm/progress.json`, is moved there once.
+    A file of an older version, `~/.minivllm/progress.json`, is moved there once.
     """
     chosen = os.environ.get("MINIVLLM_PROGRESS")
     if chosen:
@@ -86,7 +77,7 @@ def default_path() -> Path:
             shutil.move(old, path)
             old.parent.rmdir()
         except OSError:
-            # a folder with other files in it, or a place that cannot be written
+            # the folder has other files, or the new place is not writable
             return path if path.exists() else old
     return path
 
@@ -98,9 +89,7 @@ class Progress:
         self.path = path or default_path()
 
     def read(self) -> ProgressFile:
-        """As it is now; empty if there is no file. Raises `LessonError` for one that cannot be
-        read.
-        """
+        """Read the file; empty if there is none. Raises `LessonError` if it is unreadable."""
         try:
             data = self.path.read_bytes()
         except FileNotFoundError:
@@ -116,7 +105,7 @@ class Progress:
             ) from error
 
     def change(self, change: Callable[[ProgressFile], None]) -> None:
-        """Read, change and write. Raises `LessonError` where that is not possible."""
+        """Read, change and write the file. Raises `LessonError` if that fails."""
         file = self.read()
         change(file)
         data = msgspec.json.format(msgspec.json.encode(file)) + b"\n"
@@ -129,8 +118,9 @@ class Progress:
     # ---- lessons ----
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
-        """A page was read; `last`: with it the lesson. `answers`: what was said to the questions
-        before it.
+        """Note that a page was read.
+
+        last: it is the lesson's last page; answers: to the questions before it
         """
 
         def change(file: ProgressFile) -> None:
@@ -142,7 +132,7 @@ class Progress:
         self.change(change)
 
     def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
-        """A question was answered; any but the first answer changes nothing."""
+        """Note an answer. Only the first one to a question counts."""
         self.change(
             lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
                 question, FirstAnswer(given, right)
@@ -152,8 +142,6 @@ class Progress:
     # ---- exercises ----
 
     def note_hint(self, exercise: str, hint: int) -> None:
-        """Hint number `hint`, from 1, was taken."""
-
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())
             entry.hints = max(entry.hints, hint)
@@ -161,7 +149,7 @@ class Progress:
         self.change(change)
 
     def note_check(self, exercise: str, passed: bool) -> None:
-        """An exercise was checked. Once passed it stays passed."""
+        """Note a check. A passed exercise stays passed."""
 
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())

@@ -1,10 +1,7 @@
-"""What a lesson is made of, and `Teacher`, with which it is written.
+"""The parts of a lesson, and `Teacher`, with which lessons are written.
 
-A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`); after each the
-learner presses a key, and whatever stands between two yields is what that key does. A picture is
-drawn from the engine's events, a number in a text is taken from the engine, the answer to a
-question is computed from it after the guess was made, and a claim is checked before it is
-shown: so words and truth cannot drift apart.
+A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`), and after each
+the learner presses a key. The code between two yields is what that key does.
 
     @lesson(4, "block-tables", "Blocks and block tables", minutes=8, needs=("kv-cache",))
     def run(L: Teacher) -> Script:
@@ -16,8 +13,9 @@ shown: so words and truth cannot drift apart.
                         why={1: "One block holds only 4 tokens.", 6: "A block is not a token."})
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
-The easy thing to get wrong is when something is computed. The arguments of `say` are, when the
-chunk is reached; `answer` and `because` are called after the guess, and after `before`.
+Text and engine cannot disagree: pictures are drawn from events, numbers are taken from the engine,
+and a claim is checked before it is shown. The arguments of `say` are computed when the chunk is
+reached; `before`, then `answer` and `because` are called after the guess.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 MAX_WORDS = 60
-"""In one chunk: what can be read at a glance beside a picture."""
+"""Maximum length of a chunk: readable at a glance beside a picture."""
 
 Answer = int | float | str
 """A number, or one of the question's choices."""
@@ -53,8 +51,6 @@ def _checked(text: str, *more: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Say:
-    """A few sentences."""
-
     text: str
 
     def __post_init__(self) -> None:
@@ -63,10 +59,8 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a guess."""
-
     right: bool | None
-    """None if nothing was guessed."""
+    """None if there was no guess."""
     text: str
 
     def __post_init__(self) -> None:
@@ -75,27 +69,25 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predict:
-    """A question that is answered before the engine shows it."""
+    """A question that the learner answers before the engine shows the result."""
 
     question: str
     answer: Callable[[], Answer]
-    """Asked of the engine, after `before`."""
+    """Reads the right answer from the engine, after `before`."""
     why: Mapping[Answer, str]
-    """Wrong answer -> one sentence for the misconception that it shows."""
+    """Wrong answer -> one sentence about its misconception."""
     before: Callable[[], object] | None = None
-    """What the engine does once the guess is made."""
+    """What the engine does after the guess."""
     because: str | Callable[[], str] = ""
-    """One or two sentences on the right answer, told to everybody."""
+    """One or two sentences on the right answer, shown after every guess."""
     otherwise: str = ""
-    """For wrong answers that `why` does not know."""
+    """For wrong answers that are not in `why`."""
     choices: tuple[str, ...] = ()
-    """The answers to choose from; without them a number is typed."""
+    """The possible answers; without them the answer is a number."""
     unit: str = ""
-    """What the number counts: a noun without its s, or a sign like %."""
+    """Unit of the number: a singular noun, or a sign like %."""
     tolerance: float = 0.0
-    """A number is right if it is off by no more than this part of the answer (of one that is
-    measured).
-    """
+    """Allowed relative error of a number, for measured answers."""
 
     def __post_init__(self) -> None:
         _checked(self.question, *self.choices)
@@ -108,7 +100,7 @@ class Predict:
             )
 
     def read(self, typed: str) -> Answer | None:
-        """The answer that was typed: a number, or the number of a choice; None if it is neither."""
+        """Parse a number, or the number or text of a choice; None if invalid."""
         typed = typed.strip().rstrip("%").replace(",", "").strip()
         try:
             value = float(typed)
@@ -116,7 +108,7 @@ class Predict:
             return next(
                 (choice for choice in self.choices if choice.casefold() == typed.casefold()), None
             )
-        if not abs(value) < 1e15:  # nor infinite, nor no number at all
+        if not abs(value) < 1e15:  # also excludes infinity and NaN
             return None
         value = int(value) if value == int(value) else value
         if not self.choices:
@@ -129,7 +121,7 @@ class Predict:
 
     @property
     def how_to_answer(self) -> str:
-        """For who has typed something else."""
+        """Shown after an invalid answer."""
         if self.choices:
             return (
                 f"Type the number of your answer, 1 to {len(self.choices)}. A wrong guess teaches"
@@ -138,7 +130,7 @@ class Predict:
         return "Type a number. A wrong guess teaches more than none."
 
     def find_out(self) -> Answer:
-        """Have the engine do it, and look."""
+        """Run `before`, and return the engine's answer."""
         if self.before is not None:
             self.before()
         answer = self.answer()
@@ -150,7 +142,7 @@ class Predict:
         return answer
 
     def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
-        """What to say to this guess. `given` is None where nobody was asked."""
+        """The response to a guess. given: None if the question was skipped."""
         because = self.because if isinstance(self.because, str) else self.because()
         shown = f"**{self.shown(answer)}**"
         if given is None:
@@ -163,13 +155,12 @@ class Predict:
         )
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
-        """Whether this guess counts, when that is the answer."""
         if isinstance(given, str) or isinstance(answer, str):
             return given == answer
         return abs(given - answer) <= self.tolerance * abs(answer)
 
     def shown(self, answer: Answer) -> str:
-        """An answer as people read it: with its unit."""
+        """An answer with its unit."""
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
@@ -188,18 +179,16 @@ Script = Generator[Chunk, None, None]
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """One lesson of the course."""
-
     number: int
     name: str
     title: str
     minutes: int
     needs: tuple[str, ...]
-    """Names of lessons that come before."""
+    """Names of lessons to take before this one."""
     text_matters: bool
-    """It shows what a real model writes, so it takes one where it is at hand."""
+    """It shows what a real model writes, so it uses one if available."""
     watches_kernels: bool
-    """It runs Triton's kernels, and shows recordings of them where Triton is not installed."""
+    """It runs Triton's kernels, or shows recordings if Triton is not installed."""
     run: Callable[[Teacher], Script]
 
 
@@ -213,9 +202,7 @@ def lesson(
     text_matters: bool = False,
     watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
-    """Makes a `Lesson` of a generator function. A module `l<number>_....py` has one, called
-    `run`.
-    """
+    """Make a `Lesson` of a generator function: `run` in a module `l<number>_....py`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
         return Lesson(number, name, title, minutes, needs, text_matters, watches_kernels, run)
@@ -224,9 +211,7 @@ def lesson(
 
 
 class Teacher:
-    """What a lesson is written with. It notes what is lit, what is checked and which engine is
-    shown; the player reads it.
-    """
+    """The interface with which a lesson is written."""
 
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
         """build: makes an engine from options of `EngineConfig`"""
@@ -239,10 +224,10 @@ class Teacher:
     def engine(
         self, name: str = "", *, num_blocks: int | None = 16, block_size: int = 4, **options: object
     ) -> LessonEngine:
-        """A new engine on the virtual clock, shown from now on. `name`: which one it is, in a
-        lesson with several.
+        """Build an engine on the virtual clock, and show it from now on.
 
-        num_blocks: None counts them from memory, as `kv_cache_memory_bytes` says
+        name: for lessons with several engines
+        num_blocks: None derives the number from `kv_cache_memory_bytes`
         """
         engine = self._build(
             {"num_gpu_blocks_override": num_blocks, "block_size": block_size, **options}
@@ -257,7 +242,7 @@ class Teacher:
         self.focus(focus)
 
     def focus(self, panel: PanelName | None) -> None:
-        """Light this panel from the next chunk on; None leaves it as it is."""
+        """Highlight this panel from the next chunk on; None keeps the current one."""
         if panel is not None and panel not in PANEL_NAMES:
             raise LessonError(
                 f"There is no panel {panel!r} to light: take one of {', '.join(PANEL_NAMES)}."
@@ -265,9 +250,7 @@ class Teacher:
         self.lit = panel or self.lit
 
     def choose(self, target: int | str | None) -> None:
-        """Look at a block (its id) or at a sequence (`ada`, `ada.1`) from the next chunk on; None:
-        at nothing.
-        """
+        """Inspect a block (its id) or sequence (`ada`, `ada.1`) from the next chunk on."""
         if isinstance(target, int):
             self.chosen = to_block(target)
         else:
@@ -276,7 +259,7 @@ class Teacher:
             )
 
     def say(self, text: str, focus: PanelName | None = None) -> Say:
-        """A chunk of at most 60 words; `**this**` is marked, `` `this` `` is a name."""
+        """A chunk of at most 60 words; `**this**` is emphasized, `` `this` `` is a name."""
         self.focus(focus)
         return Say(text=text)
 
@@ -294,7 +277,7 @@ class Teacher:
         unit: str = "",
         tolerance: float = 0.0,
     ) -> Predict:
-        """A question; see `Predict`."""
+        """Make a `Predict`."""
         self.focus(focus)
         return Predict(
             question=question, answer=answer, why=why, before=before, because=because,
@@ -302,9 +285,7 @@ class Teacher:
         )  # fmt: skip
 
     def check(self, claim: str, holds: bool) -> None:
-        """Say what was found on the engine, if it is so. Raises `LessonError` if not, in the tests
-        and everywhere.
-        """
+        """Show a claim as checked. Raises `LessonError`, even outside of tests, if it is false."""
         if not holds:
             raise LessonError(
                 f"The lesson says that {claim}, and on this engine that is not so: please"
@@ -313,6 +294,6 @@ class Teacher:
         self._claims.append(claim)
 
     def take_claims(self) -> tuple[str, ...]:
-        """What was checked since the last call."""
+        """Return the claims checked since the last call."""
         claims, self._claims = tuple(self._claims), []
         return claims

@@ -1,9 +1,7 @@
-"""A whole lesson as one Markdown page, for the docs: made by running it, so that it cannot say what
-is not so.
+"""A whole lesson as one Markdown page, made by running it.
 
-Nobody answers here: after each question stands what the engine said. The easy thing to get wrong is
-text from outside: what a model wrote may look like Markdown, so pictures stand in blocks of code
-and rows are cleaned before.
+Each question is followed by the engine's answer. A model's text can look like Markdown, so pictures
+are in code blocks and rows are cleaned.
 """
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -13,7 +11,7 @@ from minivllm.tui.lesson import Page
 
 
 def transcript(player: LessonPlayer) -> str:
-    """The rest of the lesson, from the page at hand to its end."""
+    """Write the lesson from the current page to its end."""
     parts, drawn = [f"# {player.title}\n"], []
     while True:
         rows = page_picture(player.page)

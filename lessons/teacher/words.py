@@ -1,8 +1,6 @@
-"""A page of a lesson in words: what the terminal and the transcript have in common.
+"""A page of a lesson as text: what the terminal and the transcript share.
 
-Knows pages and nothing of how they came about. The easy thing to get wrong is to draw a page too
-late: the picture is of the moment at hand, so it must be made when the page is opened, or by the
-page's own place in the recording.
+Pictures are drawn at the page's own position in the recording.
 """
 
 import re
@@ -20,12 +18,12 @@ _MARKS = re.compile(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
 def without_marks(text: str) -> str:
-    """A chunk's text without the stars and back quotes of Markdown."""
+    """A chunk's text without Markdown's stars and back quotes."""
     return _MARKS.sub(lambda match: match[1] or match[2], text)
 
 
 def standing_at(page: Page) -> Context:
-    """What a panel needs to draw a page's own moment. The page has a stage."""
+    """What a panel needs to draw this page's moment. The page must have a stage."""
     transport = Transport(page.stage.source)
     while page.stage.source.poll(1.0):
         pass
@@ -37,12 +35,10 @@ def standing_at(page: Page) -> Context:
 
 
 def page_picture(page: Page) -> list[str]:
-    """The lit panel at the page's own moment; nothing where none is lit or nothing has happened
-    yet.
-    """
+    """The highlighted panel at the page's moment; empty if there is none, or no event yet."""
     if page.stage is None or page.focus is None or page.position == 0:
         return []
     context = standing_at(page)
     rows = [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
-    # A panel may put its legend at its foot: one empty row is enough to keep it apart.
+    # Keep one empty row above a legend at the panel's foot.
     return [row for above, row in pairwise(["", *rows]) if row or above]

@@ -1,3 +1,1 @@
-"""Sentences and texts: why is it so (`w`), what has changed (`D`), the source of a decision (`s`),
-and notices.
-"""
+"""Sentences and texts: why (key w), what changed (D), a decision's source (s), and notices."""

@@ -1,9 +1,9 @@
-"""The engine's source for an event: which function decides that, and the line that tells it.
+"""The engine's source for an event: the function that decides, and the line that emits the event.
 
-Read from the files, never run: a dashboard must not load the engine, let alone torch, to show a
-line of it. So the module's file is found by the import system, and the function and its `emit` in
-the syntax tree. The easy thing to get wrong is a kind that is chosen first and emitted by another
-name (`kind = A if resumed else B`): there the line that names the kind counts too.
+The source is read and never run: the dashboard must not import the engine, let alone torch. The
+import system finds the module's file; the syntax tree finds the function and its `emit` call. If a
+function emits a kind under another name (`kind = A if resumed else B`), the line that names the
+kind is marked too.
 """
 
 import ast
@@ -26,35 +26,28 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Rule(NamedTuple):
-    """A function of the engine, and what of it is asked for."""
-
     name: str
     """`module:Class.function`"""
     kind: type[ev.Event] | None = None
-    """The event whose line is to be marked."""
+    """The event to mark."""
 
 
 class SourceLines(NamedTuple):
-    """A function as it stands in its file."""
-
     title: str
-    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or a sentence that says why there are no
-    lines.
-    """
+    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or why there are no lines."""
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()
-    """Numbers of the lines that tell the event."""
+    """Lines that emit the event."""
 
     def syntax(self, dark: bool) -> RenderableType:
-        """The lines with their numbers, for a window."""
         if not self.code:
             return Text(
                 "This minivllm is not the one that wrote the recording, or it was installed without"
                 " its source."
             )
         chrome = DARK if dark else LIGHT
-        # imports a highlighter of many parts, which the first picture need not wait for
+        # Import late: Rich's highlighter has many parts, and the first frame does not need it.
         from rich.syntax import Syntax
 
         shown = Syntax(
@@ -74,15 +67,15 @@ class SourceLines(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Lines above the first that is marked."""
+        """Lines above the first marked line."""
         return min(self.marked, default=self.first_line) - self.first_line
 
 
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:
-    """What to show the source of: the event in question, or what the focused panel shows.
+    """Choose what to show the source of: the event in question, or the focused panel.
 
-    Between two steps the last event is always the end of the step, which nobody asks for: there the
-    panel goes first.
+    Between two steps the newest event is always the end of the step, which is of no interest.
+    There, the panel's rule comes first.
     """
     event = event_in_question(context)
     chosen = context.selection.last is not None and context.selection.last.kind == "event"
@@ -93,13 +86,12 @@ def rule_of(context: Context, focused: Panel | None) -> Rule | None:
 
 
 def meaning_of(kind: type[ev.Event]) -> str:
-    """What a kind of event says: the first paragraph of its docstring, as one line."""
+    """The first paragraph of the docstring of an event's kind, as one line."""
     first, _, _ = cleandoc(kind.__doc__ or "").partition("\n\n")
     return " ".join(first.split())
 
 
 def source_of(rule: Rule) -> SourceLines:
-    """The lines of a rule's function."""
     module, _, qualname = rule.name.partition(":")
     file = _file_of(module)
     found = (
@@ -119,7 +111,7 @@ def source_of(rule: Rule) -> SourceLines:
 
 
 def _file_of(module: str) -> Path | None:
-    """The file of a module, without importing it (its packages are imported; ours are empty)."""
+    """Find a module's file without importing it. Its parent packages, all empty, are imported."""
     if module.partition(".")[0] != "minivllm":
         return None
     try:
@@ -131,7 +123,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """The function that `names` leads to, through classes."""
+    """Find a function by its qualified name, through classes."""
     for name in names:
         tree = next(
             (
@@ -148,9 +140,7 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
 
 
 def _lines_that_tell(function: ast.AST, kind: str) -> Iterator[int]:
-    """Lines of the calls that emit or make a `kind`; where it is emitted by another name, also
-    those that name it.
-    """
+    """Yield the lines of calls that emit or make a `kind`, and the lines that name it if needed."""
     direct = [
         call
         for call in _calls(function)
@@ -176,7 +166,7 @@ def _emits(call: ast.Call) -> bool:
 
 
 def _is(node: ast.AST, name: str) -> bool:
-    """Whether it is `name`, or `anything.name`."""
+    """Whether the node is `name`, or `anything.name`."""
     return (isinstance(node, ast.Attribute) and node.attr == name) or (
         isinstance(node, ast.Name) and node.id == name
     )

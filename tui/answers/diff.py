@@ -1,13 +1,10 @@
-"""What changed between two moments, as lines that a person reads from top to bottom.
+"""What changed between two moments, as lines that read from top to bottom.
 
-Both moments are folded states, so the diff is of what *is*, and not a list of what happened
-between: a block that was taken and given back is no difference. The exception are sequences that
-came and went in between, which a person would miss. Every sequence, block and counter that differs
-is named once, and nothing that is equal: a test applies the lines to the first state and gets the
-second.
+Compares two folded states, not the events between them: a block that was taken and freed again is
+no difference. The exception is a sequence that came and went in between. Two requests with the same
+name, one after the other, count as different.
 
-The easy thing to get wrong is a name that is used twice: a request that ended and another of the
-same name are not one.
+Every difference appears once: a test applies the lines to the first state and gets the second.
 """
 
 from collections import defaultdict
@@ -22,7 +19,6 @@ _MOST_NAMES = 12
 
 
 def difference(a: DashboardModel, b: DashboardModel) -> list[str]:
-    """From `a` to `b`, which is usually the later one."""
     sections = (
         ("Requests and sequences", [*_sequences(a, b), *_came_and_went(a, b)]),
         ("Blocks", [*_blocks(a, b)]),
@@ -96,7 +92,6 @@ def _summary(sequence: SequenceState) -> str:
 
 
 def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
-    """Every field that differs; at least one does."""
     if old.status != new.status:
         yield f"{old.status} to {new.status}"
     if new.num_preemptions != old.num_preemptions:
@@ -134,7 +129,7 @@ def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
 
 
 def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Who was there only in between, as far as the model remembers."""
+    """Yield a line for each sequence that existed only in between, if still remembered."""
     for life in b.lives.by_sequence.values():
         if life.end is not None and life.arrived > a.fold.t and life.seq_id not in a.fold.sequences:
             reason, tokens = clean(life.end[2]), plural(life.num_tokens, "output token")
@@ -145,7 +140,7 @@ def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
 
 
 def _blocks(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """One line for each way in which blocks have changed."""
+    """Yield one line per kind of change, with the ids of the blocks."""
     groups: dict[str, list[int]] = defaultdict(list)
     for block_id, (old, new) in enumerate(zip(a.fold.blocks, b.fold.blocks, strict=True)):
         for change in _block_changes(old, new):
@@ -194,8 +189,7 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
     old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
     if old != new:
-        # Where each chunk began need not be told: that is how many tokens of the sequence are
-        # computed.
+        # Leave out where each chunk starts: that is the number of computed tokens above.
         yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 

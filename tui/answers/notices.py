@@ -1,7 +1,7 @@
-"""`Notices`: what the dashboard says without being asked, each thing once.
+"""`Notices`: what the dashboard reports unasked, each thing once.
 
-The app calls `look` in every frame. A notice is for what no panel has room for: the source is lost
-or has ended, the recording on disk has a hole, the engine refused a wish, an answer was cut.
+The app calls `look` in every frame. Notices are for what no panel has room for: a lost or ended
+source, a gap in the recording, a refused request, a truncated answer.
 """
 
 from collections.abc import Callable
@@ -14,23 +14,18 @@ from minivllm.tui.control import ASKED_HERE
 
 
 class Notices:
-    """Compares what is so with what has been said."""
-
     def __init__(self, context: Context, tell: Callable[[str], None]) -> None:
         self._context = context
         self._tell = tell
         self._trouble: str | None = None
-        """The state of the source that was reported."""
+        """The last reported state of the source."""
         self._reported_loss = False
         self._newest: FinishedSequence | None = None
-        """The last answer that `_look_for_cut_answers` has seen."""
+        """The newest finished sequence that `_look_for_cut_answers` has seen."""
         self._cut: frozenset[str] = frozenset()
-        """Sequences whose cut was reported: a picture that comes back from the past passes their
-        ends again.
-        """
+        """Truncated sequences already reported. Going back in time replays their ends."""
 
     def look(self) -> None:
-        """Say what is new."""
         control = self._context.control
         if control is not None and (refused := control.messages()):
             self._tell(" ".join(refused))
@@ -39,12 +34,10 @@ class Notices:
         self._look_for_cut_answers()
 
     def _look_at_the_source(self) -> None:
-        """Its own sentence when it is lost, ends or is damaged: the top line has no room for all of
-        it.
-        """
+        """Report a lost, ended or damaged source in full: the top line is too short."""
         status = self._context.transport.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
-            # Somebody who looks at the past of an engine that is gone is not taken away from there.
+            # Do not jump to a new engine while the user looks at the old engine's past.
             self._tell(
                 "Another engine runs there now: end goes to it."
                 if status.replaced
@@ -62,7 +55,7 @@ class Notices:
             )
 
     def _look_for_cut_answers(self) -> None:
-        """An answer to this person that ended at a limit is not complete, and does not look so."""
+        """Report an answer to this user that ended at a token limit."""
         view = self._context.transport.view
         newest, seen = view.fold.history, self._newest
         self._newest = newest[-1] if newest else None

@@ -1,10 +1,8 @@
-"""`why`: one true sentence, with numbers, on whatever is chosen (key w).
+"""`why`: one sentence, with numbers, about the thing that was chosen last (key w).
 
-Everything in a sentence is the fold's or a history's; nothing is worked out that the engine did not
-say. What was chosen last is asked about: a sequence (`why_sequences`), a block (`why_blocks`), a
-step or an event; with nothing chosen, the most interesting fact of the moment. The easy thing to
-get wrong is time: the picture may stand anywhere in a recording, where what is chosen has not come
-yet or is forgotten, and then the sentence says just that.
+That is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event; else the most
+interesting fact of the moment. Every number comes from the fold or from a history of events. In a
+recording, the chosen thing may not exist yet or no longer be remembered; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name
@@ -15,11 +13,10 @@ from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 
 _NEARLY_FULL = 0.1
-"""Part of the pool that is free when it is worth a sentence."""
+"""Share of free blocks below which the pool counts as nearly full."""
 
 
 def why(model: DashboardModel, selection: Selection) -> str:
-    """Why what was chosen last is as it is."""
     target = selection.last
     if target is None:
         return _of_the_moment(model)
@@ -34,7 +31,6 @@ def why(model: DashboardModel, selection: Selection) -> str:
 
 
 def why_step(model: DashboardModel, step: int) -> str:
-    """Why a step gave out as much of its budget as it did."""
     if model.steps.current is not None and model.steps.current.step == step:
         return f"Step {step:,} is under way: what it did with its budget is known when it ends."
     record = next((record for record in reversed(model.steps.records) if record.step == step), None)
@@ -100,7 +96,7 @@ def _why_event(model: DashboardModel, seq: int) -> str:
 
 
 def _of_the_moment(model: DashboardModel) -> str:
-    """With nothing chosen: the first of these that is so."""
+    """The first of these that applies, if nothing is chosen."""
     fold, counters = model.fold, model.fold.counters
     if fold.lost_events:
         return (

@@ -1,8 +1,7 @@
-"""Why a block is held, shared, kept or empty: one sentence each, for `why`.
+"""Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-Owners and hashes are the fold's, the steps are those of `BlockAges`. The easy thing to get wrong is
-the difference between free and gone: a block that nobody holds but that has a hash is still a hit,
-and dies only when it is handed out.
+A free block is not always empty: while it has a hash, a lookup still finds it. It is evicted only
+when it is handed out again. Step numbers come from `BlockAges`, the rest from the fold.
 """
 
 from minivllm.text import plural, short_name
@@ -12,7 +11,6 @@ from minivllm.tui.state.model import DashboardModel
 
 
 def why_block(model: DashboardModel, block_id: int) -> str:
-    """Why it is as it is at this moment."""
     blocks = model.fold.blocks
     if not 0 <= block_id < len(blocks):
         return (
@@ -56,12 +54,12 @@ def _held(model: DashboardModel, block_id: int) -> str:
 
 
 def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
-    """When and how this sequence came by the block, if that is remembered."""
+    """When and how this sequence got the block, if remembered."""
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
     age = model.ages.blocks[block_id]
-    # What it was taken for may have been another one's need: samples part from a common block.
+    # Do not name the taker: forked samples share blocks that a sibling took.
     return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
@@ -94,9 +92,7 @@ def _shared(model: DashboardModel, block_id: int) -> str:
 
 
 def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
-    """The step in which the block was taken from the free queue for this sequence, if it holds it
-    since then.
-    """
+    """The step in which this sequence took the block from the free queue and kept it since."""
     age = model.ages.blocks[block_id]
     if age is None or age.born is None or age.taken_by != seq_id or life is None:
         return None
@@ -104,9 +100,7 @@ def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: in
 
 
 def _still_forked(life: Life | None) -> bool:
-    """Whether all its blocks that it did not take itself came with the fork: one that was preempted
-    has lost those.
-    """
+    """Whether the sequence was forked and still has those blocks: preemption would free them."""
     return life is not None and life.phases[0][2] == "decode" and life.preemption is None
 
 
@@ -131,9 +125,7 @@ def _in_steps(by_sequence: dict[str, int]) -> str:
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
-    """The step in which a sequence that holds this block found it in the cache, if it did and that
-    is remembered.
-    """
+    """The step in which this sequence found the block in the prefix cache, if remembered."""
     lookup = model.lookups.of(seq_id)
     found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
     return lookup.step if found else None

@@ -1,8 +1,7 @@
-"""Why a sequence waits, runs as it does, or has ended: one sentence each, for `why`.
+"""Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-The numbers are those of the fold, of its last deferral, of the sequence's life. The easy thing to
-get wrong is to say more than was told: `free` of a deferral is what was free when the scheduler
-looked, and who holds the missing blocks is read from the block tables of now.
+`need` and `free` in a deferral are from the moment when the scheduler looked. The holders of
+missing blocks come from the current block tables.
 """
 
 from collections.abc import Iterable
@@ -15,11 +14,10 @@ from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
 _NAMED = 4
-"""Most sequences that a sentence names."""
+"""Maximum number of names in a sentence."""
 
 
 def why_sequence(model: DashboardModel, seq_id: str) -> str:
-    """Why it is as it is at this moment."""
     sequence, life = model.fold.sequences.get(seq_id), model.lives.by_sequence.get(seq_id)
     if sequence is None:
         return _ended(model, seq_id)
@@ -29,7 +27,7 @@ def why_sequence(model: DashboardModel, seq_id: str) -> str:
 
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
-    """A deferral as the rest of a sentence that begins with a name."""
+    """A deferral's reason, as the rest of a sentence that begins with a name."""
     match reason:
         case "no_blocks":
             return f"needs {plural(need, 'block')} with {free:,} free"
@@ -52,7 +50,6 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
 
 
 def named(seq_ids: Iterable[str]) -> str:
-    """A few names in words."""
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
@@ -107,7 +104,7 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Who has what the first in the queue lacks."""
+    """Which running sequences hold what the first waiting sequence lacks."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""
@@ -182,7 +179,7 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:
-    """Why it got so many tokens; `left`: what those before it had left of the budget."""
+    """Why it got this many tokens. left: the budget that remained when its turn came."""
     got = f"got {plural(item.num_tokens, 'token')} in step {model.fold.step:,}"
     if item.kind == "decode":
         return (
@@ -195,7 +192,7 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
         if sequence.num_cached_tokens
         else ""
     )
-    # A chunk that reaches the last known token gives one more, perhaps already.
+    # A chunk that reaches the last known token samples one more, which may be counted already.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
         return (
             f"{got}: all that were missing after the first {start:,}{cached}, while {left:,} of"

@@ -1,1 +1,1 @@
-"""From styled text to cells. Read `lines` first: what panels make and tests read."""
+"""From styled text to terminal cells. Read `lines` first."""

@@ -1,9 +1,9 @@
 """Lines of styled text: what panels make and tests read, before anything is painted.
 
-A line is a tuple of spans, so that panels are plain functions that can be tested without a screen,
-and two frames can be compared row by row. Names of styles, not colours, stand here: the same line
-is drawn right in every theme. A name may end in `*` (bold) and `!` (reverse), and then in `@` and
-what a click there chooses (`selection.Target`): `hue3*@block:12`.
+    ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click chooses block 12
+
+A line is a tuple of such spans. So panels are plain functions that can be tested without a screen,
+and frames can be compared row by row. Style names are not colours: a line works in every theme.
 """
 
 from rich.cells import cell_len
@@ -12,23 +12,24 @@ from minivllm.text import fit
 from minivllm.tui.draw.selection import Selection, Target
 
 Span = tuple[str, str]
-"""(text, style name)."""
+"""(text, style name)"""
 Line = tuple[Span, ...]
 
 
 class Row:
-    """Builds one line from left to right and never grows wider than `width` cells."""
+    """Builds one line from left to right, at most `width` cells wide."""
 
     def __init__(self, width: int) -> None:
         self.room = max(width, 0)
-        """Cells left."""
         self._spans: list[Span] = []
 
     def put(
         self, text: str, style: str = "text", width: int | None = None, target: Target | None = None
     ) -> "Row":
-        """Add `text`; with `width`, padded or cut to exactly that many cells; `target`: what it
-        stands for.
+        """Append `text`.
+
+        width: pad or cut the text to this many cells
+        target: what a click on the text chooses
         """
         if width is not None:
             text = fit(text, min(width, self.room))
@@ -44,7 +45,6 @@ class Row:
 
 
 def line(width: int, *spans: Span) -> Line:
-    """A line of these spans, cut at `width` cells."""
     row = Row(width)
     for text, style in spans:
         row.put(text, style)
@@ -52,12 +52,11 @@ def line(width: int, *spans: Span) -> Line:
 
 
 def text_of(a_line: Line) -> str:
-    """The characters of a line."""
     return "".join(text for text, _ in a_line)
 
 
 def first_that_fits(width: int, *choices: Line) -> Line:
-    """The first of `choices` (longest first) that fits whole; the last one, cut, if none does."""
+    """The first of `choices` (longest first) that fits; the last one is cut if none does."""
     for choice in choices:
         if cell_len(text_of(choice)) <= width:
             return choice
@@ -65,19 +64,17 @@ def first_that_fits(width: int, *choices: Line) -> Line:
 
 
 def target_of(style: str) -> Target | None:
-    """What a span of this style stands for."""
     _, at, target = style.partition("@")
     return Target.parse(target) if at else None
 
 
 def targets_of(lines: list[Line]) -> list[Target]:
-    """Everything that can be chosen in these lines, in reading order, each once."""
+    """All targets in these lines, in reading order, without duplicates."""
     found = (target_of(style) for a_line in lines for _, style in a_line)
     return list(dict.fromkeys(target for target in found if target is not None))
 
 
 def target_at(a_line: Line, x: int) -> Target | None:
-    """What stands at cell `x` of a line."""
     for text, style in a_line:
         x -= cell_len(text)
         if x < 0:
@@ -86,7 +83,7 @@ def target_at(a_line: Line, x: int) -> Target | None:
 
 
 def highlight(a_line: Line, selection: Selection) -> Line:
-    """The line with what is chosen in reverse."""
+    """The line with the selected spans in reverse."""
     if selection.last is None or not any("@" in style for _, style in a_line):
         return a_line
     return tuple(
@@ -102,5 +99,5 @@ def _is_chosen(style: str, selection: Selection) -> bool:
 
 def _reversed(style: str) -> str:
     name, at, target = style.partition("@")
-    # What is in reverse already stays apart from its neighbours by going back.
+    # A span in reverse stands out by going back to normal.
     return (name.removesuffix("!") if name.endswith("!") else name + "!") + at + target

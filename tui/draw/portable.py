@@ -1,9 +1,7 @@
-"""The same picture elsewhere: in 7-bit characters (`--ascii`), or as an SVG file without remote
-fonts.
+"""The same picture in 7-bit characters (`--ascii`), or as an SVG file without remote fonts.
 
-Every sign that the dashboard draws has an ASCII stand-in of the same width; letters, digits and
-colours stay. Text from outside may hold any character: what has no stand-in becomes `?`, once a
-cell.
+Each glyph of the dashboard has an ASCII substitute of the same width. Unknown characters, from
+outside, become one `?` per cell.
 """
 
 import re
@@ -22,14 +20,14 @@ _STAND_INS = {
 
 
 def to_ascii(text: str) -> str:
-    """`text` in 7-bit characters, in as many cells."""
+    """`text` in 7-bit characters, equally wide."""
     if text.isascii():
         return text
     return "".join(c if c.isascii() else _STAND_INS.get(c, "?" * cell_len(c)) for c in text)
 
 
 class Ascii:
-    """Anything that Rich can draw, in 7-bit characters."""
+    """A Rich renderable in 7-bit characters."""
 
     def __init__(self, drawn: RenderableType) -> None:
         self._drawn = drawn
@@ -43,11 +41,9 @@ _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def standalone(svg: str) -> str:
-    """Textual's SVG of a screen without fonts from another host: a viewer uses its own monospaced
-    font.
+    """Textual's SVG of a screen, with the viewer's own monospaced font instead of a remote one.
 
-    Blanks are preserved, because some viewers drop those at the ends of a text and columns would no
-    longer meet.
+    Whitespace is preserved: some viewers drop it at the ends of a text, and columns would shift.
     """
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")

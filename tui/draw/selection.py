@@ -1,9 +1,8 @@
-"""What a person points at: a sequence, a block, a step or an event.
+"""The user's selection: a sequence, a block, a step or an event.
 
-One selection for the whole dashboard: who is chosen in one panel is inspected in all others. A
-`Target` travels inside the style name of a drawn span (`lines`), so that what is clicked is what
-was drawn there. The easy thing to get wrong is a name from outside with a colon in it; only the
-first one separates.
+All panels share one selection. The style name of a drawn span contains its `Target` (see `lines`),
+so a click finds what was drawn there. Ids from outside can contain colons; only the first one
+separates.
 """
 
 from dataclasses import dataclass
@@ -13,8 +12,6 @@ TargetKind = Literal["sequence", "block", "step", "event"]
 
 
 class Target(NamedTuple):
-    """One thing on the screen that can be chosen."""
-
     kind: TargetKind
     key: str
 
@@ -23,7 +20,7 @@ class Target(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "Target | None":
-        """The target that `str` wrote, or None."""
+        """The inverse of `str`; None if the text is no target."""
         kind, _, key = text.partition(":")
         return cls(kind, key) if kind in get_args(TargetKind) else None
 
@@ -41,20 +38,18 @@ def step(number: int) -> Target:
 
 
 def event(seq: int) -> Target:
-    """An event by its number in the stream."""
     return Target("event", str(seq))
 
 
 @dataclass(slots=True)
 class Selection:
-    """What is chosen now; one of each kind at most."""
+    """At most one target of each kind."""
 
     seq_id: str | None = None
     block_id: int | None = None
     step: int | None = None
     event_seq: int | None = None
     last: Target | None = None
-    """What was chosen last."""
 
     def choose(self, target: Target) -> None:
         self.last = target

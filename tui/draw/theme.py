@@ -1,8 +1,8 @@
-"""Colours: two themes for the chrome, one table of named styles for what the panels draw.
+"""Colours: two themes for the frames, and a table of named styles for the panels.
 
-Colour only helps the eye; letters, digits and glyphs carry the meaning, and with NO_COLOR the same
-screen is read in grey. The easy thing to get wrong is a colour that is fine on black and invisible
-on white, so every style is chosen twice.
+Colours only help: letters, digits and glyphs carry the meaning, so the screen also works with
+NO_COLOR. Each style has a colour per theme, since a colour that is clear on black can be invisible
+on white.
 """
 
 from dataclasses import replace
@@ -57,11 +57,11 @@ LIGHT = Theme(
 
 
 def plain(theme: Theme) -> Theme:
-    """The same colours, with frames of the characters that every terminal has."""
+    """The same theme with ASCII frames."""
     return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
 
 
-# Style name: (in the dark theme, in the light theme). The hues keep apart for the colour-blind.
+# Style name: (dark theme, light theme). The hues are distinct for colour-blind readers.
 _COLOURS = {
     "text": ("#d5dce8", "#1d2430"),
     "muted": ("#8b9bb0", "#5a6678"),
@@ -84,14 +84,14 @@ _COLOURS = {
 
 
 class Palette:
-    """Names of styles to Rich styles, for one of the two themes."""
+    """Style names -> Rich styles, for one of the two themes."""
 
     def __init__(self, dark: bool) -> None:
         self._column = 0 if dark else 1
         self._styles: dict[str, Style] = {}
 
     def style(self, name: str) -> Style:
-        """The style called `name`: a colour, then `*` for bold and `!` for reverse."""
+        """The style for `name`: a colour, then `*` for bold and `!` for reverse."""
         style = self._styles.get(name)
         if style is None:
             colour = _COLOURS[name.rstrip("*!")][self._column]

@@ -1,9 +1,7 @@
-"""Text from outside over several rows: wrapped at words, measured in cells, its own line breaks
-kept.
+"""Wrap text from outside at words, measured in cells. Its own line breaks are kept.
 
-Knows nothing of panels. The easy thing to get wrong is a text that grows by a word at a time and is
-longer than anybody can see: only its end is wrapped, cut at a place that stays where it is while
-the text grows, so that the rows do not dance.
+`wrap_tail` is for a text that grows word by word and is longer than the panel. It wraps only the
+end, from a cut that stays in place, so that rows do not jump.
 """
 
 from rich.cells import cell_len, chop_cells
@@ -12,14 +10,14 @@ from minivllm.text import LONGEST_TEXT, clean
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` in rows of at most `width` cells, without anything that a terminal would obey."""
+    """`text` in rows of at most `width` cells, without control characters."""
     if width <= 0:
         return []
     return [row for part in text.split("\n") for row in _wrap_line(clean(part), width)]
 
 
 def wrap_tail(text: str, width: int, height: int) -> list[str]:
-    """The last `height` rows of `wrap`; what is above them is told by an ellipsis."""
+    """The last `height` rows of `wrap`. An ellipsis marks text above them."""
     most = LONGEST_TEXT * max(-(-2 * width * height // LONGEST_TEXT), 1)
     cut = 0
     if len(text) > 2 * most:
@@ -45,8 +43,7 @@ def _wrap_line(text: str, width: int) -> list[str]:
             continue
         if row:
             rows.append(row)
-        # A word that no row can hold is broken; a character wider than the row stands for nothing
-        # there.
+        # Break a word that is wider than a row, and drop a character that is wider than a row.
         *full, row = [piece for piece in chop_cells(word, width) if cell_len(piece) <= width] or [
             ""
         ]

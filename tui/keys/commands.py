@@ -1,12 +1,10 @@
-"""Every command of the dashboard in one table: key, what it runs, name and help.
+"""The table of all dashboard commands: key, function, name and help.
 
-Bindings, help, palette, remapping and the page of the documentation are all made from `COMMANDS`,
-so they always agree. Textual knows a single action, `command(id)`: it ends in `run_command`, which
-calls the function in the command's row.
+Bindings, help, palette, remapping and a page of the docs are generated from `COMMANDS`. Textual has
+a single action, `command(id)`, which calls the row's function through `run_command`.
 
-Ids never change: a person's own keys (`keys.toml`) are written down with them. Keys are plain
-characters where possible, because a terminal cannot send every key (ctrl+i is tab, ctrl+h is
-backspace).
+Never change an id: users' `keys.toml` files contain it. Keys are plain characters where possible,
+because a terminal cannot send every key (ctrl+i is tab, ctrl+h is backspace).
 """
 
 from collections.abc import Awaitable, Callable
@@ -25,20 +23,17 @@ Owner = TypeVar("Owner")
 
 
 class Command(NamedTuple, Generic[Owner]):
-    """One thing that a person can ask of the dashboard."""
-
     id: str
     keys: str
-    """Textual's names, separated by commas; the first one is shown."""
+    """Textual key names, comma-separated; the first one is displayed."""
     run: Callable[[Owner], Awaitable[None] | None]
-    """What it does, to the app or to the screen that the command belongs to."""
+    """Called with the app, or with the screen that has the command."""
     label: str
-    """For the palette and, where `keybar` has no shorter one, the bottom line."""
+    """For the palette, and for the bottom line unless `keybar` has a shorter one."""
     help: str
-    """One sentence."""
     group: str
     display: str | None = None
-    """How the key is written, where Textual's name for it is not what is on the keyboard."""
+    """The key's label, if it is not Textual's name."""
 
 
 COMMANDS: tuple[Command["DashboardApp"], ...] = (
@@ -157,19 +152,16 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "To the page before, with the picture as it was.", "Lesson"),
 )  # fmt: skip
-"""On the lesson screen, and there before the others: `space` and `enter` do something else
-elsewhere.
-"""
+"""Keys of the lesson screen. There they precede others, such as `space`."""
 
 
 def bindings() -> list[Binding]:
-    """The table as Textual wants it."""
     return as_bindings(COMMANDS)
 
 
 def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
     return [
-        # Textual's own ctrl+c only says which key quits; ours comes first, in every window.
+        # Override Textual's ctrl+c, which only shows a hint, in every window.
         Binding(
             command.keys,
             f"command('{command.id}')",
@@ -185,19 +177,17 @@ def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
 
 
 async def run_command(commands: tuple[Command[Owner], ...], command_id: str, owner: Owner) -> None:
-    """Do what the table says for this id."""
     done = next(command for command in commands if command.id == command_id).run(owner)
     if done is not None:
         await done
 
 
 def key_label(command: Command) -> str:
-    """The key as a person would write it."""
     return command.display or command.keys.split(",")[0]
 
 
 def readable(key: str) -> str:
-    """One of Textual's names of keys as it stands on the keyboard."""
+    """A Textual key name as printed on the keyboard."""
     character = key_to_character(key)
     return (
         character if character is not None and character.isprintable() and character != " " else key
@@ -205,7 +195,7 @@ def readable(key: str) -> str:
 
 
 def page() -> str:
-    """The page of the documentation that lists every command."""
+    """The docs page that lists every command."""
     parts = [_PAGE_TOP]
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):

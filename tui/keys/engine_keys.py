@@ -1,6 +1,4 @@
-"""The keys that reach the engine: `EngineKeys` asks its control, and says why where that is not
-possible.
-"""
+"""`EngineKeys`: the keys that control the engine, or explain why they cannot."""
 
 from collections.abc import Callable
 
@@ -13,9 +11,7 @@ from minivllm.tui.screens.dialogs import AskScreen, QuestionScreen, whole_number
 
 
 class EngineKeys:
-    """Pause, step and feed the engine in this process. Without one, each key says that there is
-    none.
-    """
+    """Controls the engine in this process, if there is one."""
 
     def __init__(
         self,
@@ -24,7 +20,7 @@ class EngineKeys:
         time_keys: TimeKeys,
         open_window: Callable[[Screen, Callable], object],
     ) -> None:
-        """`open_window`: shows a screen that asks, and calls the function with the answer."""
+        """open_window: shows a dialog and calls the function with its result"""
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False
@@ -35,24 +31,20 @@ class EngineKeys:
         return self._context.control
 
     def pause(self) -> None:
-        """Pause the engine itself, or let it go on."""
         if control := self._control():
             control.resume() if control.state().paused else control.pause()
 
     def step(self) -> None:
-        """Let the engine take one step and stop."""
         if control := self._control():
             self._context.transport.to_live()
             control.step()
 
     def phase(self) -> None:
-        """Let the engine run one phase of a step and stop."""
         if control := self._control():
             self._context.transport.to_live()
             control.step_phase()
 
     def add(self) -> None:
-        """Ask the model something."""
         if control := self._control():
 
             def ask(question: Question | None) -> None:
@@ -63,13 +55,11 @@ class EngineKeys:
             self._open_window(QuestionScreen(), ask)
 
     def burst(self) -> None:
-        """Four requests that begin alike."""
         if control := self._control():
             self._time_keys.leave_the_past()
             control.add_burst()
 
     def abort(self) -> None:
-        """End the chosen request."""
         if control := self._control():
             seq_id = self._context.selection.seq_id
             sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
@@ -81,7 +71,6 @@ class EngineKeys:
                 control.abort(sequence.request_id)
 
     def option(self) -> None:
-        """Change the token budget or the number of slots."""
         if control := self._control():
 
             def change(answer: str | None) -> None:
@@ -97,7 +86,6 @@ class EngineKeys:
             self._open_window(AskScreen("Change an option", hint), change)
 
     def mass(self) -> None:
-        """Record how much attention falls on each block, or stop."""
         if control := self._control():
             self._records_mass = not self._records_mass
             control.record_attention_mass(self._records_mass)
@@ -108,7 +96,6 @@ class EngineKeys:
             )
 
     def xray(self) -> None:
-        """Record the kernel's programs at the chosen sequence's next token."""
         if control := self._control():
             seq_id = self._context.selection.seq_id
             if seq_id not in self._context.transport.view.fold.running:

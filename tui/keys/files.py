@@ -1,6 +1,4 @@
-"""What the keys ctrl+s and E write into the current folder. Each returns the sentence that says
-what came of it.
-"""
+"""The files that ctrl+s and E write into the current folder. Both return a sentence to show."""
 
 import time
 from typing import TYPE_CHECKING
@@ -13,7 +11,6 @@ if TYPE_CHECKING:
 
 
 def save_picture(app: "DashboardApp") -> str:
-    """Save the screen as an SVG picture."""
     name = f"minivllm-step-{app.model.fold.step}.svg"
     try:
         app.save_screenshot(name, path=".")
@@ -23,7 +20,6 @@ def save_picture(app: "DashboardApp") -> str:
 
 
 def save_recording(recording: Recording) -> str:
-    """Save the recording, and a trace of it for Perfetto."""
     from minivllm.events.perfetto.export import export_perfetto
     from minivllm.events.recording.whole_file import whole_file
 

@@ -1,11 +1,9 @@
-"""A person's own keys: a TOML file with a line for each command that gets other ones.
+"""The user's own keys: a TOML file with one line per remapped command.
 
     "time.step" = "ctrl+right"
     "time.step_back" = "ctrl+left,b"
 
-The ids are those of `commands.COMMANDS` and `LESSON_COMMANDS`. A key that another command has is an
-error, also where that command keeps its usual key; the sentence names both, and no part of the file
-is applied.
+If two commands share a key, the error names both and nothing in the file is applied.
 """
 
 import os
@@ -23,16 +21,14 @@ _MODIFIERS = ("alt", "ctrl", "shift", "super")
 
 
 def default_path() -> Path:
-    """Where a person's keys are looked for if no file is named."""
     base = os.environ.get("XDG_CONFIG_HOME")
     return Path(base or Path.home() / ".config") / "minivllm" / "keys.toml"
 
 
 def load_keymap(path: str | Path | None) -> dict[str, str]:
-    """Keys by command id, as Textual takes them; empty if no file is named and the usual one is not
-    there.
+    """Load keys by command id; empty if the default file is missing.
 
-    Raises `ConfigError` for the first thing in the file that is no key or no command.
+    Raises `ConfigError` for the first invalid key or unknown command.
     """
     file = default_path() if path is None else Path(path)
     if path is None and not file.is_file():
@@ -52,7 +48,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
         keymap[command_id] = ",".join(
             _key(file, command_id, key.strip()) for key in keys.split(",")
         )
-    # a lesson's keys come before the others, so it may have one of theirs
+    # Check the tables separately: a lesson's keys take precedence, so they may repeat others.
     for table in (COMMANDS, LESSON_COMMANDS):
         _check_no_key_is_used_twice(file, {one.id: keymap.get(one.id, one.keys) for one in table})
     return keymap
@@ -68,9 +64,7 @@ def _read(file: Path) -> dict[str, object]:
 
 
 def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Ids and keys. Without quotes, TOML reads `time.step` as a table `time`: it means the same
-    here.
-    """
+    """Yield ids and keys. Without quotes TOML parses `time.step` as a table; accept both."""
     for name, value in table.items():
         if isinstance(value, Mapping):
             yield from _entries(value, f"{prefix}{name}.")
@@ -79,7 +73,7 @@ def _entries(table: Mapping[str, object], prefix: str = "") -> Iterator[tuple[st
 
 
 def _key(file: Path, command_id: str, key: str) -> str:
-    """A key by the name that Textual sends for it: modifiers in the order of the alphabet."""
+    """A key under the name that Textual sends for it: modifiers in alphabetical order."""
     *modifiers, name = key.split("+") if len(key) > 1 else [key]
     ordered = "+".join([*sorted(modifiers), name])
     known = name in set(Keys) or (len(name) == 1 and name.isprintable()) or _is_character(name)
@@ -92,7 +86,7 @@ def _key(file: Path, command_id: str, key: str) -> str:
 
 
 def _is_character(name: str) -> bool:
-    """Whether it is the long name of a printable character, as in question_mark."""
+    """Whether this is the long name of a printable character, as in question_mark."""
     character = key_to_character(name)
     return name in KEY_NAME_REPLACEMENTS.values() or (
         character is not None and character.isprintable()
@@ -103,7 +97,7 @@ def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
     owners: dict[str, str] = {}
     for command_id, keys in table.items():
         for key in keys.split(","):
-            # A character and its long name are one key.
+            # A character and its long name are the same key.
             character = key if "+" in key else key_to_character(key) or key
             other = owners.setdefault(character, command_id)
             if other != command_id:

@@ -1,6 +1,4 @@
-"""The keys that look around: `LookKeys` goes to a screen and back, and chooses things in a
-panel.
-"""
+"""`LookKeys`: the keys that switch screens and select things in a panel."""
 
 from typing import TYPE_CHECKING
 
@@ -13,28 +11,23 @@ _NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
 
 
 class LookKeys:
-    """Which screen is in front, and what is chosen on it."""
-
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
         self.visited: list[str] = []
-        """Screens to go back to, the newest last."""
+        """Screens to go back to, newest last."""
 
     async def screen(self, name: str) -> None:
-        """Go to another screen; `back` returns from it."""
+        """Go to a screen; `back` returns from it."""
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
 
     async def go(self, name: str) -> None:
-        """Put a screen in front and draw it."""
         await self._app.switch_mode(name)
         self._app.call_after_refresh(self._app.draw)
 
     async def back(self) -> None:
-        """Close what lies over the panels, then go back to the screen before, then choose
-        nothing.
-        """
+        """Close what covers the panels, else go to the last screen, else clear the selection."""
         if self._app.close_sentences():
             return
         if self._app.screen.maximized is not None:
@@ -46,7 +39,6 @@ class LookKeys:
             self._app.draw()
 
     def cursor(self, by: int) -> None:
-        """Choose the next thing in the focused panel."""
         focused = self._app.focused
         if not isinstance(focused, Panel):
             self._app.tell(_NO_FOCUS)
@@ -56,7 +48,7 @@ class LookKeys:
             )
 
     async def open(self) -> None:
-        """To the screen that is made for what was chosen last."""
+        """Go to the screen that shows the last selection in detail."""
         target = self._app.context.selection.last
         made_for = {
             "block": "blocks",
@@ -70,7 +62,6 @@ class LookKeys:
             await self.screen(made_for[target.kind])
 
     def maximize(self) -> None:
-        """Give the focused panel the whole screen, or take it back."""
         screen, focused = self._app.screen, self._app.focused
         if screen.maximized is not None:
             screen.minimize()
@@ -78,5 +69,5 @@ class LookKeys:
             screen.maximize(focused)
         else:
             self._app.tell(_NO_FOCUS)
-        screen.refresh_bindings()  # the bottom line says how to get back
+        screen.refresh_bindings()  # the bottom line now shows how to get back
         self._app.call_after_refresh(self._app.draw)

@@ -1,4 +1,4 @@
-"""The command palette (ctrl+p): every command of the table, found by its name or its help."""
+"""The command palette (ctrl+p): search for a command by name or help."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -10,8 +10,6 @@ from minivllm.tui.keys.commands import COMMANDS, Command, key_label
 
 
 class CommandList(Provider):
-    """Offers `COMMANDS`."""
-
     async def discover(self) -> Hits:
         for command in COMMANDS:
             yield DiscoveryHit(self._name(command), self._run(command), help=command.help)

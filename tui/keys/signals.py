@@ -1,13 +1,12 @@
-"""`leave_on_signals`: a dashboard that gets SIGTERM or SIGHUP ends as if by key.
+"""`leave_on_signals`: on SIGTERM or SIGHUP the dashboard exits as if by key.
 
-`kill` and a closing session send SIGTERM, a terminal that goes away sends SIGHUP. By default both
-end the process on the spot, and the terminal stays in the alternate screen, without a cursor and
-with mouse reporting on. ctrl+c is a key here and comes another way.
+`kill` and the end of a session send SIGTERM, a closed terminal sends SIGHUP. By default both end
+the process at once and leave the terminal in the alternate screen, without a cursor.
 
 When the terminal is gone, Textual's writer thread ends at its first failing write. The next paint
-then waits forever for that thread's queue, and an event loop that waits sees no signal. So Python's
-own handlers catch the signals, which interrupts that wait, and a process that has not left after
-`GRACE` seconds is ended. Only the main thread may set handlers: an app in a test's thread has none.
+then waits forever for that thread's queue, and a waiting event loop handles no signals. Python's
+own handlers interrupt that wait, and a process that has not left after `GRACE` seconds is ended.
+Only the main thread can set handlers, so an app in a test's thread has none.
 """
 
 import asyncio
@@ -20,24 +19,22 @@ from functools import partial
 from textual.app import App
 
 GRACE = 5.0
-"""Seconds to leave in good order: long enough for an engine to finish its step and close its
-recording.
-"""
+"""Seconds to exit cleanly: enough for an engine to finish its step and close its recording."""
 _NAMES = ("SIGTERM", "SIGHUP")
 _OF_A_SIGNAL = 128
-"""What a shell adds to the number of a signal to say that a program ended by it."""
+"""Shells report a program that a signal ended as 128 plus the signal's number."""
 
 
 def leave_on_signals(app: App[str]) -> None:
-    """From now on; the app's return code is then the shell's for that signal."""
+    """Install the handlers. The app then returns the shell's code for the signal."""
     loop = asyncio.get_running_loop()
 
     def leave(number: int, frame: object) -> None:
         code = _OF_A_SIGNAL + number
         last = threading.Timer(GRACE, os._exit, (code,))
-        last.daemon = True  # an app that has left in time does not wait for it
+        last.daemon = True  # do not keep an app that has exited in time
         last.start()
-        with contextlib.suppress(RuntimeError):  # the loop has ended: so will the process
+        with contextlib.suppress(RuntimeError):  # the loop has ended, and the process soon will
             loop.call_soon_threadsafe(partial(app.exit, return_code=code))
 
     for name in _NAMES:

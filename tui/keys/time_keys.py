@@ -1,7 +1,6 @@
-"""The keys that move in time: `TimeKeys` asks the transport and has the second recording follow.
+"""`TimeKeys`: the keys that move in time. The second recording follows the first.
 
-No key does nothing in silence. A move that is not possible leaves the picture where it was, so
-each move is compared with the place before it, and the person reads why nothing has changed.
+If a key moves nothing, the user reads why.
 """
 
 from collections.abc import Callable
@@ -11,8 +10,6 @@ from minivllm.tui.time.transport import Transport
 
 
 class TimeKeys:
-    """Play and pause, steps and events, marks: where in the recording the picture is."""
-
     def __init__(
         self, context: Context, tell: Callable[[str], None], draw: Callable[[], None]
     ) -> None:
@@ -21,11 +18,11 @@ class TimeKeys:
 
     @property
     def _transport(self) -> Transport:
-        """Asked for each time: another page of a lesson may bring another recording."""
+        """Not stored: a lesson's next page can bring another recording."""
         return self._context.transport
 
     def draw_here(self) -> None:
-        """Draw the moment that the transport is at; the second recording goes to the same step."""
+        """Draw the moment on display; the second recording goes to the same step."""
         if self._context.second is not None:
             self._context.second.to_step(self._transport.view.fold.step)
         self._draw()
@@ -62,9 +59,7 @@ class TimeKeys:
         self.draw_here()
 
     def leave_the_past(self) -> None:
-        """To the live end, where the engine takes what a person adds; says so if the picture was
-        elsewhere.
-        """
+        """Go to the live end, where the engine takes new requests, and report the jump."""
         if self._transport.state != "live":
             step = self._transport.view.fold.step
             self._transport.to_live()
@@ -75,9 +70,7 @@ class TimeKeys:
             self.draw_here()
 
     def slide(self, part: float) -> None:
-        """To the end of the step at this part of the recording, 0 to 1; at 1 to the newest
-        event.
-        """
+        """Go to the step at this fraction of the recording, 0 to 1; at 1, to the newest event."""
         transport = self._transport
         position = round(part * len(transport.recording))
         if part == 1:

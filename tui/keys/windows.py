@@ -1,6 +1,4 @@
-"""The keys that open a window or answer a question: why, source, diff, go to, filter, help,
-commands.
-"""
+"""The keys that open a window or answer a question: why, source, diff, go to, filter, help."""
 
 from typing import TYPE_CHECKING
 
@@ -26,9 +24,7 @@ _LONGEST_NAME = 60
 
 
 class Windows:
-    """What opens over a screen. A window that has nothing to show says why in a sentence
-    instead.
-    """
+    """Windows over a screen. An empty window becomes a notification with the reason."""
 
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
@@ -42,13 +38,11 @@ class Windows:
         return self._app.focused if isinstance(self._app.focused, Panel) else None
 
     def why(self) -> None:
-        """Say in one sentence why the chosen thing is as it is."""
         model = self._app.model
         title = f"Why? As of step {model.fold.step:,}; esc closes this"
         self._app.tell(why(model, self._context.selection), title, stays=True)
 
     def source(self) -> None:
-        """Show the code that emitted the event in question."""
         rule = rule_of(self._context, self._focused)
         if rule is None:
             self._app.tell("Choose an event or step to one: its source is shown then.")
@@ -57,7 +51,6 @@ class Windows:
         self._show_text(found.title, found.syntax(dark=self._app.current_theme.dark), found.row)
 
     def diff(self) -> None:
-        """Show what changed between two marks."""
         two = self._context.transport.two_marks()
         if two is None:
             self._app.tell("Set a mark first (m), go elsewhere, and press D again.")
@@ -71,18 +64,14 @@ class Windows:
         self._app.push_screen(TextScreen(title, body, row))
 
     def help(self) -> None:
-        """What the focused panel shows, and all keys."""
         screen = self._app.dashboard_screen
         panels = [panel for panel in screen.panels() if panel.display] if screen else []
         self._app.push_screen(HelpScreen(panels, self._focused, ascii=self._context.ascii))
 
     def palette(self) -> None:
-        """All commands, to be found by name."""
         self._app.push_screen(CommandPalette(placeholder="Search for commands"))
 
     def filter(self) -> None:
-        """Show only events that contain a word."""
-
         async def apply(answer: str | None) -> None:
             if answer is None:
                 return
@@ -97,8 +86,6 @@ class Windows:
         self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
 
     def goto(self) -> None:
-        """To a step, a request or a block."""
-
         async def go(answer: str | None) -> None:
             if answer:
                 await self._go_to(answer)
@@ -126,8 +113,7 @@ class Windows:
             )
         else:
             if target.kind == "sequence":
-                # A sample or beam has no arrival of its own: it is shown at the moment on the
-                # screen.
+                # Samples and beams have no arrival of their own: stay at this moment.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
@@ -135,9 +121,7 @@ class Windows:
 
 
 def named(context: Context, name: str) -> Target | None:
-    """The block (b9), the first sequence of the request, or the sequence on the screen that has
-    this name.
-    """
+    """The target called `name`: a block (b9), a request's first sequence, or a known sequence."""
     view = context.transport.view
     number = whole_number(name[1:]) if name[:1] == "b" else None
     if number is not None and number < len(view.fold.blocks):
@@ -155,10 +139,10 @@ def named(context: Context, name: str) -> Target | None:
 
 
 def _step(text: str) -> int | None:
-    """The step that is meant by 412, 1,000 or "step 412"."""
+    """Parse a step: 412, 1,000 or "step 412"."""
     return whole_number(text.casefold().removeprefix("step").strip().replace(",", ""))
 
 
 def _short(text: str) -> str:
-    """What a person wrote, to be said again."""
+    """The user's text, cut, to repeat in a message."""
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)

@@ -1,6 +1,4 @@
-"""What all screens have in common: the top line, the place in time, the keys; between them the
-screen's own panels.
-"""
+"""The common part of all screens: top line, timeline and key bar, with panels in between."""
 
 from collections.abc import Iterable, Iterator
 from typing import ClassVar
@@ -20,16 +18,14 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.frame.timeline import TimeLine
 
 SMALLEST = (40, 12)
-"""Columns and rows below which there is nothing to read."""
+"""Columns and rows below which nothing is readable."""
 
 
 class DashboardScreen(Screen, inherit_bindings=False):
-    """One of the screens behind the keys 1 to 6."""
-
     NAME: ClassVar[str]
-    # A panel that fills the screen leaves what says where in time this is, and how to get back.
+    # A maximized panel leaves these visible: the position in time, and how to get back.
     ALLOW_IN_MAXIMIZED_VIEW = "#header, #timeline, KeyBar"
-    AUTO_FOCUS = ""  # the first tab gives it to the first panel, and until then no title stands out
+    AUTO_FOCUS = ""  # no focus at first, so that no title is highlighted
     # Under 110 columns the panels drop their boxes; tall and wide screens give each panel more.
     HORIZONTAL_BREAKPOINTS: ClassVar = [(0, "-narrow"), (110, "-wide")]
     VERTICAL_BREAKPOINTS: ClassVar = [(0, "-low"), (32, "-medium"), (48, "-tall")]
@@ -41,7 +37,6 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self._panels: list[Panel] = []
 
     def body(self) -> Iterable[Widget]:
-        """The screen's panels, in their containers."""
         raise NotImplementedError
 
     def compose(self) -> ComposeResult:
@@ -52,7 +47,7 @@ class DashboardScreen(Screen, inherit_bindings=False):
         yield Static(id="too-small")
 
     def on_mount(self) -> None:
-        # They stay the same, and a search at each frame took longer than drawing one of them.
+        # Query once: a query in each frame took longer than drawing a panel.
         self._panels = list(self.query(Panel))
         for panel in self.panels():
             panel.context = self.context
@@ -61,13 +56,12 @@ class DashboardScreen(Screen, inherit_bindings=False):
         self.has_panels = True
 
     def _restyle(self, theme: Theme) -> None:
-        """Paint in the colours of a theme, also while another screen is in front."""
+        """Apply a theme, even while another screen is in front."""
         palette = Palette(theme.dark)
         for panel in self.panels():
             panel.restyle(palette)
 
     def on_resize(self, event: Resize) -> None:
-        """Say so where there is too little room for anything."""
         columns, rows = event.size
         self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
         self.query_one("#too-small", Static).update(
@@ -76,10 +70,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         )
 
     def panels(self) -> Iterator[Panel]:
-        """Every panel, from the top of the screen to its bottom."""
         yield from self._panels
 
     def draw(self) -> None:
-        """Bring every panel up to date with the moment on the screen."""
         for panel in self.panels():
             panel.show(self.context.transport.view)

@@ -1,10 +1,8 @@
 """The Blocks screen: memory, block by block.
 
-The map and the free queue on the left; on the right the chosen block, the prefix cache, and two
-panels that are filled only when somebody asks (attention mass, kernel x-ray). There is seldom room
-for all: of `_folding` one is open and the others are only their titles, until the focus opens
-another. The easy thing to get wrong is that a folded panel has no rows and so is never drawn: its
-title must be set here.
+Left: the map and the free queue. Right: the chosen block, the prefix cache, attention mass and the
+kernel x-ray. There is rarely room for all of `_folding`: one panel is open, and the others show
+only their titles until they get the focus. A folded panel is never drawn, so its title is set here.
 """
 
 from collections.abc import Iterable
@@ -26,8 +24,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class BlocksScreen(DashboardScreen):
-    """Map and queue on the left, what they mean on the right."""
-
     NAME = "blocks"
 
     def __init__(self, context: Context) -> None:
@@ -61,12 +57,11 @@ class BlocksScreen(DashboardScreen):
             self._open(type(event.widget))
 
     def _open(self, kind: type[Panel]) -> None:
-        """Unfold one of the folding panels."""
         for panel in self._folding:
             panel.set_class(isinstance(panel, kind), "-open")
 
     def draw(self) -> None:
-        """What somebody has just asked for is unfolded when it comes."""
+        """Open attention mass or the x-ray when its first data arrives."""
         model = self.context.transport.view
         trace_seq = None if model.trace is None else model.trace.seq
         if trace_seq is not None and trace_seq != self._trace_seq:

@@ -1,8 +1,7 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-The second one follows the first, whatever moves it: keys, playing, or a live engine. The easy thing
-to get wrong is to compare after the same number of events: two policies say different things, and
-only steps count alike.
+The second recording follows the first, whatever moves that. They are aligned by steps, not by
+number of events, because two policies emit different events.
 """
 
 from collections.abc import Iterable
@@ -17,12 +16,10 @@ from minivllm.tui.widgets.frame.sentences import Watch
 
 
 class CompareScreen(DashboardScreen):
-    """What to watch, both sides, and what differs under them."""
-
     NAME = "compare"
 
     def body(self) -> Iterable[Widget]:
-        # Held and not looked for later: a last frame may come while the screen is taken down.
+        # Keep references: a last frame can come while the screen is being removed.
         self._watch = Watch(self.context.watch, id="watch")
         yield self._watch
         with PanelRow(id="sides"):

@@ -1,6 +1,4 @@
-"""Small windows over a screen that ask for a line of text or show text, and how an answer is
-read.
-"""
+"""Small windows over a screen that ask for a line of text, or show text."""
 
 from collections.abc import Iterable
 from typing import ClassVar, Literal
@@ -17,17 +15,16 @@ from textual.widgets import Input, Static
 from minivllm.tui.control import Question
 
 _ROWS_ABOVE = 6
-"""Shown above the row that a text begins near."""
 _MOST_DIGITS = 18
 
 
 def whole_number(text: str) -> int | None:
-    """What a person wrote, if it is a whole number that anything could have."""
+    """Parse a whole number of reasonable size, else None."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line; the result is None if it was closed, and empty if nothing was entered."""
+    """Asks for one line. The result is None if the user closes it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
 
@@ -44,23 +41,19 @@ class AskScreen(ModalScreen[str | None]):
             yield Static(Content(self._hint), id="hint")
 
     def numbers(self) -> Iterable[Widget]:
-        """More to fill in, under the line; nothing here."""
+        """Further input fields, for subclasses."""
         return ()
 
     def on_input_submitted(self) -> None:
         self.enter()
 
     def enter(self) -> None:
-        """What enter does. Textual calls the handlers of all base classes, so this is what a
-        subclass replaces.
-        """
+        """Submit. Override this, not the handler: Textual calls every base class's handler."""
         self.dismiss(self.query_one("#answer", Input).value.strip())
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a message to the model and for how to answer it; the result is a `Question`, or
-    None.
-    """
+    """Asks for a prompt and sampling options. The result is a `Question`, or None."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -104,14 +97,12 @@ _NUMBERS: dict[str, tuple[Literal["integer", "number"], type]] = {
 
 
 class TextScreen(ModalScreen[None]):
-    """Shows something that is read and closed."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,enter", "dismiss", "Back", id="text.close")
     ]
 
     def __init__(self, title: str, body: RenderableType | Content, row: int = 0) -> None:
-        """`row`: which row of a long body to begin near."""
+        """row: the row to scroll to"""
         super().__init__()
         self._title, self._body, self._row = title, body, row
 

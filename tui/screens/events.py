@@ -1,9 +1,8 @@
-"""The Events screen: the stream itself, and one event of it in full.
+"""The Events screen: the event stream, and one event in full.
 
-Here time and choice are one: the event that is chosen is the one that came last. So choosing an
-event, here or on another screen, goes there, and going elsewhere in time drops the choice. The easy
-thing to get wrong is to follow a choice at every frame, which would hold the picture there for
-ever: it is followed once.
+The chosen event is always the newest one at the moment on display. Choosing an event, here or on
+another screen, moves there in time; moving in time clears the choice. A choice is followed only
+once: doing so in every frame would freeze the picture there.
 """
 
 from collections.abc import Iterable
@@ -19,8 +18,6 @@ from minivllm.tui.widgets.frame.boxes import PanelRow
 
 
 class EventsScreen(DashboardScreen):
-    """The list beside the event, or over it where the screen is narrow."""
-
     NAME = "events"
     AUTO_FOCUS = "#events"
 

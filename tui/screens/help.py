@@ -1,7 +1,7 @@
-"""Help: what the focused panel shows, all keys, and what the other panels show.
+"""Help: the focused panel, all keys, then the other panels.
 
-The keys are those that work now, a person's own (`keymap`) included: they are read from the
-bindings of the screen under this window, because over a window the app has no bindings.
+Keys, including the user's own (`keymap`), are read from the screen below: the app has no bindings
+while a window is open.
 """
 
 from collections import defaultdict
@@ -31,19 +31,17 @@ _LETTERS = (
 
 
 class HelpScreen(ModalScreen[None]):
-    """One page to scroll through; ↑ ↓ and page keys move it."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,f1,q", "dismiss", "Back", id="help.close", key_display="esc")
     ]
 
     def __init__(self, panels: list[Panel], focused: Panel | None, ascii: bool = False) -> None:
-        """`panels`: what is visible; `focused`: the one that was asked about, if any."""
+        """panels: the visible ones; focused: the one to explain first, if any"""
         super().__init__()
         self._focused = focused
         self._ascii = ascii
         others = [panel for panel in panels if panel is not focused]
-        # Two panels of one kind say the same.
+        # Panels of one kind have the same help.
         self._others = {
             panel.HELP_TITLE: panel.HELP_TEXT
             for panel in others
@@ -68,7 +66,6 @@ class HelpScreen(ModalScreen[None]):
         return Static(Content.assemble((title, "bold $accent"), "  ", text), classes="entry")
 
     def _keys(self) -> Table:
-        """Every command under its group, with the keys that it has now."""
         keys = keys_now(self.app.screen_stack[0])
         accent = self.app.theme_variables["accent"]
         table = Table.grid(padding=(0, 2, 0, 0), expand=True)
@@ -95,7 +92,7 @@ class HelpScreen(ModalScreen[None]):
 
 
 def keys_now(screen: Screen) -> dict[str, list[str]]:
-    """The keys of every command on a screen, by the command's id, in the order of the table."""
+    """The keys of every command on a screen, by command id, in the order of the table."""
     keys: dict[str, list[str]] = defaultdict(list)
     for key, active in screen.active_bindings.items():
         if active.binding.id:

@@ -1,11 +1,8 @@
-"""The Lesson screen: the words of a lesson beside the panels that they are about.
+"""The Lesson screen: the text of a lesson beside the panels that it explains.
 
-One panel is lit and the others are dim. All are drawn from the events of the lesson's engine up to
-the page at hand, so going back is time travel. Space and enter go on, `b` goes back, and while a
-question is open, what is typed is the guess.
-
-The lesson runs its engine in a thread of its own, because a page may take seconds; meanwhile keys
-only say so. Then the steps it took are played, so that they can be seen.
+One panel is highlighted and the others are dim. All are drawn from the engine's events up to the
+current page, so going back is time travel. The lesson runs its engine in a separate thread, because
+a page can take seconds. Then its steps are played back at a visible speed.
 """
 
 from collections.abc import Callable, Iterable
@@ -28,20 +25,16 @@ from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
 _SECONDS_TO_PLAY = 1.5
-"""What a page's steps take to be played, however many they are."""
+"""Time to play a page's steps, however many."""
 _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-low": ("slots", "blockmap"),
     "-medium": ("slots", "blockmap", "budget"),
     "-tall": ("slots", "blockmap", "budget", "waiting", "eventlog"),
 }
-"""What stands beside the lit panel, by the height of the terminal: where things are, and what the
-step did.
-"""
+"""Panels beside the highlighted one, by height of the terminal."""
 
 
 class LessonScreen(DashboardScreen):
-    """Words on the left, panels on the right."""
-
     NAME = "lesson"
     BINDINGS: ClassVar[list[BindingType]] = as_bindings(LESSON_COMMANDS)
 
@@ -66,7 +59,7 @@ class LessonScreen(DashboardScreen):
     # ---- keys ----
 
     def on_key(self, event: Key) -> None:
-        """While a question is open, digits are the guess."""
+        """Digits are the answer while a question is open."""
         text = self._text
         if not self._lesson.page.waits or text.busy:
             return
@@ -81,24 +74,22 @@ class LessonScreen(DashboardScreen):
         text.show_again()
 
     async def action_command(self, command_id: str) -> None:
-        """What the lesson's own keys do; all others are the app's."""
         await run_command(LESSON_COMMANDS, command_id, self)
 
     def next_page(self) -> None:
-        """On to the next page, or to what comes of the guess."""
+        """Go to the next page, or submit the answer."""
         if self._lesson.page.waits:
             self._run(partial(self._lesson.answer, self._text.typed))
         else:
             self._run(self._lesson.forward)
 
     def page_back(self) -> None:
-        """To the page before."""
         self._run(self._lesson.back)
 
-    # ---- the lesson goes on ----
+    # ---- moving through the lesson ----
 
     def _run(self, move: Callable[[], str | None]) -> None:
-        """Have the lesson go on in a thread of its own."""
+        """Move in a separate thread."""
         if self._text.busy:
             return
         self._text.busy = True
@@ -114,22 +105,21 @@ class LessonScreen(DashboardScreen):
                 then = partial(self.app.exit, return_code=1, message=str(error))
             else:
                 then = partial(self._moved, trouble)
-            if self.app.is_running:  # whoever has left meanwhile does not wait for it
+            if self.app.is_running:  # do not wait for an app that has exited meanwhile
                 self.app.call_from_thread(then)
 
         self.run_worker(work, thread=True)
 
     def _moved(self, trouble: str | None) -> None:
-        """The lesson has gone on, or not."""
         self._text.busy = False
         self._text.trouble = trouble or ""
-        # Also a guess that is none: what is typed next is another one.
+        # Clear invalid answers too: the next digits start a new one.
         self._text.typed = ""
         self._show_page()
         self.app.draw()
 
     def _show_page(self) -> None:
-        """Light the page's panel, and go to its place in time."""
+        """Highlight the page's panel and go to its position in time."""
         before, page = self._shown, self._lesson.page
         self._shown = page
         if page.stage is not None:
@@ -143,7 +133,7 @@ class LessonScreen(DashboardScreen):
     def _go_to(self, before: Page | None, page: Page) -> None:
         transport = self._transports.get(page.stage)
         if transport is None:
-            # The first one is the app's own.
+            # The app made the first transport.
             transport = self.context.transport if before is None else Transport(page.stage.source)
             self._transports[page.stage] = transport
         self.context.transport = transport
@@ -169,12 +159,12 @@ class LessonScreen(DashboardScreen):
         for name, panel in self._pictures.items():
             panel.set_class(name == lit, "-lit")
             panel.set_class(name != lit and lit is not None, "-dim")
-        # Slots are as high as they are many: the room that they leave is the map's.
+        # The height of Slots depends on their number; the map takes the rest.
         self._pictures["blockmap"].set_class(lit == "slots", "-rest")
         self._choose_companions()
 
     def _choose_companions(self) -> None:
-        """Show the lit panel and as many others as there is room for."""
+        """Show the highlighted panel and as many others as fit."""
         height = next((name for name in _COMPANIONS if self.has_class(name)), "-low")
         for name, panel in self._pictures.items():
             panel.set_class(

@@ -1,4 +1,4 @@
-"""The overview: all that matters of one engine on one screen."""
+"""The Overview screen: everything important about one engine."""
 
 from collections.abc import Iterable
 
@@ -17,14 +17,12 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Slots across the top; memory and what came of it on the left; plans and decisions on the
-    right.
-    """
+    """Slots on top, memory and finished requests on the left, plans and decisions on the right."""
 
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
-        # Held and not looked for later: a last frame may come while the screen is taken down.
+        # Keep references: a last frame can come while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         self._summary.add_class("-away")
         yield Watch(self.context.watch, id="watch")
@@ -41,14 +39,13 @@ class Overview(DashboardScreen):
                 yield EventLog(id="eventlog")
 
     def draw(self) -> None:
-        """The summary comes once the run is over, and while the picture stands at its end."""
+        """Show the summary once the run is over and the newest moment is on display."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
         told = self.context.finished if transport.state == "live" else None
         if told is not None:
             summary.tell(told)
-        # By a class and not by `display`, which would be stronger than a terminal that is too
-        # small.
+        # Use a class: `display` would override the rule for too small terminals.
         summary.set_class(told is None, "-away")
-        # When nothing runs any more, the summary takes the place of the empty slots.
+        # When nothing runs any more, the summary replaces the empty slots.
         slots.set_class(told is not None and not transport.view.fold.running, "-away")
         super().draw()

@@ -1,4 +1,4 @@
-"""The requests: every life as a line, and one of them in full."""
+"""The Requests screen: a timeline of every request, and the chosen one in full."""
 
 from collections.abc import Iterable
 
@@ -11,8 +11,6 @@ from minivllm.tui.widgets.requests.timelines import Timelines
 
 
 class RequestsScreen(DashboardScreen):
-    """Timelines above, the chosen request below."""
-
     NAME = "requests"
 
     def body(self) -> Iterable[Widget]:

@@ -1,4 +1,4 @@
-"""The scheduler: how each step's token budget was spent, and why somebody waits."""
+"""The Scheduler screen: how steps spent their token budget, and why requests wait."""
 
 from collections.abc import Iterable
 
@@ -13,10 +13,6 @@ from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
 class SchedulerScreen(DashboardScreen):
-    """The last step's budget over the history of all steps; beside them the chosen step and the
-    order of decisions.
-    """
-
     NAME = "scheduler"
 
     def body(self) -> Iterable[Widget]:

@@ -1,3 +1,1 @@
-"""The sources of the dashboard, one file each; `minivllm.tui.sources.source` says what a source
-is.
-"""
+"""The dashboard's event sources, one per file. `source` defines the interface."""

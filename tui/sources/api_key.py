@@ -1,8 +1,7 @@
-"""The key for servers that ask for one: `VLLM_API_KEY`, the environment variable that vLLM reads
-its own key from.
+"""The API key for servers that require one, from vLLM's environment variable `VLLM_API_KEY`.
 
-It is not an option, because everybody who lists the processes sees a command line; and it is not
-`OPENAI_API_KEY`, because that key must not be sent to any address that somebody attaches to.
+It is not an option: other users of the machine can see command lines. It is not `OPENAI_API_KEY`,
+which must not be sent to an arbitrary server.
 """
 
 import os
@@ -11,6 +10,6 @@ VARIABLE = "VLLM_API_KEY"
 
 
 def authorization() -> dict[str, str]:
-    """The headers that show the key; none without one."""
+    """The HTTP headers with the key; empty without one."""
     key = os.environ.get(VARIABLE, "")
     return {"Authorization": f"Bearer {key}"} if key and key.isascii() and key.isprintable() else {}

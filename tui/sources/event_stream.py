@@ -1,10 +1,8 @@
-"""`EventStream`: the thread that reads a server's `/events` and comes back when the connection is
-lost.
+"""`EventStream`: a thread that reads a server's `/events` and reconnects after a lost connection.
 
 `GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the
-engine's state, then one event a message. After a break the thread asks again with `Last-Event-ID`.
-Lines for a recording go into a deque, so the dashboard never waits for the thread. `close` shuts
-the socket: a thread that waits for a silent server would not look at a flag.
+engine's state, then one event per message. A reconnect sends `Last-Event-ID`. `close` shuts the
+socket, because a thread that waits for a silent server would not see a flag.
 """
 
 import contextlib
@@ -27,26 +25,20 @@ FIRST_DELAY = 0.5
 LAST_DELAY = 5.0
 READ_BYTES = 1 << 16
 MAX_WAITING_LINES = 100_000
-"""With so many not fetched yet the thread stops reading, and the server drops what it must, with a
-gap.
-"""
+"""Stop reading at this many waiting lines. The server then drops events and reports a gap."""
 
 
 class EventStream:
-    """Lines of one server's events, from a thread of its own."""
-
     def __init__(self, url: SplitResult) -> None:
         self._url = url
         self.lines: deque[bytes] = deque()
-        """Take them from the left; the first is the header's. Empty entries are possible."""
+        """Pop lines from the left; the first is the header. Lines can be empty."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
         self.trouble = f"{self._name} does not answer"
-        """What is wrong while the connection is lost, without an end: whoever gives up must not
-        promise another try.
-        """
+        """Why the connection is lost; `status` adds when it retries."""
         self.header: LogHeader | None = None
         self.settled = Event()
-        """Set once there is a header, or there will never be one."""
+        """Set once a header has come, or never will."""
         self._closing = Event()
         self._socket: socket.socket | None = None
         self._stitcher: Stitcher | None = None
@@ -60,10 +52,9 @@ class EventStream:
         return f"{self._url.scheme}://{self._url.netloc.rpartition('@')[2]}{self._url.path}"
 
     def close(self) -> None:
-        """End the thread."""
         self._closing.set()
         if (connected := self._socket) is not None:
-            with contextlib.suppress(OSError):  # it may have closed by itself
+            with contextlib.suppress(OSError):  # the socket may be closed already
                 connected.shutdown(socket.SHUT_RDWR)
         self._thread.join(timeout=1.0)
 
@@ -102,8 +93,7 @@ class EventStream:
         try:
             connection.connect()
             self._socket = connection.sock
-            # An engine may have nothing to say for hours; a machine that is gone is noticed all the
-            # same.
+            # An engine can be silent for hours; keep-alive detects a machine that is gone.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             headers = {
                 "Accept": "text/event-stream",
@@ -176,7 +166,7 @@ class EventStream:
         self.settled.set()
 
     def _take_state(self, state: bytes) -> None:
-        # Only at the beginning: a view that has lost events stays where it was, as it does in any
+        # Only before the first event: a view that has lost events keeps its state, as in any
         # recording.
         if not self._is_under_way:
             self._is_under_way = True

@@ -1,8 +1,7 @@
-"""`HttpSource`: the events of a server, kept in a spool.
+"""`HttpSource`: the events of a server, kept in a spool file.
 
-`event_stream.py` holds the connection in its own thread; here its lines are moved to an unnamed
-temporary file and indexed, as those of any other source. Without a header there is nothing to
-show, so the constructor waits for it; `poll` never waits.
+Moves the lines of an `EventStream`, which has its own thread, to an unnamed temporary file and
+indexes them. The constructor waits for the header; `poll` never waits.
 """
 
 import time
@@ -22,8 +21,9 @@ BATCH_LINES = 500
 
 
 class HttpSource(Generic[V]):
-    """`url`: of a server, or of its event stream. Raises `EventLogError` if no event stream is
-    there in time.
+    """url: of the server or its event stream.
+
+    Raises `EventLogError` if no event stream answers in time.
     """
 
     def __init__(self, url: str, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS) -> None:
@@ -44,9 +44,6 @@ class HttpSource(Generic[V]):
             raise
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never
-        waits.
-        """
         count, deadline, lines = 0, time.monotonic() + seconds, self._stream.lines
         while self._trouble is None:
             batch = min(len(lines), BATCH_LINES)
@@ -74,7 +71,7 @@ class HttpSource(Generic[V]):
 def _events_url(text: str) -> SplitResult:
     url = urlsplit(text)
     try:
-        named = bool(url.hostname) and url.port != 0  # `port` itself raises for what is no number
+        named = bool(url.hostname) and url.port != 0  # `port` raises ValueError if it is no number
     except ValueError:
         named = False
     if not named:

@@ -1,10 +1,9 @@
 """`InProcessSource`: the events of an engine in this process.
 
-`put` runs in the engine's thread, between two decisions of the scheduler, so all it does is append
-to a deque: no lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, takes
-the events out and records them in an unnamed temporary file as `--record` would, and the view reads
-that recording. The events are never shown directly: going back in time would then use other code
-than going on, and a picture of the past could differ from what was seen.
+`put` runs in the engine's thread, between two decisions of the scheduler. So it only appends to a
+deque: no lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, writes the
+events to an unnamed temporary file, and the view reads that. So going back in time uses the same
+code as going forward.
 """
 
 import tempfile
@@ -22,13 +21,11 @@ from minivllm.events.types import Event, LogHeader
 from minivllm.tui.sources.source import SourceStatus
 
 BATCH_EVENTS = 500
-"""Moved at once: a millisecond's work, so that `poll` keeps to its time."""
+"""Events moved at once: about a millisecond of work, so that `poll` keeps its time limit."""
 
 
 class InProcessSource(Generic[V]):
-    """`engine.subscribe(source.put)`; the header must be `engine.log_header()` from the same
-    moment.
-    """
+    """Subscribe `put` at the moment of the header, `engine.log_header()`."""
 
     def __init__(
         self,
@@ -38,12 +35,9 @@ class InProcessSource(Generic[V]):
         codec: ViewCodec[V] = FOLD,
         state: EngineState | None = None,
     ) -> None:
-        """`state`: `engine.inspect()` from the same moment, of an engine that has done something
-        before.
-        """
+        """state: `engine.inspect()` from the same moment, if the engine has already run"""
         self._events: deque[Event] = deque(events)
-        # Appending to a deque and popping from its other end are each one atomic operation in
-        # CPython, so one thread may do the one and another thread the other.
+        # `append` and `popleft` are atomic in CPython, so two threads can use the two ends.
         self.put = self._events.append
         """Take in one event, from any thread."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
@@ -51,9 +45,6 @@ class InProcessSource(Generic[V]):
         self.recording: Recording[V] = Recording(self._file, codec, index=False, name="This run")
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never
-        waits.
-        """
         count, deadline, pop = 0, time.monotonic() + seconds, self._events.popleft
         while True:
             batch = min(len(self._events), BATCH_EVENTS)

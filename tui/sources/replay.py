@@ -1,7 +1,6 @@
-"""`ReplaySource`: a log that is complete, opened at once and indexed while it is already shown.
+"""`ReplaySource`: a complete log, read in place and shown while it is still being indexed.
 
-It is read in place. Where it is damaged in its middle, all before the damage is shown, and the
-status says where the log ends and why.
+If it is damaged in the middle, everything before that is shown, and the status says why it ends.
 """
 
 from pathlib import Path
@@ -14,14 +13,13 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 
 
 class ReplaySource(Generic[V]):
-    """A file of events. Raises `EventLogError` for a file that is no recording."""
+    """A file of events. Raises `EventLogError` if it is no recording."""
 
     def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD) -> None:
         self.recording: Recording[V] = Recording(path, codec, index=False)
         self._caught_up = False
 
     def poll(self, seconds: float) -> int:
-        """Index more of the file, for at most about so long; the number of new events."""
         if self._caught_up:
             return 0
         count = self.recording.index_more(seconds)

@@ -1,9 +1,8 @@
-"""Where the dashboard's events come from: what a source is, how it reports, and how one is opened.
+"""Event sources: the interface, the status, and how to open one.
 
-Every source keeps a *recording*: what came in is stored in a file and indexed bit by bit, so that
-time travel is the same for a running engine, a server, a file that is being written and one that
-is complete. A source never waits: the dashboard calls `poll` fifteen times a second and gets what
-is there. Waiting for a first line is done before there is a dashboard.
+Every source keeps a *recording*: it stores events in a file and indexes them in small portions. So
+time travel works the same for a running engine, a server, a growing file and a complete one. `poll`
+never waits; only opening a source can wait, for its first line.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -13,53 +12,46 @@ from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
 
 SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
-"""`live`: more may come. `recording`: all is here. `indexing`: there is more in the file than can
-be shown yet.
-`lost`: the connection is; it is tried again. `ended`: nothing will come any more, and the text says
-why."""
+"""`live`: more may come. `recording`: complete. `indexing`: not all of it is read yet.
+
+`lost`: the connection is lost and is retried. `ended`: nothing more comes; the text says why.
+"""
 
 
 class SourceStatus(NamedTuple):
-    """What to say about a source, in the header of the dashboard."""
-
     state: SourceState
     text: str = ""
-    """One short sentence, or nothing."""
+    """A short sentence, or empty."""
     replaced: bool = False
-    """`ended`, because another engine answers there now: whoever opens it again sees that one."""
+    """With `ended`: another engine answers at the address now; reopening shows that one."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:
-    """So many bytes of so many can be shown."""
+    """The status while a file is being indexed, from numbers of bytes."""
     return SourceStatus("indexing", f"Reading the log: {100 * done // max(total, 1)} %.")
 
 
 class EventSource(Protocol[V]):
-    """What the dashboard needs of a stream of events."""
-
     recording: Recording[V]
 
     def poll(self, seconds: float) -> int:
-        """Take in what has come, for at most about so long; the number of new events; never
-        waits.
-        """
+        """Take in new events for about `seconds` at most, without waiting; return their number."""
 
     @property
     def status(self) -> SourceStatus:
-        """How it stands, as of the last `poll`."""
+        """The status as of the last `poll`."""
 
     def close(self) -> None:
-        """Give back files, connections and threads."""
+        """Close files, connections and threads."""
 
 
 def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
-    """The source that `text` names: an `http://` or `https://` address, or a file.
+    """Open the source that `text` names: an `http://` or `https://` address, or a file.
 
-    `follow`: the file is still being written (`attach`), or is complete (`replay`). Raises
-    `EventLogError`, in one sentence, for what cannot be opened.
+    follow: the file is still being written (`attach`), or is complete (`replay`)
+    Raises `EventLogError` with one sentence if that fails.
     """
-    # Here, because they import this file; and http.client takes longer to import than a small
-    # recording to open.
+    # Import late: these modules import this one, and http.client is slow to import.
     if text.lower().startswith(("http://", "https://")):
         from minivllm.tui.sources.http_source import HttpSource
 

@@ -1,8 +1,7 @@
-"""`Spool`: an unnamed temporary file that keeps the lines of a stream, for a recording to read.
+"""`Spool`: an unnamed temporary file that keeps a stream's lines, for a recording to read.
 
-A stream goes by once; time travel needs it again. The file has no name, so it is gone with the
-process, however that ends. On a full disk a write may store half a line, which would damage all
-after it, so a write that does not fit is taken back.
+The file disappears with the process. On a full disk, a write can store half a line, which would
+damage everything after it, so `write` truncates the file again.
 """
 
 import tempfile
@@ -11,15 +10,15 @@ from minivllm.errors import EventLogError
 
 
 class Spool:
-    """Append with `write`; `file` may be read and seeked in meanwhile, in the same thread."""
+    """The same thread may read and seek `file` between writes."""
 
     def __init__(self) -> None:
-        # Unbuffered: a recording reads what has just been written.
+        # Unbuffered, so that a recording can read each line at once.
         self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Raises `EventLogError`, with the file as before, if there is no room."""
+        """Append `data`. Without room, restore the file and raise `EventLogError`."""
         try:
             self.file.seek(self.size)
             if self.file.write(data) < len(data):

@@ -1,10 +1,10 @@
-"""`SseParser`: messages out of a stream of server-sent events.
+"""`SseParser`: splits a stream of server-sent events into messages.
 
-Only what carries data: comments and the field `retry` are passed over. A piece of the stream may
-end anywhere, also in the middle of a line end.
+Comments and the field `retry` are skipped. A piece of the stream can end anywhere, even inside a
+line end.
 
-Source: the section "Server-sent events" of the HTML standard; a lone carriage return as a line end
-is left out.
+Source: the section "Server-sent events" of the HTML standard, except that a lone carriage return
+does not end a line.
 """
 
 from typing import NamedTuple
@@ -12,26 +12,23 @@ from typing import NamedTuple
 from minivllm.errors import EventLogError
 
 MAX_MESSAGE_BYTES = 1 << 26
-"""More than any state or event has; a server that never ends a message is not ours."""
+"""Larger than any state or event: a longer message is not from our server."""
 
 
 class SseMessage(NamedTuple):
-    """One message."""
-
     event: str
-    """Its kind; `message` where the server names none."""
+    """`message` if the server gives none."""
     data: bytes
 
 
 class SseParser:
-    """Feed it bytes as they come."""
-
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[SseMessage]:
-        """The messages that are complete with these bytes. Raises `EventLogError` for one that
-        never ends.
+        """Return the messages that `data` completes.
+
+        Raises `EventLogError` for one that exceeds the limit.
         """
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:

@@ -1,10 +1,8 @@
 """`TailSource`: a log that is still being written.
 
-What is there is copied into a spool as it is indexed, and read from that: whatever happens to the
-file, nothing that was seen is lost, and it can always be rewound to. The price is the disk space of
-a copy; a log that is complete is better opened with `ReplaySource`.
-
-Reading stops once the file was cut short or replaced: its lines then belong to another run.
+The log is copied into a spool and read from there, so that everything shown can be shown again,
+whatever happens to the file. For a complete log, `ReplaySource` saves the disk space. Reading stops
+if the file is truncated or replaced: the new lines belong to another run.
 """
 
 import os
@@ -20,16 +18,12 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
 
 WAIT_SECONDS = 5.0
-"""For a file that is not there yet, or has no header line yet: whoever writes it may just have been
-started.
-"""
+"""Time limit for the file and its header line: the writer may have just started."""
 COPY_BYTES = 1 << 17
 
 
 class TailSource(Generic[V]):
-    """A growing file of events. Waits for its header line, and raises `EventLogError` if none comes
-    or it is not ours.
-    """
+    """A growing file of events. Raises `EventLogError` if its header is late or foreign."""
 
     def __init__(
         self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
@@ -68,9 +62,6 @@ class TailSource(Generic[V]):
             time.sleep(0.02)
 
     def poll(self, seconds: float) -> int:
-        """Take in what was written since, for at most about so long; the number of new events;
-        never waits.
-        """
         count, deadline = 0, time.monotonic() + seconds
         while self._trouble is None:
             copied, num_new = self._copy(), self.recording.index_more(0)
@@ -84,9 +75,7 @@ class TailSource(Generic[V]):
         return count
 
     def _copy(self) -> bytes:
-        """Copy the next piece of the file, and say what it was: nothing when the file's end is
-        reached.
-        """
+        """Copy the next piece of the file and return it; empty at the end of the file."""
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self._file.seek(self._spool.size)

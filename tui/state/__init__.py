@@ -1,1 +1,1 @@
-"""What a picture is drawn from, folded from events; no drawing. Read `model` first."""
+"""The state that panels draw, folded from events. Read `model` first."""

@@ -1,7 +1,7 @@
-"""What a view remembers of blocks: prefix lookups, and whose each block was and since when.
+"""The history of blocks: prefix lookups, owners and ages.
 
-Plain data with one `apply` a part, as in `histories`. The easy thing to get wrong is the owner of a
-block that was filled: it may have several, and it is the one whose tokens were scheduled last.
+Plain data with one `apply` per part, as in `histories`. If several sequences share a block when it
+is filled, the last scheduled one counts as its last owner.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LOOKUPS_KEPT = 32
 
 
 class Lookup(msgspec.Struct):
-    """What the prefix cache had for one sequence when it entered the batch."""
+    """The result of the prefix cache for one sequence, at its admission."""
 
     seq_id: str
     step: int
@@ -32,7 +32,6 @@ class Lookups(msgspec.Struct):
     recent: list[Lookup] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self.APPLY[type(event)](self, event)
 
     def _hit(self, event: ev.BlockHit) -> None:
@@ -43,7 +42,6 @@ class Lookups(msgspec.Struct):
         lookup.missed, lookup.why = event.logical, event.why
 
     def of(self, seq_id: str | None) -> Lookup | None:
-        """The last one of a sequence."""
         return next((lookup for lookup in reversed(self.recent) if lookup.seq_id == seq_id), None)
 
     def _of(self, event: ev.BlockHit | ev.BlockMissed) -> Lookup:
@@ -59,37 +57,29 @@ class Lookups(msgspec.Struct):
 
 
 class BlockAge(msgspec.Struct, gc=False):
-    """What is remembered of one block since it was used first."""
-
     touched: int
-    """The last step that wrote keys and values into it, or in which it was taken, found, copied,
-    given back or evicted.
-    """
+    """The last step that wrote, took, found, copied, freed or evicted it."""
     last_owner: str | None = None
     born: int | None = None
-    """Step in which it was last taken from the free queue; None if that was before the recording
-    began.
-    """
+    """Step that last took it from the free queue; None if before the recording began."""
     taken_by: str | None = None
-    """The sequence that it was taken for then."""
+    """The sequence that it was taken for."""
 
 
 class BlockAges(msgspec.Struct):
-    """Of every block: whose it was last, and when it was handed out and touched last."""
-
     blocks: list[BlockAge | None]
-    """By block id; None for one that was not used so far."""
+    """By block id; None for a block that was never used."""
     changed: set[int] = set()
     """Blocks that the current step has touched."""
     last_scheduled: str | None = None
 
     def last_owner(self, block_id: int) -> str | None:
-        """The sequence that holds or held the block."""
+        """The sequence that holds the block, or held it last."""
         age = self.blocks[block_id]
         return None if age is None else age.last_owner
 
     def owner_told_by(self, event: ev.Event) -> str | None:
-        """The sequence that an event is about, or that held its block last. Ask after `apply`."""
+        """The sequence of an event, or the last owner of its block. Call after `apply`."""
         kind = type(event)
         if kind is ev.BlockHashed:
             return self.last_scheduled
@@ -98,11 +88,10 @@ class BlockAges(msgspec.Struct):
         return getattr(event, "seq_id", None)
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self.APPLY[type(event)](self, event)
 
     def write(self, block_ids: list[int], step: int) -> None:
-        """The step computes tokens whose keys and values go into these blocks."""
+        """Note that the step writes keys and values into these blocks."""
         for block_id in block_ids:
             self._touch(block_id, step)
 
@@ -120,7 +109,7 @@ class BlockAges(msgspec.Struct):
         self._touch(event.dst, event.step, event.seq_id, is_new=True)
 
     def _hashed(self, event: ev.BlockHashed) -> None:
-        # Of several that share or shared it, the one whose tokens have just filled it.
+        # Of several holders, the last scheduled one has filled the block.
         self._touch(event.block_id, event.step, self.last_scheduled)
 
     def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:

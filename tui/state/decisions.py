@@ -1,9 +1,8 @@
 """The engine's decisions as sentences, newest last.
 
-Steps and tokens come by the dozen and have panels of their own, so they are left out here; what is
-left is what a reader wants to be told: who came in, who forked or died, who waits and why, which
-blocks were taken, found again, copied, given back or evicted. Blocks that share a step, a cause and
-an owner become one sentence, or a long prompt would push everything else off the screen.
+Steps and tokens have panels of their own and are left out. The rest are arrivals, forks, ends,
+waits and their reasons, and blocks taken, hit, copied, freed or evicted. Blocks with the same step,
+cause and owner share a sentence, so that a long prompt does not fill the screen.
 """
 
 import msgspec
@@ -13,23 +12,19 @@ from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
-"""Sentences that are kept: more than the tallest screen has rows for. Keyframes carry them, so they
-are not more.
-"""
+"""More than the tallest screen shows. Every keyframe contains them."""
 _LOOK_BACK = 6
-"""How many sentences back a block may still join one of its kind."""
+"""How many sentences back a block can still join one of its kind."""
 
 
 class Decision(msgspec.Struct):
-    """One line of the log. `block_ids` grows while more blocks of the same cause come in."""
+    """A line of the log. `block_ids` grows with further blocks of the same cause."""
 
     seq: int
-    """Number of the event that began it."""
+    """Number of its first event."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """What an event must have in common with this one to join it: step, kind, owner, and both
-    halves of the sentence.
-    """
+    """Step, kind, owner, verb and ending. An event with the same key joins this decision."""
     owner: str | None
     letter: str | None
     verb: str
@@ -42,22 +37,18 @@ class Decision(msgspec.Struct):
         return short_name(self.owner) if self.owner else ""
 
     def spans(self) -> list[Span]:
-        """What happened, for the row after step and name."""
+        """The sentence without step and name."""
         blocks = id_ranges(self.block_ids)
         return [(f"{self.verb} {blocks}".rstrip(), self.style), (self.after, "muted")]
 
 
 class DecisionLog(msgspec.Struct):
-    """The last decisions of a run, oldest first."""
-
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
-    """Who waits for what: a wait is told when it begins and when its reason changes, not at every
-    step that it lasts.
-    """
+    """Sequence -> its reason to wait. Log a wait when it begins or its reason changes."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """Take in an event. `owner`: the sequence that it is about, or that held its block last."""
+        """Add an event. owner: its sequence, or the last owner of its block."""
         telling = _TELL.get(type(event))
         if telling is None:
             return
@@ -84,7 +75,7 @@ class DecisionLog(msgspec.Struct):
 
 
 def sentence_of(event: ev.Event) -> str:
-    """What one event says, in words; of a kind that has none, its fields."""
+    """One event in words; its fields, if the kind has no sentence."""
     telling = _TELL.get(type(event))
     if type(event) in _TELL_NUMBERS:
         return _TELL_NUMBERS[type(event)](event)
@@ -98,22 +89,19 @@ def sentence_of(event: ev.Event) -> str:
 
 
 def style_of(event: ev.Event) -> str:
-    """The style name of that sentence."""
     telling = _TELL.get(type(event))
     return "muted" if telling is None else telling(event)[2]
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
-    """Why a sequence was not admitted, in words. `need` and `free` are in the unit of the
-    reason.
-    """
+    """Why a sequence was not admitted. The unit of `need` and `free` depends on the reason."""
     match reason:
         case "no_blocks":
             return f"needs {plural(need, 'block')}, {free} free"
         case "token_budget":
             return "token budget used"
         case "max_num_seqs":
-            # A request for several sequences needs a slot for each.
+            # A request with several sequences needs a slot for each.
             if free:
                 return f"needs {plural(need, 'slot')}, {free} free"
             return (
@@ -133,7 +121,6 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
 
 
 def miss(why: ev.MissReason) -> str:
-    """Why a prefix lookup ended, in words."""
     return {
         "caching_off": "prefix caching is off",
         "prompt_shorter_than_a_block": "prompt shorter than a block",
@@ -166,7 +153,7 @@ _END_A_WAIT = (
     ev.RequestAborted,
 )
 
-# Each gives (what happened, the rest of the sentence, style); block ids stand between the two.
+# Event -> (verb, rest of the sentence, style). Block ids go between the two parts.
 _TELL = {
     ev.RequestArrived: lambda e: (
         "arrives",
@@ -216,11 +203,11 @@ _TELL = {
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 TOLD_KINDS = frozenset(_TELL)
-"""Kinds that get a sentence in the log of decisions; the others need not be added to it."""
+"""Kinds with a sentence in the log of decisions; the others need no `add`."""
 
 
 def _seconds(e: ev.StepEnd) -> str:
-    """Where the time went, most of it first: the end of a long row is cut."""
+    """The parts of the step's time, longest first: the end of a long row is cut."""
     parts = (
         (e.t_schedule, "schedule"),
         (e.t_prepare, "prepare"),
@@ -240,7 +227,7 @@ def _most_mass(e: ev.AttentionMass) -> str:
     return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
 
 
-# Steps and tokens: no part of the log of decisions, but events like all others.
+# Steps and tokens: only in the list of all events.
 _TELL_NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
     ev.StepScheduled: lambda e: (

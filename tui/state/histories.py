@@ -1,12 +1,10 @@
-"""What a view remembers beyond the present state: past steps (and `lives`, `block_histories`).
+"""The history that a view remembers: past steps (also `lives` and `block_histories`).
 
-The engine has forgotten all of this, but its events told it. Each part is plain data with one
-`apply`, so that a keyframe can hold it and a rewound dashboard shows the same as a live one did.
-The easy thing to get wrong is growth: a server runs for weeks, so every list here has an end.
+The engine has forgotten all of this. Each part is plain data with one `apply`, so that a keyframe
+can hold it. Every list has a limit, because a server runs for weeks.
 
-`APPLY` of a part says what it does with each kind of event that it must be given; the others it
-need not see. A table and no `match`: half of all events would try every case of it before they find
-their own, and a long log is indexed through here event by event.
+`APPLY` maps each relevant kind of event to a method. `match` would be slower on long logs: it tries
+every case for half of all events.
 """
 
 from collections.abc import Callable
@@ -18,11 +16,11 @@ from minivllm.events import types as ev
 
 STEPS_KEPT = 240
 SHARES_KEPT = 48
-"""Of so many of the last steps it is also remembered who got how much."""
+"""Number of last steps with shares."""
 
 
 class Preemption(msgspec.Struct, gc=False):
-    """Who lost its blocks and slot, for whom, and how short of blocks that one was."""
+    """A preempted sequence, the sequence that needed its blocks, and the shortage."""
 
     step: int
     seq_id: str
@@ -36,7 +34,7 @@ class Preemption(msgspec.Struct, gc=False):
 
 
 class Share(NamedTuple):
-    """Tokens of one step's budget that went to one sequence."""
+    """Tokens of a step's budget that one sequence got."""
 
     seq_id: str
     kind: ev.ScheduledKind
@@ -44,28 +42,24 @@ class Share(NamedTuple):
 
 
 class StepRecord(msgspec.Struct, gc=False):
-    """One step that has ended."""
-
     step: int
     t: float
     budget: int
     prefill_tokens: int = 0
     decode_tokens: int = 0
     packed_shares: bytes = b""
-    """`shares` as a keyframe holds them, empty once the step is long past. A seek restores
-    thousands and a screen shows few.
-    """
+    """`shares`, encoded as in a keyframe and decoded when drawn; empty for old steps."""
     num_hits: int = 0
     num_evicted: int = 0
     preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
-    """Who was turned away: (seq_id, reason, need, free)."""
+    """(seq_id, reason, need, free) of a sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
     """schedule, prepare, model, sample"""
 
     @property
     def shares(self) -> list[Share]:
-        """Who got how much, in the order of the plan; nobody once the step is long past."""
+        """In the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property
@@ -77,16 +71,12 @@ _SHARES_DECODER = msgspec.msgpack.Decoder(list[Share])
 
 
 class PastSteps(msgspec.Struct):
-    """The last steps, oldest first."""
-
     records: list[StepRecord] = []
     current: StepRecord | None = None
-    """The step that is under way."""
+    """The unfinished step."""
     current_shares: list[tuple[str, ev.ScheduledKind, int]] = []
-    """Of that step, so far."""
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self.APPLY[type(event)](self, event)
 
     def _begin(self, event: ev.StepBegin) -> None:
@@ -97,7 +87,7 @@ class PastSteps(msgspec.Struct):
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
 
     def _hit(self, event: ev.BlockHit) -> None:
-        if self.current is not None:  # else the recording begins in the middle of a step
+        if self.current is not None:  # None if the recording begins in the middle of a step
             self.current.num_hits += 1
 
     def _evicted(self, event: ev.BlockEvicted) -> None:

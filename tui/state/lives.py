@@ -1,8 +1,6 @@
-"""Lives of sequences: when each came, what it did when, how it ended. One of the parts of
-`histories`.
+"""Lives of sequences: arrival, phases and end of each. A part of `histories`.
 
-Plain data with one `apply`, like those. Of the sequences that have ended only the last ones are
-kept, and of pruned beams none, since a search prunes hundreds.
+Keeps only the newest ended sequences, and no pruned beams: one search prunes hundreds.
 """
 
 from collections.abc import Callable
@@ -22,7 +20,7 @@ LifePhase = Literal["queued", "prefill", "decode", "preempted"]
 
 @dataclass(slots=True, kw_only=True)
 class Life(TokenTimes):
-    """One sequence from its arrival, or its fork, to its end."""
+    """One sequence, from its arrival or fork to its end."""
 
     seq_id: str
     request_id: str
@@ -30,27 +28,24 @@ class Life(TokenTimes):
     """(first step, time, phase), in order."""
     last_token_step: int | None = None
     preemption: Preemption | None = None
-    """The last one that it suffered."""
+    """The most recent one."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
     parent: str | None = None
-    """The sequence that it was forked off, or the nearest of that one's ancestors that is still
-    remembered.
-    """
+    """The sequence that it was forked from, or the nearest remembered ancestor."""
 
 
 class Lives(msgspec.Struct):
-    """The sequences that are there and the last ones that have ended, in order of arrival."""
+    """Live sequences and the newest ended ones, in order of arrival."""
 
     by_sequence: dict[str, Life] = {}
     ended: list[str] = []
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         self.APPLY[type(event)](self, event)
 
     def _arrived(self, event: ev.RequestArrived) -> None:
-        # A request with an old one's name is another one.
+        # A request can reuse the name of an old one.
         self._drop(event.seq_id)
         self._begin(event.seq_id, event.request_id, event, "queued")
 

@@ -1,11 +1,10 @@
-"""`DashboardModel`: all that the panels draw, and no drawing.
+"""`DashboardModel`: everything that the panels draw.
 
-The heart is `minivllm.events.fold.Fold`; around it stand the few things that only a view wants to
-know: which letter stands for whom, the last steps, the lives of sequences, the last decisions
-(`histories`, `letters`, `decisions`). All of it comes from events, and all of it is plain data, so
-that a recording can pack a whole model into a keyframe and show any moment again (`MODELS`, the
-codec). The easy thing to get wrong is to keep something outside of
-`_Remembered`: it would be right while live and wrong after the first rewind.
+It adds to `minivllm.events.fold.Fold` what only a view needs: letters, past steps, lives of
+sequences, block histories and the last decisions. All of it is plain data made from events, so a
+recording can pack a model into a keyframe and restore any moment (`MODELS`, the codec).
+
+Keep all state in `_Remembered`: other state would be wrong after a rewind.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +28,7 @@ from minivllm.tui.state.lives import Life, Lives
 RATE_WINDOW = 2.0
 """Seconds of engine time over which tokens per second are averaged."""
 _RATE_ENTRIES = 256
-"""Most steps that the average reaches back."""
+"""Maximum number of steps in that average."""
 
 
 _END_A_SEQUENCE = frozenset({ev.RequestFinished, ev.RequestAborted, ev.BeamPruned})
@@ -38,7 +37,7 @@ _MASS_CHANGES = (*_END_A_SEQUENCE, ev.RequestPreempted, ev.AttentionMass)
 
 
 class _Remembered(msgspec.Struct):
-    """Everything of a model but its fold."""
+    """All state of a model except its fold."""
 
     letters: Letters
     log: DecisionLog
@@ -47,11 +46,8 @@ class _Remembered(msgspec.Struct):
     lookups: Lookups
     ages: BlockAges
     mass: dict[str, list[float]] = {}
-    """Of each running sequence: how much of its last token's attention fell on each block of its
-    table, if told.
-    """
+    """Running sequence -> share of attention per block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
-    """The last x-ray of a kernel."""
     rate: list[tuple[float, int]] = []
     """(time, output tokens so far) at the ends of the last steps."""
 
@@ -70,7 +66,7 @@ class _Remembered(msgspec.Struct):
         if type(event) in _END_A_SEQUENCE:
             self.letters.release(event.seq_id)
         else:
-            # A sequence takes its first blocks just before it is told to be admitted.
+            # A sequence takes its first blocks before the event that admits it.
             self.letters.assign(event.seq_id)
 
     def keep_mass(self, event: ev.Event) -> None:
@@ -88,7 +84,7 @@ class _Remembered(msgspec.Struct):
 
 
 class DashboardModel:
-    """Reads events in order with `apply`. Panels read the rest and change nothing."""
+    """Takes events in order with `apply`. Panels only read it."""
 
     def __init__(
         self, header: ev.LogHeader, fold: Fold | None = None, remembered: _Remembered | None = None
@@ -107,7 +103,6 @@ class DashboardModel:
         self._listeners = self._listeners_by_kind()
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event."""
         kind = type(event)
         if self.fold.lost_events == 0:
             for listener in self._listeners[kind]:
@@ -119,10 +114,9 @@ class DashboardModel:
             self._note_rate(event.t)
 
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
-        """Who must hear of each kind, in order: letters before the log that names them, blocks
-        before their owner is asked.
+        """The listeners of each kind, in order: letters before the log, blocks before their owner.
 
-        Nobody of them knows this model. It would be in a ring, so that each seek left a whole model
+        No listener refers to this model: such a reference cycle would leave a whole model per seek
         to the garbage collector.
         """
         listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {
@@ -140,47 +134,40 @@ class DashboardModel:
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
-                # Of a part straight the method for this kind: half of indexing a log is such calls.
+                # Bind a part's method for this kind: such calls are half the cost of indexing.
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
 
-    # ---- what the panels ask ----
+    # ---- for the panels ----
 
     @property
     def trace(self) -> ev.KernelTraced | None:
-        """The last x-ray of a kernel."""
+        """The last kernel x-ray."""
         return self.remembered.trace
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that the current step has touched: written into, taken, found, copied, given back
-        or evicted.
-        """
+        """Blocks that the current step has written, taken, found, copied, freed or evicted."""
         return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:
-        """Batch slots now: live where the fold knows it, else those that the engine was built
-        with.
-        """
+        """Current number of batch slots."""
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
         return self.letters.of(seq_id)
 
     def hue(self, letter: str | None) -> str:
-        """The style name of a letter's colour."""
         return self.letters.hue(letter)
 
     def last_owner_letter(self, block_id: int) -> str | None:
-        """The letter of the sequence that held a free block last, while it still stands for that
-        one.
-        """
+        """The letter of a free block's last owner, unless it was reused."""
         return self.letters.of(self.ages.last_owner(block_id))
 
     def owners(self, block_id: int) -> list[tuple[str, int]]:
-        """Every sequence that holds a block, and at which entry of its block table."""
+        """(sequence, entry of its block table) for every holder of a block."""
         return [
             (seq_id, sequence.block_table.index(block_id))
             for seq_id, sequence in self.fold.sequences.items()
@@ -188,9 +175,7 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """Tokens that a sequence had when the step was planned: one that the step has sampled since
-        is not its work.
-        """
+        """Number of tokens when the step was planned, without one sampled since."""
         life = self.lives.by_sequence.get(seq_id)
         is_new = life is not None and life.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -199,22 +184,20 @@ class DashboardModel:
         return pool_use(self.fold)
 
     def tokens_per_second(self) -> float | None:
-        """Output tokens per second of engine time lately; None before two steps have ended."""
+        """Recent rate in engine time; None before two steps have ended."""
         if len(self._rate) < 2 or self._rate[-1][0] <= self._rate[0][0]:
             return None
         (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
         return (tokens1 - tokens0) / (t1 - t0)
 
     def tokens_per_step(self) -> float | None:
-        """Output tokens per step lately; None before two steps have ended."""
+        """Recent rate; None before two steps have ended."""
         if len(self._rate) < 2:
             return None
         return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
 
     def hit_rate(self) -> float | None:
-        """Part of all looked-up prompt tokens that the prefix cache had; None before the first
-        lookup.
-        """
+        """Share of prompt tokens found in the prefix cache; None before the first lookup."""
         counters = self.fold.counters
         if counters.prefix_cache_queries == 0:
             return None
@@ -222,7 +205,7 @@ class DashboardModel:
 
     def _note_rate(self, t: float) -> None:
         self._rate.append((t, self.fold.counters.generation_tokens))
-        # Two entries always stay: a step may take longer than the window.
+        # Keep at least two entries: a step can take longer than the window.
         while len(self._rate) > 2 and (
             t - self._rate[0][0] > RATE_WINDOW or len(self._rate) > _RATE_ENTRIES
         ):
@@ -230,9 +213,7 @@ class DashboardModel:
 
 
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
-    """Keys and values of the scheduled tokens go into the blocks of their positions; a cached token
-    is never written again.
-    """
+    """Mark the blocks into which the step writes keys and values, without cached tokens."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
     start, stop = (
         max(event.num_computed_tokens, sequence.num_cached_tokens),
@@ -243,29 +224,27 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
 
 
 class _Head(msgspec.Struct):
-    """First piece of a packed model: what is small or changes all the time."""
+    """First piece of a packed model: small parts, and parts that always change."""
 
     remembered: _Remembered
-    """Without what has pieces of its own."""
+    """Without the parts that have separate pieces."""
     num_steps: int
     num_lives: int
     num_ages: int
 
 
 class ModelCodec:
-    """How a recording makes, packs and restores models: a `ViewCodec`
-    (`minivllm.events.recording.keyframes`).
+    """Makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
-    Past steps, lives and ages of blocks have pieces of their own, because most of them do not
-    change from one keyframe to the next.
+    Past steps, lives and block ages have separate pieces, because most of them do not change
+    between keyframes.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
-        """`state`: where the recording begins, if that is not an idle engine."""
+        """state: the start of the recording, if that is not an idle engine"""
         return DashboardModel(header, Fold(header, state))
 
     def pack(self, model: DashboardModel) -> list[bytes]:
-        """Everything that `model` knows; `restore` brings it back."""
         all_of_it = model.remembered
         steps, lives, ages = (
             all_of_it.steps.records,
@@ -288,7 +267,6 @@ class ModelCodec:
         return [*pieces, *age_pieces, *FOLD.pack(model.fold)]
 
     def restore(self, header: ev.LogHeader, pieces: Sequence[bytes]) -> DashboardModel:
-        """A new model, as it was when `pack` packed it."""
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         remembered = head.remembered

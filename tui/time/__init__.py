@@ -1,3 +1,1 @@
-"""Where in a recording the dashboard is, and how it gets to another moment. Read `transport`
-first.
-"""
+"""The position in a recording, and how to move it. Read `transport` first."""

@@ -1,9 +1,8 @@
-"""Whose a block was at the moment of an event that names the block alone.
+"""The owner of a block at the moment of an event that names only the block.
 
-Who held a block is known by the events before, so it is read off a model at that place. The easy
-thing to get wrong is to ask the picture's model: it stands somewhere else in time, and the block
-may be another one's there. Going back to each place takes a keyframe; so only a bounded number of
-events is read a call, and the next frames learn the rest.
+Earlier events determine the owner, so it is read from a model at that position; the model on the
+screen is at another one. Going back needs a keyframe, so each call reads a bounded number of events
+and later frames learn the rest.
 """
 
 from typing import Protocol
@@ -15,33 +14,25 @@ from minivllm.tui.time.event_search import EVENTS_PER_LOOK, Events
 
 _NAME_A_BLOCK = (ev.BlockHashed, ev.BlockFreed, ev.BlockEvicted)
 _NEAR = 500
-"""Up to so many events forward are read one by one; further away a keyframe is nearer, and costs
-about as much.
-"""
+"""A keyframe costs about as much as this many events: nearer events are read one by one."""
 _MOST_KNOWN = 4096
 
 
 class EventsWithViews(Events, Protocol):
-    """What is asked of a recording here."""
-
     def view_at_event(self, count: int) -> DashboardModel: ...
 
 
 class EventOwners:
-    """Remembers the owners that it was asked for; of one recording."""
-
     def __init__(self) -> None:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """The first event that `_ages` has not seen."""
+        """First event that `_ages` has not seen."""
         self.has_all = True
-        """Whether all that were asked for last are known."""
+        """Whether all owners of the last request are known."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
-        """Find the owners of these events, given with their indexes in order; as many as
-        `EVENTS_PER_LOOK` allow.
-        """
+        """Find the owners of these (index, event) pairs, reading about `EVENTS_PER_LOOK` events."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         budget = EVENTS_PER_LOOK
@@ -63,7 +54,5 @@ class EventOwners:
         self.has_all = all(index in self._known for index, _ in wanted)
 
     def owner(self, index: int, event: ev.Event) -> str | None:
-        """Of whom event number `index` tells: its own sequence, or who held its block last, as far
-        as that is learnt.
-        """
+        """The event's own sequence, or the last owner of its block; None if not known yet."""
         return getattr(event, "seq_id", None) or self._known.get(index)

@@ -1,10 +1,8 @@
-"""Finding events in a recording: by number, and by a word, outward from a position.
+"""Find events in a recording: by number, or by a word, outward from a position.
 
-A recording may hold ten million events and a frame has a few milliseconds, so a search looks at a
-bounded number of them a call and remembers how far it has come; the rest follows at the next
-frames. The easy thing to get wrong is a position that moves: what was looked at stays known while
-the position stays near, or a picture that follows a live engine would begin to search anew at every
-frame.
+A recording can have ten million events and a frame has a few milliseconds. So each call looks at a
+bounded number of events, and later frames continue. The progress is kept while the position stays
+near; otherwise a live picture would restart the search in every frame.
 """
 
 from bisect import bisect_left
@@ -16,21 +14,17 @@ from minivllm.text import short_name
 from minivllm.tui.context import Context
 
 EVENTS_PER_LOOK = 2000
-"""Decoded and compared at most, each time: a few milliseconds."""
+"""Maximum events compared per call: a few milliseconds."""
 _CHUNK = 1000
-"""Read at once: a recording reads some hundreds together anyhow."""
+"""Events read at once; a recording reads some hundreds together anyway."""
 _NEAR = 4 * EVENTS_PER_LOOK
-"""A position so far outside of what is known begins a new search; a nearer one is reached by
-looking on.
-"""
+"""A position further outside the searched range starts a new search."""
 _MOST_FOUND = 4096
 _CACHED = 1024
 _MARGIN = 100
 
 
 class Events(Protocol):
-    """What is asked of a recording here."""
-
     header: ev.LogHeader
 
     def __len__(self) -> int: ...
@@ -39,16 +33,14 @@ class Events(Protocol):
 
 
 class EventFilter(NamedTuple):
-    """Which events are wanted: those with a word in their kind, their sequences or their blocks; or
-    those without it.
-    """
+    """Accepts events with a word in their kind, sequences or blocks, or those without it."""
 
     word: str
     inverse: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "EventFilter | None":
-        """None if everything is wanted."""
+        """None if everything is accepted."""
         word = text.strip().casefold()
         inverse = word.startswith("!")
         word = word.removeprefix("!").strip()
@@ -75,7 +67,7 @@ def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     fields = kind.__struct_fields__
     names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
     if kind is ev.RequestForked:
-        names.append("parent")  # of a block that is a hash
+        names.append("parent")  # elsewhere `parent` is a block's hash
     return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
 
 
@@ -83,8 +75,9 @@ _NAMED_BY = {kind: _named_by(kind) for kind in ev.EVENT_KINDS}
 
 
 class EventSearch:
-    """The wanted events around a position. The indexes of all from `start` to `stop` are in
-    `found`, in order.
+    """The accepted events around a position.
+
+    `found` has the indexes of all accepted events from `start` to `stop`, in order.
     """
 
     def __init__(self, wanted: EventFilter) -> None:
@@ -92,15 +85,16 @@ class EventSearch:
         self.start = self.stop = 0
         self.found: list[int] = []
         self.events: dict[int, ev.Event] = {}
-        """The found ones themselves: to read each of them again would be slow."""
+        """The found events, because reading each again would be slow."""
         self.done = False
-        """Whether there are enough, or no more."""
+        """Whether enough are found, or no more exist."""
 
     def look(
         self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
     ) -> None:
-        """Look on until `enough` are known on both sides of `position`, at `budget` more events at
-        most.
+        """Search until `enough` events are found on both sides of `position`.
+
+        budget: maximum number of events to read
         """
         if not self.start - _NEAR <= position <= self.stop + _NEAR or len(self.found) > _MOST_FOUND:
             self.start = self.stop = position
@@ -114,14 +108,13 @@ class EventSearch:
             self.done = not back and not on
             if self.done or budget <= 0:
                 return
-            # Both sides grow alike, so that the picture fills from its middle.
+            # Extend both sides, so that the list fills from its middle.
             if back:
                 budget -= self._look_back(recording)
             if on:
                 budget -= self._look_on(recording)
 
     def num_before(self, position: int) -> int:
-        """How many of the found ones stand before `position`."""
         return bisect_left(self.found, position)
 
     def _look_back(self, recording: Events) -> int:
@@ -150,15 +143,13 @@ class EventSearch:
 
 
 class EventCache:
-    """The events around those that were drawn last, so that a list that moves by a row reads
-    nothing.
-    """
+    """Caches the events around those drawn last, so that scrolling by a row reads nothing."""
 
     def __init__(self) -> None:
         self._events: dict[int, ev.Event] = {}
 
     def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
-        """The events of these indexes, which follow one another."""
+        """The events at these consecutive indexes."""
         missing = [index for index in indexes if index not in self._events]
         if missing:
             if len(self._events) > _CACHED:
@@ -170,15 +161,15 @@ class EventCache:
 
 
 def index_of(recording: Events, seq: int) -> int | None:
-    """Where event number `seq` stands; None if it is not there (a gap, a kind of a newer engine).
+    """The index of event number `seq`; None if it is missing (a gap, or an unknown kind).
 
-    The number alone does not tell: a recording may begin in the middle of a run, and lines that
-    this version does not know are left out.
+    The number is not the index: a recording can begin in the middle of a run, and lines of unknown
+    kinds are skipped.
     """
     index = seq - recording.header.first_seq
     event = next(recording.events(index, index + 1), None) if index >= 0 else None
     if event is not None and event.seq == seq:
-        return index  # as it is in nearly every recording
+        return index  # the usual case
     index = bisect_left(
         range(len(recording)), seq, key=lambda at: next(recording.events(at, at + 1)).seq
     )
@@ -187,9 +178,7 @@ def index_of(recording: Events, seq: int) -> int | None:
 
 
 def event_in_question(context: Context) -> ev.Event | None:
-    """The event that was chosen, if that was the last choice; else the one that came last where the
-    picture stands.
-    """
+    """The chosen event if it was the last choice, else the newest at this moment."""
     transport, last = context.transport, context.selection.last
     if last is not None and last.kind == "event":
         index = index_of(transport.recording, int(last.key))

@@ -1,9 +1,8 @@
-"""The first step at which the plans of two recordings differ.
+"""Find the first step in which the plans of two recordings differ.
 
-Both are read from their beginnings, in step with one another and a bounded number of events a call,
-so that it costs little however long they are; two runs of one trace differ early or never. The easy
-thing to get wrong is the end: a recording that is still growing has not ended, so a step that the
-other one lacks, or has only begun, is a difference only then.
+Both are read side by side from the beginning, with a bounded number of events per call. Two runs of
+one trace differ early or never, so this is cheap. A step that one side lacks is a difference only
+after that recording has ended: it may still grow.
 """
 
 from collections import deque
@@ -17,16 +16,16 @@ _CHUNK = 1000
 
 
 class StepPlan(NamedTuple):
-    """What a step gave to whom, in order."""
+    """A step's tokens per sequence, in order."""
 
     step: int
     shares: tuple[Share, ...]
     is_torn: bool = False
-    """The recording ends in the middle of this step: the engine raised, or was ended."""
+    """The recording ends in this step: the engine raised, or was killed."""
 
 
 class Parting(NamedTuple):
-    """Where two runs go different ways; None on a side that has ended before."""
+    """The first difference. A side that ended before it is None."""
 
     step: int
     a: StepPlan | None
@@ -34,14 +33,11 @@ class Parting(NamedTuple):
 
 
 class _Side:
-    """Reads the plans of one recording."""
-
     def __init__(self, recording: Events) -> None:
         self.recording = recording
         self.plans: deque[StepPlan] = deque()
         self._index = 0
         self._step: int | None = None
-        """The step that it is in."""
         self._shares: list[Share] = []
 
     @property
@@ -62,29 +58,27 @@ class _Side:
         self._index = stop
 
     def end(self) -> None:
-        """Nothing more comes. A step that has not ended never will."""
+        """Close an unfinished step: no more events will come."""
         if self._step is not None and not self.has_more:
             self.plans.append(StepPlan(self._step, tuple(self._shares), is_torn=True))
             self._step = None
 
 
 class PlanSearch:
-    """Compares two recordings, a little at each `look`."""
-
     def __init__(self, a: Events, b: Events) -> None:
         self._a, self._b = _Side(a), _Side(b)
         self.parting: Parting | None = None
         self.same_up_to = -1
-        """Last step whose plans were seen to be the same; -1 before the first."""
+        """Last step with equal plans; -1 before the first."""
 
     @property
     def has_more(self) -> bool:
-        """Whether looking on would tell more."""
         return self.parting is None and (self._a.has_more or self._b.has_more)
 
     def look(self, a_ended: bool, b_ended: bool) -> None:
-        """Read on, each side a thousand events at most. `..._ended`: the recording will not grow
-        any more.
+        """Read up to a thousand events per side.
+
+        a_ended, b_ended: this recording will not grow any more
         """
         if self.parting is not None:
             return

@@ -1,16 +1,12 @@
-"""`Transport`: at which moment of a recording the dashboard stands, and how it moves.
+"""`Transport`: the current moment of a recording, and the moves to other moments.
 
-Works like the controls of a live video: while live, the picture follows the newest event; whoever
-pauses or steps back stands still while the recording grows; playing goes on from there at a speed,
-and `to_live` catches up at once. A replayed file is the same without new events. Knows a source and
-nothing of screens, engines or clocks: `tick` is told the time.
+It works like the controls of a live video. While live, the picture follows the newest event. After
+a pause or a step back it stays while the recording grows. Playing continues from there, and
+`to_live` catches up at once.
 
-A position is a number of events; between two steps it is the number up to the end of a step. The
-easy thing to get wrong is `view`: while live it is the recording's own newest model, which goes on
-changing, so every move away from there takes a copy from a keyframe and never steps that one.
-
-Every move that cannot be made (there is nothing before the first event) moves as far as there is
-something.
+A position is a number of events. While live, `view` is the recording's own newest model, which
+keeps changing: every move away must take a copy from a keyframe and never step that model. A move
+beyond an end of the recording stops at the end.
 """
 
 from typing import Literal, NamedTuple
@@ -23,24 +19,20 @@ STEPS_PER_SECOND = 8.0
 """Pace of playing at speed 1: slow enough to follow."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 500
-"""Up to so many events forward are applied one by one; further away a keyframe is nearer."""
+"""Apply up to this many events one by one; beyond that a keyframe is faster."""
 
 State = Literal["live", "playing", "paused"]
 
 
 class Mark(NamedTuple):
-    """A moment to come back to."""
-
     name: str
     position: int
     step: int
 
 
 class Transport:
-    """Moves through one recording. `view` is what there is to draw."""
-
     def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
-        """`state` "live": begin at the newest event; else at the first."""
+        """state: "live" begins at the newest event, the others at the first"""
         self.source = source
         self.recording = source.recording
         self.state: State = state
@@ -49,20 +41,20 @@ class Transport:
         self.position = 0
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
-        """Steps that playing owes, a fraction of one included."""
+        """Steps still to play, including a fraction."""
         self._last_tick: float | None = None
         self.quiet_seconds = 0.0
-        """Since an event came from the source, or since the first tick."""
+        """Seconds since the last event from the source, or since the first tick."""
         if state == "live":
             self._follow()
 
     # ---- time passes ----
 
     def tick(self, now: float, seconds: float) -> bool:
-        """Take in new events for at most about `seconds`, and play on; true if there may be
-        something new to draw.
+        """Take in new events for about `seconds` at most, and play.
 
-        now: any clock's seconds
+        now: seconds of any clock
+        Returns whether there may be something new to draw.
         """
         num_new = self.source.poll(seconds)
         elapsed = 0.0 if self._last_tick is None else now - self._last_tick
@@ -83,12 +75,12 @@ class Transport:
         whole = int(self._due)
         self._due -= whole
         if whole and not self.at_end:
-            # The step that is under way, or the next one, is the first of those that are due.
+            # The current step, or the next one, counts as the first.
             self._move(self.recording.step_end(self.recording.step_of(self.position) + whole - 1))
         if self.at_end:
             self.to_live() if self.source.status.state in ("live", "lost") else self.pause()
 
-    # ---- what the badge says ----
+    # ---- for the top line ----
 
     @property
     def at_end(self) -> bool:
@@ -99,7 +91,6 @@ class Transport:
         return max(self.recording.head.fold.step - self.view.fold.step, 0)
 
     def event_here(self) -> ev.Event | None:
-        """The event that was applied last."""
         return (
             next(self.recording.events(self.position - 1, self.position), None)
             if self.position
@@ -109,37 +100,31 @@ class Transport:
     # ---- play and pause ----
 
     def pause(self) -> None:
-        """Stand still here."""
         if self.state == "live":
             self._stand_at(self.position)
         self.state = "paused"
 
     def play(self) -> None:
-        """Go on from here; from the end of a file, from its beginning."""
+        """Play from here; at the end of a finished recording, from its beginning."""
         if self.at_end and self.source.status.state in ("recording", "ended"):
             self._move(0)
         self.state, self._due = "playing", 0.0
 
     def toggle(self) -> None:
-        """Play or pause, whichever it is not."""
         self.play() if self.state == "paused" else self.pause()
 
     def to_live(self) -> None:
-        """To the newest event, and follow it."""
         self.state = "live"
         self._follow()
 
     def change_speed(self, by: int) -> None:
-        """One entry of `SPEEDS` up or down."""
         at = SPEEDS.index(self.speed) + by
         self.speed = SPEEDS[min(max(at, 0), len(SPEEDS) - 1)]
 
     # ---- moves; all of them pause ----
 
     def step(self, by: int) -> None:
-        """To the end of the next step, or of the one before; in the middle of a step, to its end or
-        its beginning.
-        """
+        """Go to the end of the next or previous step; inside a step, to its end or beginning."""
         if by > 0:
             if not self.at_end:
                 inside = self.position < self.recording.step_end(self._step_here())
@@ -151,11 +136,10 @@ class Transport:
             self._pause_at(self.recording.step_begin(self._step_here()) if self.position else 0)
 
     def event(self, by: int) -> None:
-        """One event forward or back."""
         self._pause_at(self.position + by)
 
     def notable(self, by: int) -> None:
-        """To just after the next notable event, or the one before."""
+        """Go to just after the next or previous notable event."""
         if by > 0:
             index = self.recording.next_notable(self.position)
             self._pause_at(len(self.recording) if index is None else index + 1)
@@ -167,16 +151,16 @@ class Transport:
         self._pause_at(0)
 
     def to_step(self, step: int) -> None:
-        """To the end of a step, or the nearest one that there is."""
+        """Go to the end of a step, or of the nearest one."""
         step = min(max(step, self.recording.first_step), self.recording.last_step)
         self._pause_at(self.recording.step_end(step))
 
     def to_position(self, position: int) -> None:
-        """To just after event number `position - 1`."""
+        """Go to just after event number `position - 1`."""
         self._pause_at(position)
 
     def to_request(self, request_id: str) -> bool:
-        """To the arrival of a request; false if there is none of this name so far."""
+        """Go to the arrival of a request; return False if there is none yet."""
         index = self.recording.arrival(request_id)
         if index is not None:
             self._pause_at(index + 1)
@@ -185,7 +169,7 @@ class Transport:
     # ---- marks ----
 
     def mark(self) -> Mark:
-        """Remember this moment; the mark that is here already, if there is one."""
+        """Return the mark at this position; set one if there is none."""
         if (
             here := next((mark for mark in self.marks if mark.position == self.position), None)
         ) is not None:
@@ -195,7 +179,7 @@ class Transport:
         return mark
 
     def to_previous_mark(self) -> Mark | None:
-        """To the last mark before here, or to the last of all; None if there is none."""
+        """Go to the last mark before here, else to the last of all; return None without marks."""
         if not self.marks:
             return None
         before = [mark for mark in self.marks if mark.position < self.position]
@@ -204,9 +188,7 @@ class Transport:
         return mark
 
     def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
-        """The models to compare: at the last two marks, or at the only mark and here. The earlier
-        first.
-        """
+        """The models at the last two marks, or at the only mark and here; the earlier first."""
         positions = [mark.position for mark in self.marks[-2:]]
         if len(positions) == 1:
             positions.append(self.position)
@@ -215,10 +197,9 @@ class Transport:
         first, second = sorted(positions)
         return self.recording.view_at_event(first), self.recording.view_at_event(second)
 
-    # ---- inside ----
+    # ---- internals ----
 
     def _step_here(self) -> int:
-        """Of the event that was applied last."""
         return (
             self.recording.step_of(self.position - 1)
             if self.position

@@ -1,33 +1,27 @@
-"""How well the memory is used at any moment of a recording: the last step's `KVUsage`, without
-folding it all.
+"""The last step's memory usage (`KVUsage`) at any moment of a recording.
 
-A step is measured in its middle, when its plan is complete (`kv_usage` says why), and the state on
-the screen is past that. So the events of the last steps are folded once more, on from where the
-last answer was; after a jump, from a keyframe. The easy thing to get wrong is to begin in the
-middle of a step: its plan would be incomplete.
+Usage is measured in the middle of a step, when its plan is complete (`kv_usage` says why), and the
+state on the screen is past that. So the last steps are folded again, from the previous answer on or
+from a keyframe. Folding must begin between steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.tui.time.transport import Transport
 
 _NEAR = 1000
-"""Up to so many events are folded on; further away a keyframe is nearer."""
+"""Fold up to this many events; beyond that a keyframe is faster."""
 
 
 class UsageFollower:
-    """Follows one transport."""
-
     def __init__(self) -> None:
         self._meter: KVUsageMeter | None = None
         self._position = 0
 
     def usage_at(self, transport: Transport) -> KVUsage | None:
-        """Of the last step that had ended at the transport's position; None if nothing ran in
-        it.
-        """
+        """Usage in the last step that has ended; None if nothing ran in it."""
         recording, position = transport.recording, transport.position
         if self._meter is None or not self._position <= position <= self._position + _NEAR:
-            # From the beginning of the step before this one: this one may be under way.
+            # Begin one step earlier: the current step may be unfinished.
             self._position = self._step_before(recording, self._step_before(recording, position))
             self._meter = KVUsageMeter(
                 recording.header, recording.view_at_event(self._position).fold
@@ -40,5 +34,5 @@ class UsageFollower:
 
     @staticmethod
     def _step_before(recording, position: int) -> int:
-        """Where the step begins that the event before `position` belongs to."""
+        """The position where the step of the event before `position` begins."""
         return recording.step_begin(recording.step_of(position - 1)) if position else 0

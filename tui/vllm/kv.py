@@ -1,9 +1,8 @@
-"""`KVEventReader`: subscribes to a vLLM engine's KV events, in a thread of its own.
+"""`KVEventReader`: a thread that subscribes to a vLLM engine's KV events.
 
-Each batch has a number. A gap in the numbers is itself news: batches were lost, or the engine was
-started again. The numbers are passed on as they came, and `vllm_view` decides what they mean. Both
-wire encodings are read (`minivllm.events.vllm_kv_wire`). ZeroMQ reports no connection, so there is
-no status "lost" here, only "nothing has come yet".
+A gap in the numbers of batches means lost batches or a restarted engine; `vllm_view` interprets it.
+Both wire encodings are read (`minivllm.events.vllm_kv_wire`). ZeroMQ does not report connections,
+so a dead server looks like a silent one.
 """
 
 from collections import deque
@@ -24,17 +23,15 @@ MOST_WAITING = 10_000
 
 
 class Numbered(NamedTuple):
-    """A batch as it came."""
-
     number: int
     batch: KVEventBatch
 
 
 class KVEventReader:
-    """Take from `batches`, oldest first."""
+    """Pop from `batches`, oldest first."""
 
     def __init__(self, endpoint: str) -> None:
-        """Raises `ConfigError` for what is no address, or without pyzmq."""
+        """Raises `ConfigError` for an invalid address, or without pyzmq."""
         try:
             import zmq
         except ImportError as error:
@@ -53,7 +50,7 @@ class KVEventReader:
                 f"{endpoint} is no address of KV events ({error.strerror}): write it like"
                 " tcp://localhost:5557."
             ) from error
-        # If nobody takes them the oldest go, and the numbers say so.
+        # If no reader takes them, the oldest are dropped and their numbers leave a gap.
         self.batches: deque[Numbered] = deque(maxlen=MOST_WAITING)
         self.status = SourceStatus("lost", f"No KV event has come from {endpoint} yet.")
         self._endpoint = endpoint

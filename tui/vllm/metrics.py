@@ -1,8 +1,8 @@
-"""`MetricsReader`: asks a vLLM server for its `/metrics` every second, in a thread of its own.
+"""`MetricsReader`: a thread that reads a vLLM server's `/metrics` every second.
 
-What comes is one `Scrape`: sums over the server's engines, and the KV cache's use of each. This
-file reads the text format over HTTP; `vllm_view` says what the numbers mean. Versions of vLLM
-differ, so a metric that is missing is None and never 0, and is drawn as unknown.
+A `Scrape` has sums over the server's engines, and the KV cache usage of each; `vllm_view`
+interprets them. Versions of vLLM differ: a missing metric is None, never 0, and is drawn as
+unknown.
 """
 
 import contextlib
@@ -25,16 +25,14 @@ PREFIX = "vllm:"
 
 @dataclass(slots=True)
 class Scrape:
-    """What a server said of itself at one moment. Names are without `vllm:`."""
+    """A server's metrics at one moment. Names are without `vllm:`."""
 
     t: float
-    """Of our own clock, in seconds."""
+    """Seconds on our own clock."""
     values: dict[str, float] = field(default_factory=dict)
-    """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, each summed over
-    labels.
-    """
+    """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, summed over labels."""
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
-    """Of each histogram: boundary -> how many values are not over it."""
+    """Histogram -> boundary -> number of values up to it."""
     kv_cache_usage: dict[str, float] = field(default_factory=dict)
     """By engine."""
     cache_config: dict[str, str] = field(default_factory=dict)
@@ -42,7 +40,7 @@ class Scrape:
 
 
 def parse_scrape(text: str, t: float) -> Scrape:
-    """Raises `EventLogError` for a text that is no metrics, or none of vLLM's."""
+    """Raises `EventLogError` if the text is no metrics, or has none of vLLM's."""
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError as error:
@@ -79,10 +77,10 @@ def parse_scrape(text: str, t: float) -> Scrape:
 
 
 class MetricsReader:
-    """Take from `scrapes`, oldest first."""
+    """Pop from `scrapes`, oldest first."""
 
     def __init__(self, url: str) -> None:
-        """`url`: of a server, or of its metrics. Raises `EventLogError` for what is no address."""
+        """url: of a server, or of its metrics. Raises `EventLogError` if it is invalid."""
         parts = urlsplit(url)
         try:
             is_address = (
@@ -97,7 +95,7 @@ class MetricsReader:
         self._parts = parts
         self._path = "/metrics" if parts.path in ("", "/") else parts.path
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
-        # If nobody takes them only the newest are of interest.
+        # If no reader takes them, keep the newest.
         self.scrapes: deque[Scrape] = deque(maxlen=60)
         self.status = SourceStatus("lost", f"Asking {self._name}.")
         self._closing = Event()

@@ -1,9 +1,4 @@
-"""`VllmSource`: what a running vLLM reports, for `attach --vllm`: metrics, and KV events if it
-publishes them.
-
-Two threads bring it in; `poll` moves it into the view and never waits, as with the sources of our
-own events.
-"""
+"""`VllmSource`: metrics and optional KV events of a running vLLM, for `attach --vllm`."""
 
 from minivllm.tui.sources.source import SourceStatus
 from minivllm.tui.vllm.kv import KVEventReader
@@ -12,12 +7,10 @@ from minivllm.tui.vllm.vllm_view import VllmView
 
 
 class VllmSource:
-    """`url` of the server; `kv_events`: where its publisher listens, such as
-    tcp://localhost:5557.
-    """
+    """url: of the server; kv_events: address of its publisher, such as tcp://localhost:5557."""
 
     def __init__(self, url: str, kv_events: str | None = None) -> None:
-        """Raises `EventLogError` or `ConfigError` for an address that is none."""
+        """Raises `EventLogError` or `ConfigError` for an invalid address."""
         self.url = url
         self.view = VllmView()
         self._metrics = MetricsReader(url)
@@ -28,7 +21,7 @@ class VllmSource:
             raise
 
     def poll(self) -> bool:
-        """Take in what has come; whether anything has."""
+        """Take in what has come, without waiting; return whether anything has."""
         scrapes = self._metrics.scrapes
         batches = () if self._kv_events is None else self._kv_events.batches
         num_scrapes, num_batches = len(scrapes), len(batches)
@@ -40,12 +33,11 @@ class VllmSource:
 
     @property
     def status(self) -> SourceStatus:
-        """Of the metrics."""
         return self._metrics.status
 
     @property
     def kv_status(self) -> SourceStatus | None:
-        """Of the KV events; None if nobody asked for them."""
+        """None if KV events were not requested."""
         return None if self._kv_events is None else self._kv_events.status
 
     def close(self) -> None:

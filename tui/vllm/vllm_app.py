@@ -1,11 +1,8 @@
-"""`VllmApp`: `minivllm attach --vllm`, a screen of its own for an engine that is not ours.
+"""`VllmApp`: the screen of `minivllm attach --vllm`.
 
-The dashboard's screens draw a fold of our events, and vLLM sends none of them; to fill those panels
-one would have to guess. So this is one small screen, with what vLLM tells and, beside it, what it
-does not.
-
-The easy thing to get wrong is stale numbers: when the server no longer answers, the last ones stay
-on the screen, and the top line says in red that they are old.
+vLLM does not send our events, so the dashboard's panels would need guesses. This screen shows what
+vLLM reports and lists what it does not. If the server stops answering, the last numbers stay, and
+the top line says in red that they are old.
 """
 
 from typing import ClassVar
@@ -28,12 +25,10 @@ from minivllm.tui.vllm.vllm_panels import (
 )
 
 FRAMES_PER_SECOND = 4
-"""The metrics come once a second."""
+"""More often than the metrics, which come once a second."""
 
 
 class VllmApp(App[None]):
-    """Shows a `VllmSource`."""
-
     CSS_PATH = "../dashboard.tcss"
     CSS = """
     #load { height: 4; }
@@ -110,7 +105,6 @@ class VllmApp(App[None]):
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name
 
     def action_maximize(self) -> None:
-        """Give the focused panel the whole screen, or take it back."""
         if self.screen.maximized is not None:
             self.screen.minimize()
         elif self.focused is not None:

@@ -1,7 +1,6 @@
-"""The panels of `attach --vllm`: each number as vLLM reported it, and the word `unknown` where it
-did not.
+"""The panels of `attach --vllm`: numbers as vLLM reports them, else the word `unknown`.
 
-A quantile is drawn as a range: a histogram says only between which two boundaries it is.
+A quantile is drawn as a range: a histogram gives only the two boundaries around it.
 """
 
 import math
@@ -56,10 +55,10 @@ def labelled(width: int, *pairs: tuple[str, Span]) -> Line:
 
 
 class VllmPanel(Panel):
-    """A panel without a dashboard around it."""
+    """A panel that works without the dashboard."""
 
     plain = False
-    """Draw with the 95 characters that every terminal has."""
+    """Draw with printable ASCII only."""
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
         return super()._paint(
@@ -68,7 +67,7 @@ class VllmPanel(Panel):
 
 
 class VllmHeader(VllmPanel):
-    """One line: what is watched, and whether it answers."""
+    """The top line: the server, and whether it answers."""
 
     HELP_TITLE = "Top line"
 
@@ -86,8 +85,6 @@ class VllmHeader(VllmPanel):
 
 
 class VllmLoad(VllmPanel):
-    """Who runs and waits, and how fast tokens come."""
-
     HELP_TITLE = "Load"
 
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
@@ -108,7 +105,7 @@ class VllmLoad(VllmPanel):
 
 
 class VllmMemory(VllmPanel):
-    """The KV cache as a whole: one percentage an engine."""
+    """One percentage per engine."""
 
     HELP_TITLE = "KV cache"
 
@@ -135,7 +132,7 @@ class VllmMemory(VllmPanel):
 
 
 class VllmLatency(VllmPanel):
-    """Between which boundaries of vLLM's histograms each latency lies."""
+    """Each latency as a range of vLLM's histogram."""
 
     HELP_TITLE = "Latency: half, 90 % and 99 % of the last 30 s"
     ROWS: ClassVar = (
@@ -156,7 +153,7 @@ class VllmLatency(VllmPanel):
 
 
 class VllmBlocks(VllmPanel):
-    """Names in the prefix cache, in chains: who vLLM stored them for it does not tell."""
+    """The prefix cache as chains of names. vLLM does not report for which request it stored one."""
 
     HELP_TITLE = "Prefix cache: names, as they were stored"
 
@@ -196,7 +193,7 @@ class VllmBlocks(VllmPanel):
         return [*lines, *([Row(width).put(told, "warn").line()] if told else [])]
 
     def _grid(self, model: VllmView, width: int, height: int) -> list[Line]:
-        """The newest that fit; a new row where a chain begins anew."""
+        """The newest names that fit; each chain starts a new row."""
         rows: list[list[Span]] = [[]]
         previous = None
         for (_, name), block in list(model.blocks.items())[-width * height :]:
@@ -211,7 +208,7 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
     if block.unsure:
         return "?", "warn*"
     is_new = block.batch == model.last_number
-    # A chain hangs on nothing, on a block that is known, or on one that is not.
+    # A chain starts without a parent, or after a parent that is known or unknown.
     if block.parent is None:
         return "┌", "good*" if is_new else "accent*"
     is_known = (block.medium, block.parent) in model.blocks
@@ -219,7 +216,7 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
 
 
 class VllmUnknown(VllmPanel):
-    """What only an engine that tells its decisions can show."""
+    """Questions that vLLM's metrics and KV events do not answer."""
 
     HELP_TITLE = "What vLLM does not tell"
     QUESTIONS: ClassVar = (

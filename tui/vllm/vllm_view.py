@@ -1,13 +1,12 @@
-"""`VllmView`: what is known of a vLLM server from its metrics and KV events, and how sure that is.
+"""`VllmView`: what a vLLM server's metrics and KV events reveal, and how certain that is.
 
-vLLM tells sums, and names of blocks that enter and leave its prefix cache. From that no block
-table, no reference count and no reason why a request waits can be had, so none is kept here, and
-there is no fold of our own events: it would have to guess. A number that was not told is None.
+vLLM reports sums, and the names of blocks that enter and leave its prefix cache. Block tables,
+reference counts and reasons to wait cannot be derived from them. A number that vLLM does not report
+is None.
 
-The easy thing to get wrong is to believe too much of the names. vLLM may store one name in two
-blocks and says so twice, or report again what was hit, and then says once that it is gone: from
-there on it is unsure. And after a lost batch nothing that was known of names is sure any more, so
-it is forgotten.
+Names are not fully reliable: vLLM can report the same one twice, for two blocks or after a hit. A
+single removal then leaves the name unsure. After a lost batch all names may be wrong and are
+forgotten.
 """
 
 from collections import deque
@@ -25,53 +24,49 @@ from minivllm.tui.vllm.kv import Numbered
 from minivllm.tui.vllm.metrics import Scrape
 
 WINDOW_SECONDS = 30.0
-"""Rates and latencies are of this last time."""
+"""Rates and latencies cover this period."""
 MOST_NAMES = 200_000
-"""More than any pool that is watched; a publisher that never removes must not fill our memory."""
+"""Larger than any real pool: a publisher that never removes names must not fill our memory."""
 
 
 @dataclass(slots=True)
 class NamedBlock:
-    """A name in the prefix cache."""
-
     parent: BlockName | None
     medium: str | None
     batch: int
-    """Number of the batch that told of it."""
+    """Number of the batch that reported it."""
     times_told: int = 1
     unsure: bool = False
-    """It was told several times and removed fewer times: perhaps it is there, perhaps not."""
+    """Reported several times and removed fewer times: it may or may not be there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """What a histogram's buckets say for certain: the value is over `low` and not over `high`."""
+    """What a histogram's buckets guarantee: the value is over `low` and at most `high`."""
 
     low: float
     high: float
-    """May be infinite."""
+    """Can be infinite."""
 
 
 class VllmView:
-    """Give it what comes, in order."""
-
     def __init__(self) -> None:
         self.scrape: Scrape | None = None
         self._window: deque[Scrape] = deque()
         self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
-        """By medium and name, in the order in which they were told."""
+        """By medium and name, in the order of the reports."""
         self.last_number: int | None = None
-        """Of the last batch of KV events."""
+        """Number of the last batch of KV events."""
         self.num_lost_batches = 0
         self.knows_all_names = False
-        """Since the last time that all was cleared no batch was missed."""
+        """Whether no batch was lost since the cache was last cleared."""
         self.num_stored = self.num_removed = self.num_unknown_removed = self.num_unknown_kinds = 0
 
     # ---- metrics ----
 
     def take_scrape(self, scrape: Scrape) -> None:
         if self.scrape is not None and _counters_fell(self.scrape, scrape):
-            self._window.clear()  # the server was started again
+            self._window.clear()  # the server was restarted
         self.scrape = scrape
         self._window.append(scrape)
         while scrape.t - self._window[0].t > WINDOW_SECONDS:
@@ -81,19 +76,19 @@ class VllmView:
         return None if self.scrape is None else self.scrape.values.get(name)
 
     def rate(self, counter: str) -> float | None:
-        """Per second, over the window."""
+        """Increase of a counter per second, over the window."""
         then, now = self._ends()
         if then is None or counter not in then.values or counter not in now.values:
             return None
         return (now.values[counter] - then.values[counter]) / (now.t - then.t)
 
     def share(self, part: str, whole: str) -> float | None:
-        """Of two counters, over the window."""
+        """Ratio of two counters' increases, over the window."""
         part_rate, whole_rate = self.rate(part), self.rate(whole)
         return part_rate / whole_rate if part_rate is not None and whole_rate else None
 
     def quantile(self, histogram: str, share: float) -> Quantile | None:
-        """Of the values that came within the window; None if none came."""
+        """Quantile of the values in the window; None if there are none."""
         then, now = self._ends()
         if then is None or histogram not in now.buckets:
             return None
@@ -117,7 +112,6 @@ class VllmView:
 
     @property
     def num_blocks(self) -> int | None:
-        """Blocks of the pool."""
         told = "" if self.scrape is None else self.scrape.cache_config.get("num_gpu_blocks", "")
         return int(told) if told.isdecimal() and len(told) < 12 else None
 
@@ -126,7 +120,7 @@ class VllmView:
     def take_batch(self, numbered: Numbered) -> None:
         number, batch = numbered
         if self.last_number is not None and number != self.last_number + 1:
-            # Backwards: it was started again. Either way, what was known may be wrong by now.
+            # A lower number means a restart. In both cases the known names may be wrong now.
             self.num_lost_batches += max(number - self.last_number - 1, 0)
             self._forget()
         self.last_number = number
@@ -167,7 +161,7 @@ class VllmView:
         self.num_removed += 1
         known = self.blocks.get(key)
         if known is None:
-            self.num_unknown_removed += 1  # stored before we came
+            self.num_unknown_removed += 1  # stored before we connected
         elif known.times_told > 1:
             known.times_told -= 1
             known.unsure = True

@@ -1,3 +1,1 @@
-"""The panels of the dashboard: each a function from the model to lines, painted by
-`panel.Panel`.
-"""
+"""The panels: each turns the model into lines, which `panel.Panel` paints."""

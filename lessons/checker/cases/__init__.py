@@ -1,3 +1,1 @@
-"""Random cases for exercises, and how a behaviour asks for them and reports what happens. Read
-`behaviour` first.
-"""
+"""Random cases for exercises, and the behaviours that run on them. Read `behaviour` first."""

@@ -1,22 +1,20 @@
-"""`@behaviour`: one thing that a solution must do, as a function that *tells what happens* in a
-random case.
+"""`@behaviour`: one requirement for a solution, as a function that reports what happens in a case.
 
-The same function runs twice: on the engine's own source here, and on the student's in its own
-process. It yields lines; a solution is right if the lines are the same. So there is no second
-implementation of the rule that could be wrong, a test cannot be special-cased, and the first line
-that differs is the step at which it went wrong.
+The function yields lines, once on the engine's own source here and once on the student's in a child
+process. A solution is right if the lines are equal. So the rule has no second implementation that
+could be wrong, students cannot special-case a test, and the first different line shows the wrong
+step.
 
     def operations(draw): ...  # a random case, as plain data
 
     @behaviour("the last owner frees the block", task=2, points=2, hint="...", cases=operations)
-    def owners(case):          # imports the engine's names inside: there they are the student's
+    def owners(case):          # imports the engine inside: in the child it is the student's
         from minivllm.core.block_pool import BlockPool
         ...
         yield f"release({block_id}): ..."
 
-The easy thing to get wrong is a line that differs between two right solutions (an address, a
-private name, an order that nobody promised). `agree` is for results that may differ a little, such
-as floats.
+Two right solutions must yield equal lines: no addresses, private names or unspecified orders. For
+results that can differ slightly, such as floats, pass `agree`.
 """
 
 import math
@@ -32,28 +30,23 @@ MARK = "__behaviour__"
 
 
 class Behaviour(NamedTuple):
-    """One entry of an exercise's behaviours.py."""
-
     name: str
     task: int
-    """Number of the README's task that it belongs to."""
+    """Number of the task in the README."""
     points: int
     hint: str
-    """Said when it fails and no known misconception fits."""
+    """Shown on failure if no known misconception matches."""
     cases: CaseMaker
     observe: Observe
     is_trace: bool
-    """The case is a request trace and the lines are the engine's events: `diff` can open it in the
-    dashboard.
-    """
+    """The case is a request trace and the lines are events, so `diff` can show it."""
     examples: int
-    """How many random cases are tried."""
     agree: Agree | None
-    """Whether two lines say the same, where that is less than equality."""
+    """Whether two lines count as equal, if `==` is too strict."""
 
     @property
     def key(self) -> str:
-        """The function's name: how the student's process is told which one to run."""
+        """The function's name, which selects it in the child process."""
         return self.observe.__name__
 
     def first_difference(self, expected: list[str], told: list[str]) -> int | None:
@@ -75,7 +68,7 @@ def behaviour(
     examples: int = 60,
     agree: Agree | None = None,
 ) -> Callable[[Observe], Observe]:
-    """Mark a generator function of behaviours.py as one of the exercise's behaviours."""
+    """Mark a generator function as a behaviour of the exercise."""
 
     def mark(observe: Observe) -> Observe:
         setattr(
@@ -89,11 +82,10 @@ def behaviour(
 
 
 def nearly(tolerance: float, half: float = 0.0) -> Agree:
-    """An `agree` for lines such as `words | 1.25 -3.5`: equal words, and numbers that differ by
-    rounding at most.
+    """Make an `agree` for lines like `words | 1.25 -3.5`: equal words, numbers within rounding.
 
-    `tolerance`: of a number, relative to it or to 1, whichever is more. `half`: the same where the
-    words name bfloat16.
+    tolerance: relative to the number, or absolute below 1
+    half: the tolerance for lines that name bfloat16
     """
 
     def agree(expected: str, told: str) -> bool:
@@ -116,5 +108,5 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:
-    """In the order in which they stand in the file: only the first failure is shown in full."""
+    """The behaviours in file order: only the first failure is shown in full."""
     return [getattr(value, MARK) for value in vars(module).values() if hasattr(value, MARK)]

@@ -1,13 +1,10 @@
-"""`Draw`: how a behaviour asks for random cases, without knowing who draws them.
+"""`Draw`: how a behaviour requests random values, independent of the generator.
 
-Behaviours run in the student's process too, which should start quickly and must not depend on
-hypothesis; so they say what they want in these few words, and `search` draws at random, or has
-hypothesis draw where a case is to shrink. What is drawn must be plain data (numbers, strings,
-lists, dicts): it travels as JSON to the student's process.
+Behaviours also run in the student's process, which must start quickly and without hypothesis. Draw
+only plain data (numbers, strings, lists, dicts): it travels to the child as JSON.
 
-The easy thing to get wrong is what a case shrinks to: hypothesis makes lists shorter and numbers
-smaller, so "less" must mean "simpler". Lists come from `list_of`, never from a loop over a drawn
-length, or elements cannot be left out.
+Hypothesis shrinks to shorter lists and smaller numbers, so smaller must mean simpler. Use `list_of`
+for lists: hypothesis cannot remove elements from a loop over a drawn length.
 """
 
 from collections.abc import Callable
@@ -18,32 +15,28 @@ T = TypeVar("T")
 
 
 class Draw(Protocol):
-    """One random case in the making."""
+    """The random values of one case."""
 
     def integer(self, least: int, most: int) -> int:
-        """A whole number; shrinks to the least."""
+        """A whole number; shrinks to `least`."""
 
     def choice(self, options: Seq[T]) -> T:
-        """One of them; shrinks to the first."""
+        """Shrinks to the first."""
 
     def boolean(self) -> bool:
-        """Shrinks to false."""
+        """Shrinks to False."""
 
     def number(self, least: float, most: float) -> float:
         """A finite float."""
 
     def text(self, letters: str, least: int, most: int) -> str:
-        """From `least` to `most` of these letters; shrinks by leaving letters out, and towards the
-        first.
-        """
+        """`least` to `most` letters; shrinks to fewer and earlier letters."""
 
     def list_of(self, element: Callable[["Draw"], T], least: int, most: int) -> list[T]:
-        """From `least` to `most` elements, each drawn by `element`; shrinks by leaving elements
-        out.
-        """
+        """`least` to `most` elements; shrinks to fewer."""
 
 
 Case = Any
-"""Plain data, as JSON has it."""
+"""Plain data, as in JSON."""
 
 CaseMaker = Callable[[Draw], Case]

@@ -1,15 +1,13 @@
-"""A KV cache manager and sequences of its own, for exercises about it: made small, told whole.
+"""A small KV cache manager with its own sequences, for exercises about it.
 
-The names of the engine are imported inside the functions: in the student's process they are the
-student's. The easy thing to get wrong is the bus: with no listener nothing is told, so one is
-always there, though only traces show the events.
+The engine's names are imported inside the functions: in the child they are the student's. The bus
+has a listener, because without one no events are made.
 """
 
 from typing import Any
 
 
 def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = False) -> Any:
-    """A manager with a pool of its own."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.core.kv_cache_manager import KVCacheManager
@@ -23,7 +21,6 @@ def manager_of(num_blocks: int, block_size: int, enable_prefix_caching: bool = F
 def sequence_of(
     number: int, token_ids: list[int] | None = None, cache_salt: str | None = None
 ) -> Any:
-    """The first sequence of a new request."""
     from minivllm.core.request import Request
     from minivllm.sampling_params import SamplingParams
 
@@ -33,7 +30,7 @@ def sequence_of(
 
 
 def state_of(manager: Any, sequences: list[Any]) -> str:
-    """Tables, counts and the free queue."""
+    """Block tables, reference counts and the free queue, as a line."""
     tables = [[block.block_id for block in sequence.block_table] for sequence in sequences]
     counts = [block.ref_cnt for block in manager.pool.blocks]
     return f"tables {tables}; owners {counts}; free, next first: {manager.pool.free_queue.ids()}"

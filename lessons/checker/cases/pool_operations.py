@@ -1,10 +1,8 @@
-"""Random operations on a block pool, told with the pool's whole state after each: shared by the
-exercises about it.
+"""Random operations on a block pool, with the pool's whole state after each.
 
-The names of the engine are imported inside the functions: in the student's process they are the
-student's. The easy thing to get wrong is an operation that the contract forbids (a pop from an
-empty pool, a second name for a block): it is left out here, for the result of a broken contract is
-nobody's promise.
+The engine's names are imported inside the functions: in the child they are the student's.
+Operations that the contract forbids (pop from an empty pool, cache a block twice) are left out,
+because their result is unspecified.
 """
 
 from collections.abc import Iterator
@@ -16,16 +14,13 @@ Case = dict[str, Any]
 
 
 def _operation(draw: Draw) -> list[int]:
-    """Which of the allowed ones, and the name that a block gets by it, if it gets one."""
+    """Draw a number that selects an allowed operation, and a hash for a block."""
     return [draw.integer(0, 59), draw.integer(0, 3)]
 
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
-    """A small pool, and numbers that choose among the operations of these kinds that are allowed by
-    then.
-    """
-    # Three lists, for hypothesis likes them short: a mistake often takes a long run-up, and then
-    # shrinks.
+    """Draw a small pool, and numbers that select allowed operations of these kinds."""
+    # Three lists, because hypothesis draws short ones: many mistakes appear only after a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -35,7 +30,7 @@ def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
 
 
 def tell_operations(case: Case) -> Iterator[str]:
-    """One line an operation that can be done."""
+    """Yield one line per operation."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.events.bus import EventBus
@@ -66,7 +61,7 @@ def tell_operations(case: Case) -> Iterator[str]:
 
 
 def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
-    """What may be done now, as (kind, block)."""
+    """The allowed operations, as (kind, block)."""
     everyone = range(len(owners))
     blocks = {
         "pop": [i for i in everyone if not owners[i]][:1],
@@ -79,7 +74,7 @@ def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple
 
 
 def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named: set[int]) -> str:
-    """Do one operation and say what came of it."""
+    """Run one operation and describe its result."""
     from minivllm.errors import BlockPoolError
 
     block = pool.blocks[block_id]

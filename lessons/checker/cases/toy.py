@@ -1,14 +1,11 @@
-"""A model that takes no time, for checks of memory and scheduling: what it says depends on what
-lies in the KV cache.
+"""A model without computation, for checks of memory and scheduling.
 
-For each slot it keeps what was written there, which is the token and a digest of all before it. The
-next token is a digest of what attention would read through the block table. So a wrong table, a
-block that two sequences write, or a copy that was not made, changes the text, and the event log
-with it: nothing can be wrong in memory and look right.
+Its output depends on the cache. Each slot stores a digest of its token and all tokens before it.
+The next token is a digest of what attention would read through the block table. So a wrong table, a
+block with two writers or a missing copy changes the text and the event log.
 
-It follows the protocol `minivllm.engine.runner.Runner`. The easy thing to get wrong is the order
-within a step: as in each layer of a real model, first all copies, then all writes of the batch,
-then all reads.
+Implements `minivllm.engine.runner.Runner`. Within a step the order is that of each layer of a real
+model: first all copies, then all writes of the batch, then all reads.
 """
 
 from collections.abc import Iterator
@@ -25,7 +22,7 @@ EOS = VOCAB_SIZE - 1
 
 
 class ToyTokenizer:
-    """Token i is one letter."""
+    """Each token is one letter."""
 
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
@@ -45,8 +42,6 @@ class ToyTokenizer:
 
 
 class ToyRunner:
-    """The model; see the module docstring."""
-
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int) -> None:
         self.num_blocks = num_blocks
         self.max_model_len = max_model_len
@@ -54,8 +49,7 @@ class ToyRunner:
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        # so nothing that raised is tried again: it is the student's code, and has to be
-        # seen
+        # False disables retries: an error in the student's code must be visible
         return False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
@@ -83,5 +77,5 @@ class ToyRunner:
             yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
 
     def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
-        # Never end-of-sequence: how long an answer is says the request.
+        # Never sample end-of-sequence: the request sets the length.
         return [SampledToken(digest % EOS) for digest in logits]

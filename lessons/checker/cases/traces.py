@@ -1,11 +1,8 @@
-"""Random request traces through the whole engine on the virtual clock, told as its event log.
+"""Random request traces through the whole engine on the virtual clock, as lines of its event log.
 
-A trace is plain data: the engine's options, and requests with the step before which they arrive.
-Pools are tiny and prompts come from a small tree of shared beginnings, so that hits, evictions and
-preemptions happen all the time.
-
-The easy thing to get wrong is a run that does not end: a wrong scheduler may never finish, and a
-log of a million steps helps nobody, so a run stops after `MAX_STEPS` and says so.
+A trace is plain data: engine options, and requests with their step of arrival. Pools are tiny and
+prompts share beginnings, so hits, evictions and preemptions are frequent. A wrong scheduler may
+never finish, so a run stops after `MAX_STEPS`.
 """
 
 from collections.abc import Iterator
@@ -27,7 +24,7 @@ Trace = dict[str, Any]
 
 
 def request(draw: Draw) -> dict[str, Any]:
-    """One request: `alike` tokens of a beginning that all share, then `own` ones."""
+    """Draw a request: `alike` tokens of a shared beginning, then `own` ones."""
     return {
         "alike": draw.integer(0, 9),
         "own": draw.integer(1, 6),
@@ -38,17 +35,16 @@ def request(draw: Draw) -> dict[str, Any]:
 
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
-    """One request, now and then with several samples: these share blocks, and copy on write."""
+    """Draw a request, sometimes with several samples, which share blocks and copy on write."""
     return {**request(draw), "n": draw.integer(1, 3)}
 
 
 def requests_with_priorities(draw: Draw) -> dict[str, Any]:
-    """One request, more or less urgent: for `scheduling_policy="priority"`."""
     return {**request(draw), "priority": draw.integer(0, 3)}
 
 
 def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
-    """A random trace. `element` draws a request; `fixed` options are not drawn."""
+    """Draw a trace. element: draws a request; fixed: options that are not drawn."""
     return {
         "num_blocks": draw.integer(6, 14),
         "block_size": draw.integer(2, 4),
@@ -61,7 +57,6 @@ def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
 
 
 def describe_trace(case: Trace) -> str:
-    """In words, for a terminal."""
     lines = [
         f"{case['num_blocks']} blocks of {case['block_size']} tokens, at most"
         f" {case['max_num_seqs']} sequences and {case['max_num_batched_tokens']} tokens a step,"
@@ -82,7 +77,7 @@ def _prompt(one: dict[str, Any]) -> list[int]:
 
 
 def build_engine(case: Trace) -> LLMEngine:
-    """An engine for the trace, with the toy model and every invariant checked after each step."""
+    """Build an engine with the toy model that checks all invariants after each step."""
     options = {
         name: value
         for name, value in case.items()
@@ -99,8 +94,9 @@ def build_engine(case: Trace) -> LLMEngine:
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
-    """Every event of the run, as it stands in a recording. `engine`: one built for the case, where
-    others listen, too.
+    """Yield every event of the run, as a line of a recording.
+
+    engine: built for the case, for example with other listeners
     """
     engine = build_engine(case) if engine is None else engine
     told: list[Event] = []
@@ -115,11 +111,11 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
                     f"r{number}", {"prompt_token_ids": _prompt(one)}, params, one.get("priority", 0)
                 )
             except InvalidRequestError:
-                continue  # larger than this pool or this batch: refused at the door on both sides
+                continue  # too large for this pool or batch: rejected on both sides
         try:
             engine.step()
         finally:
-            # Also what happened in a step that failed: that is where to look.
+            # Also report the events of a step that failed: they show the cause.
             for event in told:
                 yield encode_event(event).decode().rstrip()
             told.clear()
@@ -129,7 +125,7 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:
-    """The told lines as a recording that the dashboard opens."""
+    """Write lines of a trace as a recording that the dashboard opens."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
     path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

@@ -1,3 +1,1 @@
-"""Student code in a process of its own: started with limits (`sandbox`, `walls`), run in the
-engine's place (`plug`, `worker`).
-"""
+"""The child process for student code: limits (`sandbox`, `walls`) and work (`plug`, `worker`)."""

@@ -1,13 +1,11 @@
-"""A student's module in the engine's place: loaded under the engine's own name, before anything
-else imports it.
+"""Loads a student's module under the name of the engine's, before any other module imports it.
 
-So the whole engine, its invariants and the dashboard run on it, as in the adapters of Stanford's
-CS336. A module of `wrong/` is shorter: it defines only the classes or functions that it does wrong,
-and those replace the engine's.
+Then the whole engine, its invariants and the dashboard run on it, as with the adapters of
+Stanford's CS336. A module of `wrong/` defines only what it does wrong; these names replace the
+engine's.
 
-The easy thing to get wrong is the order: `from minivllm.core.block_pool import BlockPool` copies a
-name. Whoever imports the engine before the student's module is plugged in runs on the engine's own,
-and every check passes.
+Order matters: `from minivllm.core.block_pool import BlockPool` copies a name. A module that is
+imported earlier would run on the engine's own code, and every check would pass.
 """
 
 import ast
@@ -24,9 +22,7 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 def plug_in(module_name: str, file: Path) -> ModuleType:
-    """Let `file` be the engine's module of that name from now on. What the file raises, this
-    raises.
-    """
+    """Let `file` be the engine's module of that name. Raises whatever the file raises."""
     _raise_if_too_late(module_name)
     module = _load(module_name, file)
     parent, _, name = module_name.rpartition(".")
@@ -35,12 +31,12 @@ def plug_in(module_name: str, file: Path) -> ModuleType:
 
 
 def overlay(module_name: str, file: Path) -> ModuleType:
-    """Let what `file` defines replace what the engine's module has under the same names."""
+    """Replace names of the engine's module by those that `file` defines."""
     _raise_if_too_late(module_name)
     changed = _load(f"overlay_{file.stem}", file)
     engine = import_module(module_name)
     for name, value in vars(changed).items():
-        # what both import is the same object
+        # names that both files import are the same objects
         if not name.startswith("__") and hasattr(engine, name):
             setattr(engine, name, value)
     return engine
@@ -66,9 +62,7 @@ def _load(name: str, file: Path) -> ModuleType:
 
 
 def where_in(file: Path, error: BaseException) -> str:
-    """The last line of the student's file that an error came through, for the middle of a sentence;
-    empty if there is none.
-    """
+    """The last line of the student's file in the traceback, as a phrase; may be empty."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
@@ -76,7 +70,7 @@ def where_in(file: Path, error: BaseException) -> str:
 
 
 def imports_of(exercise: Exercise) -> list[str]:
-    """The modules that the exercise's module imports at its top. They do not import it in turn."""
+    """Modules that the exercise's module imports. They do not import it in turn."""
     tree = ast.parse(exercise.source_file.read_text(encoding="utf-8"))
     names = [
         alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
@@ -86,13 +80,11 @@ def imports_of(exercise: Exercise) -> list[str]:
     ]
 
 
-# ---- what a student's module must leave alone ----
+# ---- what a student's module must not change ----
 
 
 def intrusions(own: ModuleType, file: Path) -> list[str]:
-    """Names in minivllm's other modules that hold functions of the student's file: patched, by
-    whatever means.
-    """
+    """Names in minivllm's other modules that now refer to functions of the student's file."""
     found = []
     for owner, name, value in _functions(own):
         if value.__code__.co_filename == str(file) and getattr(own, name, None) is not value:
@@ -101,14 +93,12 @@ def intrusions(own: ModuleType, file: Path) -> list[str]:
 
 
 def fingerprint(own: ModuleType) -> dict[str, int]:
-    """Which function stands where in minivllm's other modules, to be compared later."""
+    """The identity of every function in minivllm's other modules."""
     return {f"{owner}.{name}": id(value) for owner, name, value in _functions(own)}
 
 
 def _functions(own: ModuleType) -> Iterator[tuple[str, str, FunctionType]]:
-    """(owner, name, function) of all modules of minivllm but the student's, and of their
-    classes.
-    """
+    """Yield (owner, name, function) of minivllm's modules and classes, except the student's."""
     for module in [
         module for name, module in sys.modules.items() if name.partition(".")[0] == "minivllm"
     ]:

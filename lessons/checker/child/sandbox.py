@@ -1,13 +1,11 @@
-"""`Session`: the process in which one submission runs, seen from outside; asked case by case, ended
-when it misbehaves.
+"""`Session`: the parent's side of the process that runs a submission.
 
-It gets a scratch folder of its own, an empty environment, limits (see `worker`), and a wall clock
-kept out here. Where `bubblewrap` is installed and allowed it also gets no network and no file it
-could write but its scratch folder (`walls`). What the limits do not stop stands in docs/teach.md.
+It asks case by case and kills the process if it misbehaves. The child gets a scratch folder, an
+empty environment and limits (see `worker`); the parent keeps the wall clock. With a working
+`bubblewrap` the child has no network and can write only to its scratch folder (`walls`).
+docs/teach.md lists what the limits do not stop.
 
-The easy thing to get wrong is a dead process: it must cost its own behaviour and no other, so the
-next question starts a new one; and a submission that dies at once must not be started for ever by
-whoever shrinks a case.
+A dead process costs only its own behaviour: the next question starts a new one.
 """
 
 import json
@@ -28,41 +26,32 @@ from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.child.worker import LOADING
 
 WALL_FACTOR = 6
-"""Seconds on the clock for one of processor time: machines of a class are busy."""
+"""Wall-clock seconds per second of processor time: computers in a class are busy."""
 WALL_SECONDS = 30.0
-"""And so many more, until a submission has run out of time once: processor time ends what computes,
-this ends what waits.
+"""Additional wall-clock seconds, until a submission first times out.
+
+Processor time ends code that computes; the wall clock ends code that waits.
 """
 IMPATIENCE = 0.25
-"""How much of the processor time it gets for each question after that: whoever made a loop without
-an end waits for all of them.
-"""
+"""Fraction of the time limit after the first timeout, which is probably an endless loop."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
 class Failure(NamedTuple):
-    """Why there is no whole answer."""
-
     kind: str
     """raised, todo, time, memory, output, exit, patched, died"""
     text: str
 
 
 class Told(NamedTuple):
-    """What the student's process told of one case."""
-
     lines: list[str]
     failure: Failure | None
 
 
 class Submission(NamedTuple):
-    """A file to run in the engine's place."""
-
     file: Path
     plugged: Literal["module", "overlay", "overlays"] = "module"
-    """overlay: one of `wrong/`, only what is wrong in it. overlays: all of that folder; each
-    question names its `file`.
-    """
+    """overlay: one file of `wrong/`. overlays: the folder; each question names its `file`."""
 
 
 class Session:
@@ -82,7 +71,7 @@ class Session:
         self._wall_seconds = WALL_SECONDS
 
     def start(self) -> Failure | None:
-        """Start it, unless it runs; what went wrong in loading the file."""
+        """Start the process unless it runs. Returns the failure to load the file, if any."""
         if self._process is not None:
             return None
         submission, scratch = self._submission, self._scratch.name
@@ -110,7 +99,6 @@ class Session:
         return loaded.failure
 
     def ask(self, question: dict[str, Any]) -> Told:
-        """What happens in one case."""
         failure = self.start()
         if failure is not None:
             return Told([], failure)
@@ -125,7 +113,7 @@ class Session:
         if told.failure is not None and told.failure.kind == "time":
             self._seconds, self._wall_seconds = IMPATIENCE * self._exercise.seconds, 0.0
         if told.failure is not None and told.failure.kind not in ("raised", "todo"):
-            self._end()  # what it left behind is not to be trusted
+            self._end()  # its state cannot be trusted any more
         return told
 
     def _receive(self, seconds: float) -> Told:
@@ -171,8 +159,7 @@ class Session:
             status = self._process.wait()
         self._end()
         if status > 128 and walls.program() is not None:
-            # bubblewrap tells as a shell does which signal ended the process behind
-            # it
+            # bubblewrap reports a signal as a shell does: 128 plus its number
             status = 128 - status
         if status < 0:
             return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
@@ -182,7 +169,7 @@ class Session:
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError):  # it has ended, and so has all that it started
+        with suppress(ProcessLookupError):  # it has ended, and so have all its children
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdin.close()

@@ -1,11 +1,8 @@
-"""The walls around student code: `bubblewrap`, where it is installed and the system lets it work.
+"""Isolation for student code with `bubblewrap`, if it is installed and works.
 
-Behind them there is no network, and nothing can be written but the scratch folder. Nothing here
-knows what runs behind them.
-
-The easy thing to get wrong is to take "installed" for "works": bubblewrap needs namespaces, and
-many a container may not make any. So it is tried once, and where it fails, that is said (`notice`)
-and the code runs without walls, as where it is missing.
+Inside, there is no network and only the scratch folder is writable. bubblewrap needs namespaces,
+which many containers forbid. So it is tried once; if that fails, `notice` reports it and the code
+runs without isolation.
 """
 
 import shutil
@@ -26,9 +23,7 @@ _NEW_WORLD = (
 
 
 def before(scratch: str) -> list[str]:
-    """What stands before the command of a process that may write into `scratch` alone; nothing
-    where there are no walls.
-    """
+    """The command prefix for a process that can write only to `scratch`; may be empty."""
     found = program()
     if found is None:
         return []
@@ -36,15 +31,13 @@ def before(scratch: str) -> list[str]:
 
 
 def program() -> str | None:
-    """bubblewrap's path where it works."""
+    """bubblewrap's path, if it works."""
     found = shutil.which("bwrap")
     return found if found is not None and not _complaint(found) else None
 
 
 def notice() -> str | None:
-    """One sentence where bubblewrap is installed and of no use: whoever installed it relies on
-    it.
-    """
+    """A warning if bubblewrap is installed but does not work."""
     found = shutil.which("bwrap")
     complaint = "" if found is None else _complaint(found)
     if not complaint:
@@ -57,7 +50,7 @@ def notice() -> str | None:
 
 @cache
 def _complaint(found: str) -> str:
-    """Its own last words where it cannot run `true`; empty where it can."""
+    """bubblewrap's error message if it cannot run `true`; may be empty."""
     try:
         trial = subprocess.run([found, *_NEW_WORLD, "true"], capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,17 +1,16 @@
-"""The child process in which student code runs: plugs it in, then tells, case by case, what
-happens.
+"""The child process for student code: plugs the code in, then reports what happens in each case.
 
-Started by `sandbox.Session` as `python -I -m minivllm.lessons.checker.child.worker`, in its own
-scratch folder. It reads one line of JSON a question and writes one line an answer; it judges
-nothing. Limits: processor time for each question (a timer that raises, so that we learn in which
-line a loop turns), memory, size of files and of what is printed (printing goes to a file).
+`sandbox.Session` starts it as `python -I -m minivllm.lessons.checker.child.worker` in a scratch
+folder. It reads a line of JSON per question and writes a line per answer. It limits processor time
+per question (with a timer that raises, to find the line of an endless loop), memory, file size and
+printed output.
 
-The wrong solutions of an exercise (`overlays`) share one process: it imports what takes long, such
-as torch and Triton, and forks for each.
+All wrong solutions of an exercise (`overlays`) share one process. It imports slow modules, such as
+torch and Triton, once and forks for each solution.
 
-The easy thing to get wrong is `except Exception` in a student's code: it must not swallow our
-timer, and `sys.exit` must not end us. So the timer raises a `BaseException`, everything is caught
-here, and what is not caught the parent ends by its own clock.
+The student's `except Exception` must not catch the timer, and `sys.exit` must not end the worker.
+So the timer raises a `BaseException` and the worker catches everything. The parent's clock handles
+the rest.
 """
 
 import errno
@@ -34,18 +33,16 @@ from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
 LOADING = 2
-"""Times as much as for a case it may take to import the student's file, and what they import."""
+"""Time limit for imports, as a multiple of a case's."""
 MAX_FILE_BYTES = 1 << 20
 
 
 class TimeIsUpError(BaseException):
-    """The question took more processor time than it may."""
+    """The question exceeded its processor time."""
 
 
 def main(argv: list[str]) -> None:
-    """argv: the exercise's name, the student's file, and `module`, `overlay` or `overlays` (see
-    `sandbox.Submission`).
-    """
+    """argv: exercise name, student's file, and the `plugged` field of `sandbox.Submission`."""
     name, file, kind = argv
     answers, questions = os.fdopen(os.dup(1), "w"), os.fdopen(os.dup(0))
     exercise = find_exercise(name)
@@ -58,13 +55,12 @@ def main(argv: list[str]) -> None:
         _send(answers, [], failure)
         if failure is None:
             worker.answer_all(questions)
-    # Whatever the student's code has started or registered does not get another turn.
+    # Exit at once, without the student's threads and exit handlers.
     os._exit(0)
 
 
 def _take_limits(exercise: Exercise) -> None:
-    # Private memory where the system counts it (Linux); address space would count the libraries,
-    # too.
+    # On Linux, limit private memory: the address space would include libraries.
     memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
@@ -85,13 +81,13 @@ def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> 
     answers.flush()
 
 
-# ---- many small files, one process for each, and what they all import is imported once ----
+# ---- many small files: a process each, and common imports only once ----
 
 
 def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
-    """Each question names its file; the fork that is made for it then keeps answering."""
+    """Fork a process for each file, on its first question."""
     for name in plug.imports_of(exercise):
-        with suppress(ImportError):  # then whoever needs it says so
+        with suppress(ImportError):  # the fork that needs it reports the error
             import_module(name)
     _send(answers, [], None)
     forks: dict[str, Any] = {}
@@ -112,9 +108,7 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
 
 
 def _fork(exercise: Exercise, file: Path) -> Any:
-    """The channel to a process in which `file` is plugged in, or will be with its first
-    question.
-    """
+    """Fork a process for `file` and return the channel to it."""
     ours, theirs = socket.socketpair()
     if os.fork():
         theirs.close()
@@ -137,12 +131,12 @@ class _Worker:
         self._answers = answers
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
-        """Plug the file in, and import the rest; what went wrong, if anything did."""
+        """Plug in the file and import the rest. Returns the failure, if any."""
 
         def load() -> None:
             install = plug.overlay if is_overlay else plug.plug_in
             self._module = install(self._exercise.module, self._file)
-            if not is_overlay:  # the visible tests import it by the name of its file
+            if not is_overlay:  # the visible tests import it by its file name
                 sys.modules.setdefault(self._file.stem, self._module)
             self._behaviours = self._exercise.behaviours_module()
             self._intrusions = plug.intrusions(self._module, self._file)
@@ -187,7 +181,7 @@ class _Worker:
         }
 
     def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
-        """Run it under the timer; what went wrong, if anything did."""
+        """Run under the timer. Returns the failure, if any."""
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             run()
@@ -244,10 +238,9 @@ class _Worker:
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:
-        """The name that somebody wanted from the student's module, if that is what went wrong."""
+        """The name that was missing in the student's module, if that is the error."""
         if isinstance(error, ImportError) and error.name == self._exercise.module:
-            # "cannot import name 'X' from 'Y'": a field of its own has the name only since Python
-            # 3.12.
+            # Parse "cannot import name 'X' from 'Y'": Python before 3.12 has no field for the name.
             return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)
         if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
             return error.name if error.obj.__name__ == self._exercise.module else None

@@ -1,3 +1,1 @@
-"""Panels on memory: the block map, the free queue, the prefix tree, one block in full, and what
-attention reads of it.
-"""
+"""Panels on memory: block map, free queue, prefix tree, inspector, attention mass and x-ray."""

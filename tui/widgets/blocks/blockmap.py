@@ -1,12 +1,11 @@
-"""Block map: every block of the KV cache, what is in it and whose it is.
+"""Block map: every block of the KV cache, its fill and its owner.
 
-A block takes two columns (`cells`). With room to spare each block also shows its number and a wider
-glyph; with too many blocks for the room a cell stands for several, and says so. `lay_out` chooses.
+A block takes two columns (`cells`). With room to spare, it also shows its number and a wider glyph.
+If the panel is too small, a cell stands for several blocks. `lay_out` chooses the grid.
 
-Which block lies under the mouse is worked out from the grid: a target in the style of each of
-thousands of cells would break up the runs that make a large map cheap. So the chosen block is
-marked here too, and not by `highlight`: its cell and the number that leads to it are turned bright
-as a whole, in brackets where there is room for them.
+The block under the mouse is computed from the grid: a target in the style of each cell would break
+up the runs of equal style that make a large map cheap. For the same reason the chosen block is
+highlighted here and not by `highlight`.
 """
 
 from collections.abc import Iterator
@@ -31,30 +30,28 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Grid(NamedTuple):
-    """How the cells lie in the panel."""
-
     blocks_per_cell: int
     per_row: int
     glyphs: int
-    """Columns for the fill glyph: more than one only where there is much room."""
+    """Columns of the fill glyph: more than one only with much room."""
     gap: int
     """Columns between cells."""
     numbered: bool
-    """Each cell has its block's number, and not just each row."""
+    """Whether each cell shows its block's number, instead of each row."""
     spread: bool
-    """An empty row between rows."""
+    """Whether rows are separated by an empty row."""
     digits: int
     """Columns of a block's number."""
 
     def origin(self, cell: int) -> tuple[int, int]:
-        """Where a cell begins: column (of its number, if it has one) and row."""
+        """Column and row where a cell begins, including its number."""
         row, place = divmod(cell, self.per_row)
         return (0 if self.numbered else self.digits + 1) + place * self.pitch, row * (
             2 if self.spread else 1
         )
 
     def cell_at(self, x: int, y: int) -> int | None:
-        """The cell that is drawn there; None in a gap or beside the map."""
+        """The cell at a position; None in a gap or beside the map."""
         row, between = divmod(y, 2 if self.spread else 1)
         place, column = divmod(x - self.origin(0)[0], self.pitch)
         if between or not 0 <= place < self.per_row or column >= self.pitch - self.gap:
@@ -68,8 +65,6 @@ class Grid(NamedTuple):
 
 
 class BlockMap(Panel):
-    """All blocks in order of their ids, left to right, top to bottom."""
-
     HELP_TITLE = "KV cache blocks"
     HELP_TEXT = (
         "Every block of the KV cache: how full it is, then the letter of its owner, or a digit"
@@ -81,13 +76,12 @@ class BlockMap(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._blocks: list[Cell] = []
-        """The cell of each block in the last frame in which `_groups` were made."""
+        """The cells from which `_groups` were made."""
         self._groups: list[Cell] = []
         self._group_size = 0
 
     def title(self, model: DashboardModel, width: int) -> str:
-        # Nothing that changes from step to step: a new title makes Textual paint the whole panel
-        # again.
+        # Nothing that changes per step: a new title repaints the whole panel.
         return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -105,9 +99,7 @@ class BlockMap(Panel):
         return lines
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
-        """One for each `size` blocks; of the last frame's groups those that have not changed are
-        taken over.
-        """
+        """One cell per `size` blocks. Unchanged groups are reused from the last frame."""
         before, cells = self._blocks, block_cells(model)
         if size == 1:
             return cells
@@ -119,7 +111,7 @@ class BlockMap(Panel):
         return self._groups
 
     def targets(self) -> list[Target]:
-        """Every block, also where a cell stands for several."""
+        """Every block, even if a cell stands for several."""
         return (
             []
             if self._model is None
@@ -127,7 +119,7 @@ class BlockMap(Panel):
         )
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """The block at a place, by arithmetic; of a cell for several the first."""
+        """Compute the block at a position; the first one of a cell that stands for several."""
         width, height = self.content_size
         if self._model is None or y >= height - 1:
             return None
@@ -138,7 +130,7 @@ class BlockMap(Panel):
         return block(block_id) if block_id is not None and block_id < num_blocks else None
 
 
-# Numbered, columns for the fill glyph, gap: from the roomiest to the densest.
+# (numbered, glyphs, gap) from the widest to the densest.
 _SIZES = (
     (True, 5, 3),
     (True, 4, 3),
@@ -153,7 +145,7 @@ _SIZES = (
 
 
 def lay_out(num_blocks: int, width: int, height: int) -> Grid:
-    """The most legible grid that holds all blocks in `width` x `height` cells."""
+    """The most legible grid that holds all blocks in `width` x `height`."""
     digits = len(str(max(num_blocks - 1, 0)))
     label = digits + 1
     for numbered, glyphs, gap in _SIZES:
@@ -161,7 +153,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
         rows = -(-num_blocks // per_row)
         spread = rows * 2 - 1 <= height
-        # Wide glyphs need air around them, and short rows are not worth them.
+        # Wide glyphs need empty rows between them, and are not worth it for short rows.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
             return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
     per_row = _round_down((width - label) // 2)
@@ -172,9 +164,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
 
 
 def _round_down(per_row: int) -> int:
-    """A row length that makes round numbers at the left: a multiple of 8, or 4, 2, 1 where it is
-    tight.
-    """
+    """Round down to a multiple of 8, or to 4, 2 or 1, so that row labels are round numbers."""
     if per_row >= 8:
         return per_row // 8 * 8
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
@@ -191,7 +181,7 @@ def _draw(cells: list[Cell], grid: Grid) -> list[Line]:
 
 @lru_cache(512)
 def _row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
-    """Remembered, because from one frame to the next most rows stay as they are."""
+    """Cached, because most rows do not change between frames."""
     if grid.numbered:
         return _numbered_row(cells, start, grid)
     label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
@@ -208,9 +198,7 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """The cells of a row, neighbours of one style in one piece: most of a large map is such
-    runs.
-    """
+    """Yield the cells of a row. Neighbours of one style are joined: most of a large map."""
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:
             yield gap, "faint"
@@ -229,13 +217,13 @@ _style_of = attrgetter("style")
 def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
     glyph = cell.glyph * glyphs
     if cell.style.endswith("!"):
-        # Only the mark is reversed: a full block in reverse would look empty.
+        # Reverse only the mark: a full block in reverse would look empty.
         return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
     return [(glyph + cell.mark, cell.style)]
 
 
 def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
-    """The row with the cell at column `x` turned bright, and the number that leads to it."""
+    """The row with the cell at column `x` and its number highlighted."""
     cells = [(character, style) for text, style in line for character in text]
     glyph = x + grid.digits + 1 if grid.numbered else x
     mark = glyph + grid.glyphs
@@ -257,7 +245,7 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-# Signs of the legend: the characters as they stand in the map.
+# Signs of the legend, as in the map.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
 _CACHED, _FREE, _TOUCHED = (
     ((f"{CACHED}a", "cached"),),
@@ -269,7 +257,6 @@ _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
 
 def _legend(blocks_per_cell: int, width: int) -> Line:
-    """The signs on one line, in as many words as fit."""
     if blocks_per_cell > 1:
         each = ((f"1 cell = {blocks_per_cell} blocks", "warn"),)
         return first_that_fits(

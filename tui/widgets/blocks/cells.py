@@ -1,9 +1,9 @@
-"""The cells of the block map: what is drawn for one block, or for a group of them.
+"""The cells of the block map: what is drawn for a block, or for a group of blocks.
 
-The first character is how full the block is, the second whose: a letter for one owner, the
-reference count for several, and for a cached block that nobody holds the letter of who left it. The
-easy thing to get wrong is to draw a picture that cannot be read back: owners and counts here are
-those of the fold, and a test reads them off the drawn lines.
+    █a   full, owned by a              ▃2   part full, shared by 2 sequences
+    ░a   free, cached, last held by a  ··   empty
+
+Owners and counts come from the fold, and a test reads them off the drawn lines.
 """
 
 from functools import lru_cache
@@ -13,15 +13,13 @@ from typing import NamedTuple
 from minivllm.tui.state.model import DashboardModel
 
 FILL = "▁▁▂▃▄▅▆▇█"
-"""How full a block is, in eighths; an empty one that is owned still shows a line."""
+"""Fill of a block in eighths. An empty block with an owner still shows a line."""
 CACHED, EMPTY, SEVERAL = "░", "·", "+"
 _WHOLE = (FILL[-1], EMPTY)
-"""Glyphs of cells that, if all in a group are alike, also stand for the group."""
+"""Groups of equal cells with one of these glyphs are drawn like one such cell."""
 
 
 class Cell(NamedTuple):
-    """What is drawn for one block, or for a group of them."""
-
     glyph: str
     mark: str
     style: str
@@ -31,23 +29,20 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 
 
 def block_cells(model: DashboardModel) -> list[Cell]:
-    """One cell for each block.
+    """Make one cell per block.
 
-    Built from the block tables and not block by block: all full blocks of a sequence look alike, so
-    most of the map is one assignment each, and thousands of blocks fifteen times a second cost
-    little.
+    All full blocks of a sequence look the same, so most of the map is one assignment per block of a
+    table. Thousands of blocks fifteen times a second stay cheap.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    # A block that nobody holds any more joins the free queue only one event later; until then it is
-    # one that has changed.
+    # A released block joins the free queue one event later; until then it is in `changed`.
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # All sequences and not only the running ones: a frame may fall between a block and its
-    # admission.
+    # Not only running sequences: a frame can come between a block's event and the admission.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -55,7 +50,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
             cells[block_id] = _owned(letter, _fill(filled[block_id], size), hue)
-    # After all part full ones: of a block that several share, the fullest use counts.
+    # Full blocks after part-full ones: for a shared block, the fullest use counts.
     for seq_id, sequence in fold.sequences.items():
         letter = model.letter(seq_id) or "?"
         full = _owned(letter, FILL[-1], model.hue(letter))
@@ -70,7 +65,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     return cells
 
 
-# Cells that look alike are the same object, so that two frames are compared in no time.
+# Equal cells are the same object, so that comparing two frames is fast.
 
 
 @lru_cache(256)
@@ -99,16 +94,14 @@ def _fill(num_tokens: int, size: int) -> str:
 
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
-    """One cell for each `size` blocks: the part in use, and whose if all of it is one
-    sequence's.
-    """
+    """One cell per `size` blocks: the share in use, and the owner if there is only one."""
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
 
 
 def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
-    """`groups`, which were made of the cells `before`, as `group_cells` would make them of `cells`.
+    """Update `groups`, made from the cells `before`, for `cells`.
 
-    From one frame to the next some hundred of thousands of blocks change.
+    Between two frames, only some hundred of thousands of blocks change.
     """
     groups = groups.copy()
     changed = [
@@ -121,17 +114,17 @@ def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int
 
 @lru_cache(1 << 13)
 def _group(members: tuple[Cell, ...]) -> Cell:
-    # Most groups look as they did in the frame before, and many like each other.
+    # Cached: most groups look as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
-    # Whoever holds a block draws it with one of `FILL`, however empty it is.
+    # Every block with an owner has a glyph of `FILL`.
     used = [cell for cell in members if cell.glyph in FILL]
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:
         marks = {cell.mark for cell in used}
         one = len(marks) == 1
         style = used[0].style.rstrip("!") if one else "text"
-        # The part of the blocks that is in use, rounded down, but never nothing.
+        # The share of blocks in use, rounded down, but at least one eighth.
         glyph = FILL[max(len(used) * 8 // len(members), 1)]
         return Cell(glyph, marks.pop() if one else SEVERAL, style + changed)
     if any(cell.glyph == CACHED for cell in members):

@@ -1,7 +1,7 @@
 """Free queue: which blocks are reused next, in order.
 
-Free is not evicted: a cached block keeps its content, and can still be hit, until it comes to the
-left end and is handed out. So this row, read from the left, is the whole of the cache's policy.
+A free block is not evicted yet: its content can still be hit until it reaches the front and is
+handed out. So the queue's order is the eviction policy.
 """
 
 from itertools import islice
@@ -14,8 +14,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class FreeQueue(Panel):
-    """Block ids in the order of their reuse, over as many lines as there are."""
-
     HELP_TITLE = "Free queue"
     HELP_TEXT = (
         "Blocks that nobody holds, in the order in which they will be handed out, the next one"
@@ -31,12 +29,12 @@ class FreeQueue(Panel):
         if not queue:
             return [Row(width).put("no block is free", "warn").line()]
         rows = [Row(width).put("next ", "muted")]
-        # No more than can possibly fit: a pool may have a hundred thousand free blocks.
+        # A pool can have a hundred thousand free blocks.
         for shown, block_id in enumerate(islice(queue, width * height)):
             text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown
             more = f" + {left:,} more"
-            # On the last row the rest must be announced, unless this is the rest.
+            # The last row must keep room for the count, unless this block is the last.
             wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
             if wanted > rows[-1].room:
                 if len(rows) == height:
@@ -48,9 +46,7 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    """A free block: its id, and if it is cached also the sign for that and the letter of who left
-    it.
-    """
+    """A free block: its id; if it is cached, also the glyph and the last owner's letter."""
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight

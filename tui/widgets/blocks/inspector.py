@@ -1,9 +1,8 @@
-"""Block inspector: all that is known of the chosen block.
+"""Block inspector: everything known about the chosen block.
 
-Facts stand in the order in which they answer questions: what is it, whose, how full, when does it
-die; then its place in the prefix cache, its age, and its tokens. A fact is a label and a list of
-items that flow over as many rows as they need. The easy thing to get wrong is to leave an owner
-out: all of them are named, and where there is no room for all, their number is.
+Facts are in the order of a reader's questions: condition, owners, fill, when it is reused, place in
+the prefix cache, age, tokens. A fact is a label and items that flow over several rows. Owners that
+do not fit are counted.
 """
 
 from itertools import takewhile
@@ -21,35 +20,27 @@ from minivllm.tui.widgets.frame.panel import Panel
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
-"""Children or copies of one block that are listed."""
+"""Maximum number of listed children or copies of a block."""
 
 
 class Item(NamedTuple):
-    """One piece of a fact."""
-
     text: str
     style: str = "text"
     target: Target | None = None
 
 
 class Fact(NamedTuple):
-    """One thing that is known."""
-
     label: str
     items: list[Item]
 
 
 class Use(NamedTuple):
-    """How a block is filled."""
-
     num_tokens: int
     start: int | None
-    """Position of its first token in its sequence; None if nothing says it any more."""
+    """Position of its first token in its sequence; None if unknown."""
 
 
 class Inspector(Panel):
-    """The chosen block, one fact a line."""
-
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
         "Everything about the chosen block: who holds it and as which entry of their block tables,"
@@ -76,14 +67,14 @@ class Inspector(Panel):
         facts = facts_of(model, self._index.of(model), block_id)
         lines: list[Line] = []
         for number, fact in enumerate(facts):
-            # Each fact that follows is worth a row before this one gets a second.
+            # Every later fact gets a row before this one gets a second.
             most = max(height - len(lines) - (len(facts) - number - 1), 1)
             lines += _flow(fact, width, most)
         return lines[:height]
 
 
 def facts_of(model: DashboardModel, index: PrefixIndex, block_id: int) -> list[Fact]:
-    """What there is to say of a block, most important first."""
+    """The facts about a block, most important first."""
     state, owners = model.fold.blocks[block_id], model.owners(block_id)
     use = _use(model, index, block_id, owners)
     facts = [
@@ -158,8 +149,7 @@ def _use(
 ) -> Use:
     size = model.header.block_size
     if owners:
-        # Of several, who has written furthest: their tokens in this block are the same as far as
-        # they go.
+        # Take the owner that has written furthest; the others have written the same tokens.
         entry = owners[0][1]
         most = max(
             model.fold.sequences[seq_id].num_computed_tokens - entry * size
@@ -173,7 +163,7 @@ def _use(
 
 
 def _end(model: DashboardModel, block_id: int) -> Fact:
-    """When it is handed out again, and if it is cached therefore dies."""
+    """When it is handed out again, and evicted if it is cached."""
     before = sum(1 for _ in takewhile(lambda other: other != block_id, model.fold.free_queue))
     after = f"after {plural(before, 'more allocation')}" if before else "with the next allocation"
     if model.fold.blocks[block_id].hash is None:
@@ -182,7 +172,6 @@ def _end(model: DashboardModel, block_id: int) -> Fact:
 
 
 def _chain(index: PrefixIndex, block_id: int, name: str, parent: str | None) -> list[Fact]:
-    """Its place in the prefix cache."""
     if parent is None:
         before = [Item("begins a prompt", "muted")]
     elif parent in index.carriers:
@@ -225,13 +214,13 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     age = model.ages.blocks[block_id]
     if age is None:
         return Fact("age", [Item("never used", "muted")])
-    # Who attaches in the middle of a run was not told of its birth.
+    # A recording that begins in the middle of a run lacks the allocation.
     taken = "taken before this began" if age.born is None else f"taken in step {age.born:,}"
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
-    """The ids of its tokens, those of the prompt apart from those of the output."""
+    """The ids of its tokens, prompt and output separately."""
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens
@@ -250,13 +239,13 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
-    """A fact over at most `most` rows; what does not fit is counted."""
+    """A fact on at most `most` rows; what does not fit is counted."""
     rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
     gap = ""
     for number, item in enumerate(fact.items):
         left = len(fact.items) - number
         is_last_row = len(rows) == most
-        # On the last row the rest must be announced, unless this is the rest.
+        # The last row must keep room for the count, unless this item is the last.
         more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
         if gap and cell_len(gap + item.text + more) > rows[-1].room:
             if is_last_row:
@@ -265,6 +254,6 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
             rows.append(Row(width).put("", width=_LABEL_WIDTH))
             gap = ""
         rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        # What can be chosen stands a little apart.
+        # Put more space around items that can be chosen.
         gap = "  " if item.target is not None else " "
     return [row.line() for row in rows]

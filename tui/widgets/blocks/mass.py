@@ -1,9 +1,7 @@
-"""Attention mass: on which blocks of its past a sequence's newest token looked, as bars along its
-block table.
+"""Attention mass: how much a sequence's newest token attends to each block, as bars.
 
-Only told if somebody asked (M), because the model has to compute it on the side. The easy thing to
-get wrong is whose blocks they are: a mass is told in the order of the block table of that moment,
-and a sequence that was preempted since has another table, so then nothing is drawn.
+Recorded only on request (M), because the model must compute it separately. After a preemption the
+sequence has another block table, and nothing is drawn.
 """
 
 from math import inf
@@ -17,23 +15,19 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 5
-"""Columns of a bar, the gap after it included."""
+"""Columns of a bar, including the gap after it."""
 
 
 class Bar(NamedTuple):
-    """One column of the drawing: a block, or several neighbours where there are more than
-    columns.
-    """
+    """A block, or neighbouring blocks if there are more of them than columns."""
 
     entry: int
-    """Of its first block."""
+    """Block-table index of its first block."""
     blocks: list[int]
     mass: float
 
 
 class Mass(Panel):
-    """Whose, the bars, the numbers of the blocks."""
-
     HELP_TITLE = "Attention mass"
     HELP_TEXT = (
         "How much of the attention of a sequence's newest token fell on each block of its table,"
@@ -71,7 +65,6 @@ class Mass(Panel):
         ][:height]
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """The block of the bar in that column."""
         seq_id = None if self._model is None or y == 0 else self._whose(self._model)
         if seq_id is None:
             return super().target_at(x, y)
@@ -80,7 +73,7 @@ class Mass(Panel):
         return _target(bars[number]) if number < len(bars) else None
 
     def targets(self) -> list[Target]:
-        """The blocks of the bars, also of those that have no label."""
+        """The first block of every bar, even without a label."""
         seq_id = None if self._model is None else self._whose(self._model)
         if seq_id is None:
             return []
@@ -89,7 +82,7 @@ class Mass(Panel):
         ]
 
     def _whose(self, model: DashboardModel) -> str | None:
-        """The chosen sequence if its mass is known, else the first one of which it is."""
+        """The chosen sequence if its mass is known, else the first running one that has one."""
         own = None if self.context is None else self.context.selection.seq_id
         known = (seq_id for seq_id in (own, *model.fold.running) if _is_known(model, seq_id))
         return next(known, None)
@@ -105,7 +98,7 @@ def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
 
 
 def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
-    """The mass of a sequence along its block table, in at most `width` columns."""
+    """The mass of a sequence along its block table, in at most `width` bars."""
     mass, table = model.mass[seq_id], model.fold.sequences[seq_id].block_table
     each = -(-len(mass) // max(width, 1))
     return [
@@ -125,12 +118,12 @@ def _pitch(bars: list[Bar], width: int) -> int:
 
 
 def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> list[Line]:
-    """Bars of eighths, the highest as high as there are rows."""
+    """Bars in eighths of a row; the highest one fills all rows."""
     pitch = _pitch(bars, width)
     levels = [round(bar.mass / peak * rows * 8) if 0 < peak < inf else 0 for bar in bars]
     glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
     return [
-        # One span a row and no targets in it: what stands where is arithmetic.
+        # One span per row, without targets: `target_at` computes them.
         (
             (
                 gap.join(
@@ -144,7 +137,7 @@ def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> li
 
 
 def _labels(bars: list[Bar], width: int) -> Line:
-    """The number of each bar's first block where there is room for it, else of every few."""
+    """The number of each bar's first block, or of every few bars if there is little room."""
     pitch, row, at = _pitch(bars, width), Row(width), 0
     for number, bar in enumerate(bars):
         text = str(bar.blocks[0])

@@ -1,9 +1,8 @@
-"""Prefix tree: what the prefix cache holds, and how far a prompt's lookup got in it.
+"""Prefix tree: the content of the prefix cache, and how far a prompt's lookup got in it.
 
-Each row is a piece of a chain (`chains.Node`): its blocks, who holds them or that nobody does. The
-lookup of the chosen sequence, or the last one, is marked along its chain, down to the entry where
-it missed. The easy thing to get wrong is an old lookup: blocks that it hit may hold something else
-by now, and must not be marked.
+Each row is a piece of a chain (`chains.Node`) with its blocks and holders. The lookup of the chosen
+sequence, or the last one, is marked along its chain, to the entry where it missed. Blocks reused
+since that lookup are not marked.
 """
 
 from itertools import islice
@@ -19,12 +18,10 @@ from minivllm.tui.widgets.blocks.cells import CACHED
 from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
-"""Blocks of a node that are looked at for their numbers: more would not fit."""
+"""Blocks of a node that are formatted at most; more do not fit."""
 
 
 class PrefixTree(Panel):
-    """The lookup on the first line, then one line a node."""
-
     HELP_TITLE = "Prefix cache"
     HELP_TEXT = (
         "The chains of cached blocks, one row for each piece without a branch: its blocks (= the"
@@ -75,9 +72,7 @@ class PrefixTree(Panel):
         return lines[:height]
 
     def targets(self) -> list[Target]:
-        """Every node, also those that are not on the screen: its chosen block, or else its
-        first.
-        """
+        """One block per node, including nodes off the screen: the chosen block, or the first."""
         if self._model is None:
             return []
         index, chosen = self._index.of(self._model), self._chosen(self._model)
@@ -94,7 +89,7 @@ class PrefixTree(Panel):
 
 
 def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
-    """The blocks that a lookup hit, as far as they still hold what it found."""
+    """The blocks that a lookup hit and that still have that content."""
     found: list[int] = []
     for _, block_id, _ in lookup.hits if lookup else ():
         age = model.ages.blocks[block_id]
@@ -106,7 +101,7 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
 
 
 def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
-    """The beginnings of all chains, first that of the lookup."""
+    """The roots of all chains, that of the lookup first."""
     first = index.root(hits[0]) if hits else None
     return (
         index.roots if first is None else [first, *(root for root in index.roots if root != first)]
@@ -116,10 +111,8 @@ def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
 def _page(
     index: PrefixIndex, order: list[str], chosen: int | None, height: int
 ) -> tuple[list[Node], int]:
-    """The nodes to draw: the first page, or the one with the chosen block; and how many chains come
-    before it.
-    """
-    # Beside the nodes up to four rows are needed, and none of them may push out the chosen block.
+    """The nodes of the page with the chosen block, and the number of chains above it."""
+    # Up to four other rows are needed, and they must not push out the chosen block.
     size = max(height - 4, 1)
     page = list(islice(index.nodes(order), height))
     root = None if chosen is None else index.root(chosen)
@@ -138,7 +131,6 @@ def _page(
 
 
 def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
-    """Whose lookup it was and how far it got."""
     if lookup is None:
         return Row(width).put("no prompt has been looked up yet", "faint").line()
     letter = model.letter(lookup.seq_id)
@@ -175,7 +167,7 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
         if number:
             row.put(" = ", "muted")
         ids = id_ranges(blocks[:_IDS_SHOWN]) + (" …" if len(blocks) > _IDS_SHOWN else "")
-        # The numbers may be many; what is said of them must have room.
+        # Leave room for the words after the block numbers.
         ids = ids if len(ids) <= max(row.room - 16, 4) else ids[: max(row.room - 17, 3)] + "…"
         row.put(ids if holders else CACHED + ids, "text*" if holders else "cached", target=target)
         row.put(" " if holders else "")
@@ -195,6 +187,6 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
 
 
 def _guide(guide: str, width: int) -> str:
-    """Tree signs; of very many the last."""
+    """Tree lines, cut at the left if there are many."""
     room = max(width // 3, 2)
     return guide if len(guide) <= room else "…" + guide[-room + 1 :]

@@ -1,10 +1,9 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
-The engine has run the kernel over the very queries and keys of a decode and told what each program
-read and knew (`kernel.traced`). This panel plays it: one counter says how many tiles have been
-taken in, and everything drawn is a function of the trace and that counter, so the same counter
-shows the same picture. It plays by itself until a person moves it with ↑ and ↓. Programs run side
-by side on a device; here they come one after the other, as they were traced.
+Plays what the engine has recorded (`kernel.traced`): each program's reads and results on the
+queries and keys of a decode. What is drawn depends only on the trace and on a counter of tiles. It
+plays until the user moves it with ↑ and ↓. Programs run in parallel on a device; here they are
+played one after another.
 """
 
 from bisect import bisect_right
@@ -20,29 +19,25 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 TILES_PER_SECOND = 4
 _REST = 8
-"""Ticks that the end stays before it plays again."""
+"""Ticks of rest at the end before it repeats."""
 DONE, PLAYING, TO_COME = "█", "▶", "·"
 _SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
 
 
 class Moment(NamedTuple):
-    """What is being played."""
-
     program: int
-    """Number in the order in which they ran."""
+    """Index in the order of the trace."""
     tile: int
-    """Of that program; 0 also if it has none."""
+    """Index in that program; 0 also if it has none."""
 
 
 def num_ticks(trace: KernelTraced) -> int:
-    """Counters from 0 on that show something new: one for each tile, and one for a program without
-    any.
-    """
+    """Number of different pictures: one per tile, and one for a program without tiles."""
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
 def moment(trace: KernelTraced, counter: int) -> Moment:
-    """Where a counter stands; past the end it stays there."""
+    """The moment at a counter; the last one if it is beyond the end."""
     ends = list(accumulate(max(len(program.tiles), 1) for program in trace.programs))
     counter = min(max(counter, 0), ends[-1] - 1)
     program = bisect_right(ends, counter)
@@ -50,8 +45,6 @@ def moment(trace: KernelTraced, counter: int) -> Moment:
 
 
 class XRay(Panel):
-    """The programs, the tiles of the one that plays, and its softmax after each."""
-
     HELP_TITLE = "Kernel x-ray"
     HELP_TEXT = (
         "The attention kernel at one real token, played tile by tile: its programs, the blocks that"
@@ -63,7 +56,7 @@ class XRay(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.counter = 0
-        """Tiles taken in before the one that is shown."""
+        """Number of tiles before the current one."""
         self.plays = True
         self._trace: KernelTraced | None = None
 
@@ -71,7 +64,7 @@ class XRay(Panel):
         self.set_interval(1 / TILES_PER_SECOND, self.tick)
 
     def tick(self) -> None:
-        """Play on by one tile; from the end, after a rest, from the beginning."""
+        """Advance by one tile; after the end and a rest, start again."""
         if (
             self.plays
             and self._trace is not None
@@ -82,7 +75,7 @@ class XRay(Panel):
             self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        """A person takes over: `by` tiles on or back."""
+        """Stop playing and move by `by` tiles."""
         if self._trace is None or not self._trace.programs:
             return False
         self.plays = False
@@ -92,7 +85,7 @@ class XRay(Panel):
         return True
 
     def stand_still(self) -> None:
-        """Show the end, and play no more: a picture must not depend on how long it took to draw."""
+        """Show the end and stop, so that a picture does not depend on when it is taken."""
         self.plays = False
         if self._trace is not None and self._trace.programs:
             self.counter = num_ticks(self._trace) - 1
@@ -106,7 +99,7 @@ class XRay(Panel):
                 and model.trace.seq == self._trace.seq
             )
             self._trace = model.trace
-            # After a step back in time the same trace is another object.
+            # After a step back in time, the same trace is another object.
             if not same:
                 self.counter, self.plays = 0, True
         super().show(model)
@@ -134,7 +127,7 @@ class XRay(Panel):
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
-    """Of which decode; of a recording first of all that it is one."""
+    """Which decode was traced; for a recording, first of all that it is one."""
     if trace.recorded == "another":
         return first_that_fits(
             width,
@@ -164,9 +157,7 @@ def _sign(number: int, current: int) -> str:
 
 
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
-    """One sign a program, each kernel in rows of its own; of many rows those around the one that
-    plays.
-    """
+    """One sign per program, in rows per kernel; if too many, those around the current one."""
     rows: dict[tuple[str, int], list[int]] = {}
     axes = {
         kernel: _row_axis(trace, kernel)
@@ -187,9 +178,7 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
 
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
-    """Programs of one kernel stand in one row for each place along the first axis that has
-    several.
-    """
+    """The axis that separates the rows of a kernel's programs: the first with several values."""
     places = zip(
         *(program.program for program in trace.programs if program.kernel == kernel), strict=True
     )
@@ -203,7 +192,6 @@ def _around(rows: list[Line], at: int, most: int) -> list[Line]:
 
 
 def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
-    """In words which program plays, and where it is."""
     program = trace.programs[at.program]
     grid = f" at ({', '.join(map(str, program.program))})"
     head = "" if program.kv_head is None else f", KV head {program.kv_head}"
@@ -220,8 +208,9 @@ def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
 def _tiles(
     program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool
 ) -> list[Line]:
-    """The tiles in order with their blocks; of many those around the one that is read. `are_ours`:
-    blocks of this pool.
+    """The tiles with their blocks; if too many, those around the current one.
+
+    are_ours: the blocks belong to this pool
     """
     if not program.tiles:
         return [
@@ -244,14 +233,14 @@ def _tiles(
 
 
 def _read(read: object) -> tuple[str, Target]:
-    """A block and which of its slots, as in `9:4-11`."""
+    """A block and its slots, as in `9:4-11`."""
     last = read.first_slot + read.num_slots - 1
     slots = f"{read.first_slot}-{last}" if last > read.first_slot else str(last)
     return f"{read.block_id}:{slots}", block(read.block_id)
 
 
 def _softmax(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
-    """The running maximum and sum of each query head after the last tiles, newest last."""
+    """Running maximum and sum of each query head after the last tiles, newest last."""
     if not program.tiles:
         return []
     first = max(current + 1 - most, 0)

@@ -1,8 +1,6 @@
-"""What two recordings of one trace have not in common at the moment on the screen.
+"""The differences between two recordings of one trace, at the moment on display.
 
-Numbers side by side with their ratio, the step at which the plans part, and one request as it is in
-both. The easy thing to get wrong is a ratio that says nothing: of zero there is none, and of equal
-numbers it is not shown as one.
+Shows numbers with their ratio, the first step with different plans, and one request in both.
 """
 
 from typing import NamedTuple
@@ -19,12 +17,10 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
 _RATIO = 7
-"""Columns for it."""
+"""Columns of the ratio."""
 
 
 class Figure(NamedTuple):
-    """One number of both."""
-
     name: str
     a: float
     b: float
@@ -42,8 +38,6 @@ class Figure(NamedTuple):
 
 
 class Comparison(Panel):
-    """A and B beside one another."""
-
     HELP_TITLE = "A and B"
     HELP_TEXT = (
         "Both recordings after the same step: the first step that they planned differently, the"
@@ -192,7 +186,6 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
 
 
 def _state_of(model: DashboardModel, seq_id: str) -> str:
-    """A sequence in a few words, whether it is there or not."""
     one = model.fold.sequences.get(seq_id)
     if one is None:
         life = model.lives.by_sequence.get(seq_id)
@@ -235,9 +228,7 @@ def _cells(line: Line) -> int:
 
 
 def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
-    """In as many columns as are needed and fit, filled one after another; the last figures are the
-    first left out.
-    """
+    """Lay out figures in columns, filled one by one; those that do not fit are left out."""
     if height <= 0:
         return []
     number = max(len(text) for figure in figures for text in figure.texts) + 1

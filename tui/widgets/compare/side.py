@@ -1,9 +1,6 @@
-"""One of two recordings that are compared: its policy, and how it is doing at the moment on the
-screen.
+"""One of two compared recordings: its policy, and its state at the moment on display.
 
-Draws whichever model it is given; the screen gives it the right one. The easy thing to get wrong is
-to make a person look for the difference: what the two headers do not have in common comes first and
-is marked, whatever its name.
+Options in which the recordings differ come first and are marked.
 """
 
 import textwrap
@@ -33,8 +30,6 @@ _NO_SECOND = (
 
 
 class Side(Panel):
-    """A or B."""
-
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
         "The policy of a recording, with ≠ where the other one's is different, and its state after"
@@ -47,7 +42,7 @@ class Side(Panel):
         self._label = label
         self._is_second = is_second
         self._usage = UsageFollower()
-        # Only its `lines` are used: a map as on the Overview, in the room that is left here.
+        # Only its `lines` are used: the Overview's block map in the room that is left.
         self._map = BlockMap()
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -62,7 +57,7 @@ class Side(Panel):
             _policy(model.header, None if other is None else other.recording.header), width
         )
         status = flow(self._status(model, own), width)
-        # The map needs some rows, and equal facts are the first that can go.
+        # The map needs some rows; equal options are the first to go.
         lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
         bar = _bar(model, width)
         if len(lines) < height:
@@ -73,7 +68,7 @@ class Side(Panel):
         )
 
     def _transports(self) -> tuple[Transport | None, Transport | None]:
-        """This side's own, and the other one's."""
+        """This side's transport and the other one."""
         if self.context is None:
             return None, None
         first, second = self.context.transport, self.context.second
@@ -112,7 +107,7 @@ def _no_second(width: int) -> list[Line]:
 
 
 def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    """The items one after another, on as many rows as they need, none of them broken."""
+    """The items over several rows, none of them broken."""
     rows: list[Row] = []
     for item in items:
         wide = sum(cell_len(text) for text, _ in item)
@@ -126,7 +121,7 @@ def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:
-    """What decides how a run goes, by the names that a person knows."""
+    """The options that decide how a run goes, under readable names."""
     config = header.config
     facts = {
         "memory": config.get("kv_cache_allocator", "paged"),
@@ -161,7 +156,7 @@ _ALWAYS_SHOWN = (
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
-    """Differences first; of the rest the most important."""
+    """Differences first, then the most important other options."""
     own = policy_of(header)
     others = own if other is None else policy_of(other)
     different = [name for name in own if own[name] != others[name]]
@@ -174,7 +169,7 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 
 def _bar(model: DashboardModel, width: int) -> Line:
-    """The last plan; prefills in reverse, as on the Overview."""
+    """The last plan as a bar; prefills in reverse, as on the Overview."""
     budget = model.fold.budget or model.header.max_num_batched_tokens
     row = Row(width)
     for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):

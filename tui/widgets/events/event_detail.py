@@ -20,7 +20,7 @@ _FEWEST_SOURCE_ROWS = 6
 
 
 class EventDetail(Panel):
-    """The event that was chosen, or else the one that came last."""
+    """The chosen event, or else the newest."""
 
     HELP_TITLE = "Event"
     HELP_TEXT = (
@@ -58,8 +58,7 @@ class EventDetail(Panel):
             .put(f" in {where}", "faint")
             .line()
         )
-        # A line for each field where there is room; else as many a line as fit, before anything is
-        # left out.
+        # One field per line if there is room, else several, before any is left out.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -69,7 +68,7 @@ class EventDetail(Panel):
         return [*lines, *self._source(event, width, height - len(lines))][:height]
 
     def _source(self, event: ev.Event, width: int, height: int) -> list[Line]:
-        """Where there is room, the lines around the one that emitted the event."""
+        """The source lines around the `emit`, if there is room."""
         if height < _FEWEST_SOURCE_ROWS:
             return []
         rule = Rule(event.rule, type(event))
@@ -88,7 +87,7 @@ class EventDetail(Panel):
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
-    """A line or a few for each."""
+    """One field per line, long values over a few."""
     names = _names(event)
     label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
     lines: list[Line] = []
@@ -140,7 +139,6 @@ def _text_of(value: object) -> str:
 
 
 def _target(name: str, value: object) -> Target | None:
-    """What a field stands for on the other screens."""
     match name:
         case "seq_id" | "victim_of":
             return sequence(str(value))

@@ -1,10 +1,9 @@
-"""The event stream itself, an event a row, around the place where the picture stands.
+"""The event stream, one event per row, around the current position.
 
-The list is read from the recording and never from the model: only the rows that are visible, with
-some around them. Its cursor is the place in time: choosing an event goes to just after it, so that
-all other panels show what it did. The easy thing to get wrong is a filter over ten million events:
-the search looks at a bounded number a frame (`event_search`), says how far it has come, and asks
-for the next frame itself, since nothing else changes while the picture stands still.
+Rows are read from the recording, not from the model. Choosing an event goes to just after it, so
+that the other panels show its effect. A filtered search over ten million events looks at a bounded
+number per frame (`event_search`) and requests the next frame itself, because nothing else changes
+meanwhile.
 """
 
 from minivllm.events import types as ev
@@ -21,7 +20,7 @@ SECONDS_BETWEEN_LOOKS = 1 / 15
 
 
 class EventList(Panel):
-    """Rows of events; what has not happened yet at the moment on the screen is faint."""
+    """Events after the moment on display are faint."""
 
     HELP_TITLE = "Events"
     HELP_TEXT = (
@@ -51,7 +50,7 @@ class EventList(Panel):
         wanted = EventFilter.parse(self.context.event_filter)
         head = [_heading(width)] if height > 3 else []
         if wanted is not None and height > 1:
-            head.insert(0, ())  # told when the search has looked on
+            head.insert(0, ())  # replaced after the search below
         room = height - len(head)
         found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
         if wanted is not None and height > 1:
@@ -90,7 +89,7 @@ class EventList(Panel):
         self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        """Choose the event that is so many rows from the one at the position, and go there."""
+        """Go to the event that is `by` rows away from the current one."""
         if self.context is None or self._model is None:
             return False
         height = max(self.content_size.height, 2 * abs(by) + 2)
@@ -99,7 +98,7 @@ class EventList(Panel):
         position = self.context.transport.position
         before = [(index, event) for index, event in found if index < position]
         if before and before[-1][0] == position - 1:
-            del before[-1]  # that is where the cursor stands
+            del before[-1]  # the event at the cursor
         after = [(index, event) for index, event in found if index >= position]
         rows = after[by - 1 : by] or after[-1:] if by > 0 else before[by:][:1]
         if rows:
@@ -130,7 +129,7 @@ class EventList(Panel):
 
 
 class _Columns:
-    """Widths that hold the numbers of long runs without moving from row to row."""
+    """Column widths that fit the numbers of long runs."""
 
     SEQ, STEP, TIME, KIND = 7, 6, 9, 19
 
@@ -174,7 +173,7 @@ def _row(
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
-    """How many were found, and among how many: the search is not over the whole recording."""
+    """Number of events found, and the range searched so far."""
     row = Row(width).put(
         f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
     )

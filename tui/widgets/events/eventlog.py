@@ -1,4 +1,4 @@
-"""Recent decisions: what the engine did and why, one sentence a line, newest last."""
+"""Recent decisions: what the engine did and why, one sentence per line, newest last."""
 
 from itertools import islice
 
@@ -11,8 +11,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class EventLog(Panel):
-    """The last lines of the decision log."""
-
     HELP_TITLE = "Recent events"
     HELP_TEXT = (
         "What the engine decided, newest last, with the number of the step. Tokens and plans come"
@@ -20,7 +18,7 @@ class EventLog(Panel):
     )
 
     def targets(self) -> list[Target]:
-        """The cursor goes from event to event; the sequences are for the mouse."""
+        """Only events: the cursor skips sequences, which a click can choose."""
         return [target for target in super().targets() if target.kind == "event"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

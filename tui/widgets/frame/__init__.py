@@ -1,1 +1,1 @@
-"""What every screen has around its panels, and `panel`, which all panels are."""
+"""The frame around a screen's panels, and `panel`, the base class of all panels."""

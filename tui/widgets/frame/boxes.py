@@ -1,9 +1,8 @@
-"""`PanelRow` and `PanelColumn`: boxes that put panels side by side and one under the other, with
-nothing of their own.
+"""`PanelRow` and `PanelColumn`: containers for panels, with a cheaper `render_lines`.
 
-Textual composes each row of a frame from all widgets there, boxes included, and works out style,
-padding and border of each. A box here has none of these, so `render_lines` is overridden to give
-blanks in the colour of the screen behind it, read anew each time because the theme may change.
+For each row of a frame, Textual computes style, padding and border of every widget. These
+containers have none, so they return blanks in the colour of the screen behind them. It is read each
+time, because the theme can change.
 """
 
 from rich.style import Style
@@ -21,7 +20,7 @@ class PanelRow(Horizontal):
 
 
 class PanelColumn(Vertical):
-    """Panels one under the other."""
+    """Panels below each other."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
@@ -30,6 +29,6 @@ class PanelColumn(Vertical):
 def _ground(box: Widget, crop: Region) -> list[Strip]:
     _, background = box.background_colors
     row = Strip.blank(crop.width, Style(bgcolor=background.rich_color))
-    for one in box.get_line_filters():  # no colour
+    for one in box.get_line_filters():  # NO_COLOR is such a filter
         row = row.apply_filter(one, background)
     return [row] * crop.height

@@ -1,4 +1,4 @@
-"""The top line: what runs, how far it is, how fast, and whether the picture is live."""
+"""The top line: model, progress, speed, and whether the picture is live."""
 
 from rich.cells import cell_len
 
@@ -8,16 +8,14 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROOM_FOR_FACTS = 40
-"""Columns of the model's name and the step, which a long sentence must leave."""
+"""Columns that a long status must leave for the model's name and the step."""
 
 _QUIET_SECONDS = 10
-"""Of a source that is somewhere else; an engine in this process says itself that it stands
-still.
-"""
+"""For a remote source. An engine in this process reports a pause itself."""
 
 
 class Header(Panel, can_focus=False):
-    """One line. Where it is narrow, the last facts are left out, never cut."""
+    """If the line is narrow, the last facts are left out whole."""
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
@@ -42,15 +40,14 @@ class Header(Panel, can_focus=False):
         return [row.line()]
 
     def _badge(self, width: int) -> Span:
-        """Where in time the picture is, and whether the engine or the source goes on."""
+        """The position in time, and the state of the engine or source."""
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
-        # A file runs away from nobody; how far one is in it the time line says.
+        # A file does not grow; the time line shows the position in it.
         moves_on = status.state in ("live", "lost") and transport.steps_behind
         behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
-            # The app says the whole sentence once; here it stands where the step has room beside
-            # it.
+            # Show the whole sentence only if the step still fits; a notification has it too.
             text = clean(status.text)
             fits = text and cell_len(text) <= width - _ROOM_FOR_FACTS
             return f" {text if fits else 'SOURCE LOST'} ", "bad*!"
@@ -72,15 +69,14 @@ class Header(Panel, can_focus=False):
                 return "■ END", "muted*"
             case "ended":
                 return "■ ENDED", "warn*"
-        # In a lesson it is the reader who takes time.
+        # In a lesson the reader sets the pace.
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
-            # Whoever writes may have nothing to say or may be gone: a file does not tell which.
+            # The writer may be silent or gone; a file does not show which.
             return f"● LIVE, nothing came for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:
-        """Most important first."""
         counters, use = model.fold.counters, model.pool_use()
         hits = model.hit_rate()
         facts: list[list[Span]] = []
@@ -108,7 +104,7 @@ class Header(Panel, can_focus=False):
         facts.append(
             [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]
         )
-        # On the virtual clock every step takes equally long: only tokens a step mean anything.
+        # Steps take equally long on the virtual clock: only tokens per step mean something.
         if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
             facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
         elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:

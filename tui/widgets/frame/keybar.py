@@ -1,9 +1,8 @@
-"""The bottom line: the keys that matter on this screen now, most important first, and as many as
-there is room for.
+"""The bottom line: the keys that are useful on this screen, most important first.
 
-What can be pressed depends on the screen, on whether the engine can be steered, and on whether a
-panel fills the screen. How to get help and how to leave are always the last two. Keys come from the
-bindings, so a person's own keys are shown.
+They depend on the screen, on whether the engine can be controlled, and on whether a panel is
+maximized. Help and quit are always last. Keys come from the bindings, so the user's own keys
+appear.
 """
 
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ _HERE = {
     "events": ("look.filter",),
     "lesson": ("lesson.next", "lesson.back"),
 }
-"""Commands of one screen, in front of those of all."""
+"""Commands of one screen, before those of all screens."""
 _STEERED = (
     "engine.pause",
     "engine.add",
@@ -44,12 +43,10 @@ _LABELS = {
 }
 """Shorter than in the palette, or clearer beside their neighbours."""
 _PADDING = 3
-"""Cells of a key and its label beside their characters."""
+"""Cells of padding around a key and its label."""
 
 
 class Key(NamedTuple):
-    """One entry."""
-
     binding: Binding
     display: str
     label: str
@@ -60,11 +57,7 @@ class Key(NamedTuple):
 
 
 class KeyBar(Footer):
-    """The footer of a dashboard's screen.
-
-    Textual has no public name for an entry of its footer (`FooterKey`), and none for "the bindings
-    are known".
-    """
+    """Uses private parts of Textual's footer: `FooterKey` and `_bindings_ready`."""
 
     def compose(self) -> ComposeResult:
         if not self._bindings_ready:
@@ -83,7 +76,7 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        """As many as fit; what does not fit is left out whole."""
+        """As many entries as fit, each one whole."""
         always, room = list(self._bound(_ALWAYS)), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []

@@ -1,9 +1,6 @@
-"""LessonText: the words of a lesson's page: what was checked, what is said or asked, and what can
-be pressed.
+"""`LessonText`: the text of a lesson's page, its checked claims, its question, and the keys.
 
-Knows pages and how to wrap them. The easy thing to get wrong is the room: on a small terminal the
-question, or the verdict, must not fall off the bottom, so the keys stand last and what was checked
-gives way first.
+On a small terminal, the claims give way first: the question or verdict and the keys must stay.
 """
 
 from itertools import groupby
@@ -22,8 +19,6 @@ _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 
 
 class LessonText(Panel):
-    """The page at hand, and the guess that is being typed."""
-
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
         "The lesson's words; the bright panel beside them is the one they are about. All panels"
@@ -35,11 +30,11 @@ class LessonText(Panel):
         super().__init__(id=id)
         self._lesson = lesson
         self.typed = ""
-        """The guess so far."""
+        """The answer so far."""
         self.trouble = ""
         """Why the last key did nothing."""
         self.busy = False
-        """The engine is at work on the next page."""
+        """Whether the engine is computing the next page."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         right, answered = self._lesson.score
@@ -64,7 +59,6 @@ class LessonText(Panel):
         return [*rows[: height - len(keys)], *[()] * min(gap, 1), *keys][:height]
 
     def _keys(self, page: Page, width: int) -> list[Line]:
-        """What can be pressed now."""
         rows: list[Line] = []
         if self.trouble:
             rows += _hanging("", self.trouble, "warn", "warn", width)
@@ -116,8 +110,9 @@ def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> l
 
 
 def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
-    """The text wrapped beside a sign, with its marks drawn: one style a character, found before the
-    wrapping and cut like it.
+    """A sign, and marked-up text wrapped beside it.
+
+    Each character gets a style before wrapping; the styles are then cut like the text.
     """
     styles: list[tuple[str, str]] = []
     at = 0
@@ -132,7 +127,7 @@ def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
         wrap("".join(character for character, _ in styles), width - cell_len(sign))
     ):
         line = Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style)
-        # A break swallows one space or none: the row begins where its text is found again.
+        # A line break drops one space or none: skip styles up to the row's first character.
         while used < len(styles) and row and styles[used][0] != row[0]:
             used += 1
         for style, part in groupby(styles[used : used + len(row)], key=lambda pair: pair[1]):

@@ -1,13 +1,11 @@
-"""`Panel`: paints lines, and of them only those that changed.
+"""`Panel`: paints lines, and repaints only those that changed.
 
-A panel says *what* to show in `lines`, a plain function of the model and the room there is; this
-class does the rest: it compares the rows with those on the screen and has Textual repaint the rows
-that differ. One widget a panel, not one a cell: a map of a thousand blocks as a thousand widgets
-takes two thirds of a processor core, as lines it takes a twentieth.
+A panel defines *what* to show in `lines`, a plain function of the model and the size. This class
+has Textual repaint the rows that differ from those on the screen. It also handles focus, cursor and
+mouse, and draws what is chosen in reverse.
 
-It also does what all panels have in common for a person: a panel can have the focus, what its lines
-stand for can be chosen with the mouse or by moving through it, and what is chosen is drawn in
-reverse everywhere.
+A panel is one widget: a map of a thousand blocks as a thousand widgets takes two thirds of a
+processor core, as lines it takes a twentieth.
 """
 
 from itertools import zip_longest
@@ -31,27 +29,22 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _ROWS_KEPT = 256
-"""Painted rows that a panel remembers: several screens full."""
+"""Painted rows in the cache: several screens full."""
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard. One in which there is nothing to choose and nothing more to read
-    has `can_focus=False`.
-    """
+    """One part of the dashboard. `can_focus=False` if there is nothing to choose or scroll."""
 
     HELP_TITLE: ClassVar[str] = ""
-    """What `?` calls it."""
     HELP_TEXT: ClassVar[str] = ""
-    """Two sentences on what it shows, for `?`."""
+    """Two sentences for the help."""
     RULE: ClassVar[str | None] = None
-    """What decides the thing that is shown, for `s`: `module:Class.function` of the engine."""
+    """The engine function behind this panel, for the key s: `module:Class.function`."""
     NEWEST_LAST: ClassVar[bool] = False
-    """Whether the cursor begins at the last thing, whichever way it goes."""
+    """Whether the cursor starts at the last target, in both directions."""
 
     class Chosen(Message):
-        """A person has chosen something. `opened`: and wants to see it on the screen that is made
-        for it.
-        """
+        """The user has chosen a target. opened: also open the screen made for it."""
 
         def __init__(self, target: Target, opened: bool) -> None:
             super().__init__()
@@ -65,43 +58,35 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        """As they are on the screen, from border to border, the first and the last included."""
+        """Rows as painted on the screen, including the border."""
         self._painted: dict[Line, Strip] = {}
-        """The last rows of content: in a list that moves up each line comes again, one row
-        higher.
-        """
+        """Line -> its painted row, for lists that scroll."""
         self._ends: tuple[list[Segment], list[Segment]] | None = None
-        """Border and padding to the left and to the right of every row of content."""
+        """Border and padding to the left and right of every row of content."""
         self._made_for: tuple[object, ...] = ()
         self._palette = Palette(dark=True)
         self._styles: dict[str, Style] = {}
 
-    # ---- what a panel says ----
+    # ---- for subclasses to define ----
 
     def title(self, model: DashboardModel, width: int) -> str:
-        """The words in the top border; ours alone, nothing from outside (Textual reads it as
-        markup).
-        """
+        """The words in the top border. Never text from outside: Textual reads it as markup."""
         return self.HELP_TITLE
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
-        """At most `height` lines of at most `width` cells."""
+        """Draw at most `height` lines of at most `width` cells."""
         raise NotImplementedError
 
     def targets(self) -> list[Target]:
-        """What can be chosen in this panel now, in the order in which the cursor goes through
-        it.
-        """
+        """What can be chosen in this panel now, in the order of the cursor."""
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """What is drawn at cell `x` of row `y`."""
         return target_at(self._lines[y], x) if 0 <= y < len(self._lines) else None
 
     # ---- drawing ----
 
     def show(self, model: DashboardModel) -> None:
-        """Bring the panel up to date with `model`."""
         self._model = model
         if not self.display or not self.is_attached:
             return
@@ -110,7 +95,7 @@ class Panel(Widget, can_focus=True):
             return
         title = self.title(model, width)
         if not self.styles.border_left[0]:
-            title = f" {title} "  # a rule without corners comes right up to the words
+            title = f" {title} "  # a rule without corners touches the words
         if self._plain:
             title = to_ascii(title)
         if title != self.border_title:
@@ -124,23 +109,21 @@ class Panel(Widget, can_focus=True):
         for y in changed:
             self._strips.pop(y + top, None)
         if changed:
-            # From border to border, which is what is kept of a row: of a part of it Textual would
-            # make another strip.
+            # Refresh whole rows with border, as they are cached: Textual would crop a part anew.
             self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
 
     def show_again(self) -> None:
-        """Draw the same model once more: what is chosen, or the room, has changed."""
+        """Draw the same model again, after a change of selection or size."""
         if self._model is not None:
             self.show(self._model)
 
     def restyle(self, palette: Palette) -> None:
-        """Paint everything again in other colours."""
         self._palette = palette
         self.notify_style_update()
         self.refresh()
 
     def notify_style_update(self) -> None:
-        """Textual calls this when the style sheet gives the panel other colours."""
+        """Called by Textual when the style sheet changes the panel's colours."""
         super().notify_style_update()
         self._styles.clear()
         self._forget_rows()
@@ -155,13 +138,12 @@ class Panel(Widget, can_focus=True):
         self._ends = None
 
     def render_lines(self, crop: Region) -> list[Strip]:
-        """Whole rows from border to border, kept until they change.
+        """Return whole rows, cached until they change.
 
-        Overridden because Textual looks up all styles for each row anew, which was half of a frame.
+        Overridden because Textual looks up all styles for each row, which took half of a frame.
         """
         size = self.outer_size
-        # The filter that every app has makes a terminal's own colours exact, and all of ours are
-        # exact.
+        # Every app has a filter that makes a terminal's own colours exact; ours already are.
         is_filtered = any(
             not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters()
         )
@@ -181,7 +163,7 @@ class Panel(Widget, can_focus=True):
         width, gutter = self.outer_size.width, self.gutter
         last = self.outer_size.height - gutter.bottom
         if self._ends is None:
-            # Textual makes them, once, as part of one such row.
+            # Let Textual make the edges once, as part of a row.
             edge_row = gutter.top if last > gutter.top else 0
             row = super().render_lines(Region(0, edge_row, width, 1))[0]
             self._ends = list(row.crop(0, gutter.left)), list(row.crop(width - gutter.right, width))
@@ -207,7 +189,7 @@ class Panel(Widget, can_focus=True):
         return self._lines[y] if y < len(self._lines) else ()
 
     def _paint(self, line: Line, width: int) -> list[Segment]:
-        """A line in exactly `width` cells."""
+        """Paint a line in exactly `width` cells."""
         known = self._styles.get
         segments = [Segment(text, known(name) or self._style(name)) for text, name in line]
         if self._plain:
@@ -220,7 +202,6 @@ class Panel(Widget, can_focus=True):
 
     @property
     def _plain(self) -> bool:
-        """Whether only plain characters may be drawn."""
         return self.context is not None and self.context.ascii
 
     def _style(self, name: str) -> Style:
@@ -234,9 +215,7 @@ class Panel(Widget, can_focus=True):
     # ---- choosing ----
 
     def move_cursor(self, by: int) -> bool:
-        """Choose the next thing in this panel, or the one before; false if there is nothing to
-        choose.
-        """
+        """Choose the next or previous target; return False if there is none."""
         targets = self.targets()
         if not targets:
             return False

@@ -1,4 +1,4 @@
-"""Plain sentences: the line that says what to watch, and the summary at the end."""
+"""Plain sentences: what to watch, and the summary at the end."""
 
 import textwrap
 
@@ -11,7 +11,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Watch(Panel, can_focus=False):
-    """One sentence under the top line."""
+    """The sentence under the top line."""
 
     HELP_TITLE = "What to watch"
     HELP_TEXT = "What this run was made to show. Look for it in the panels below."
@@ -31,14 +31,12 @@ class Watch(Panel, can_focus=False):
         ]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two lines where the sentence needs them."""
+        """Two lines if the sentence needs them."""
         label = 16 if width >= 100 else 8
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
 
 class Summary(Panel, can_focus=False):
-    """The end of the run in a few sentences."""
-
     HELP_TITLE = "Summary"
     HELP_TEXT = (
         "The run has finished and these are its results. The other panels stay as the last step"
@@ -50,7 +48,6 @@ class Summary(Panel, can_focus=False):
         self._sentences: list[str] = []
 
     def tell(self, sentences: list[str]) -> None:
-        """What to show from now on."""
         cleaned = [clean(sentence) for sentence in sentences]
         if cleaned != self._sentences:
             self._sentences = cleaned

@@ -1,4 +1,4 @@
-"""Time line: where in the recording the picture stands, and what happened there last."""
+"""Time line: the position in the recording, and the last event there."""
 
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
@@ -12,9 +12,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class TimeLine(Panel, can_focus=False):
-    """One line: a slider with its marks, the step, the event that came last. A click or a drag on
-    the slider moves in time.
-    """
+    """A slider with marks, the step and the last event. A click or drag on it moves in time."""
 
     HELP_TITLE = "Time line"
     HELP_TEXT = (
@@ -24,7 +22,7 @@ class TimeLine(Panel, can_focus=False):
     )
 
     class Moved(Message):
-        """A person has put the slider somewhere. `part`: of the whole recording; 1 is its end."""
+        """The user has moved the slider. part: fraction of the recording; 1 is its end."""
 
         def __init__(self, part: float) -> None:
             super().__init__()
@@ -44,7 +42,7 @@ class TimeLine(Panel, can_focus=False):
             self.release_mouse()
 
     def _put_slider(self, x: int) -> None:
-        # The first column of the panel is empty.
+        # The panel's first column is empty.
         last = _slider_width(self.content_size.width) - 1
         self.post_message(self.Moved(min(max(x - 1, 0), last) / last))
 
@@ -66,7 +64,7 @@ class TimeLine(Panel, can_focus=False):
             row.put(f"  {transport.speed:g}×", "warn")
         if transport.marks:
             row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
-        # While live it would be another one at each frame, and is read from the file.
+        # Not while live: it would be read from the file in each frame.
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
             row.put("  ").put(_event(event), "text")

@@ -1,1 +1,1 @@
-"""Panels on requests: batch slots, who waits, who is done, and every life as a line."""
+"""Panels on requests: batch slots, the queue, finished requests, and timelines."""

@@ -1,9 +1,8 @@
-"""Running and waiting: everybody in the order in which the scheduler looks at them.
+"""Running and waiting: all sequences in the order in which the scheduler visits them.
 
-First those that run, in order of admission: each takes what it needs of the budget that those
-before have left. Then those that wait; only the first of them is looked at. Who is preempted goes
-from the end of the first list to the start of the second (fcfs). The easy thing to get wrong is who
-got no tokens: it runs all the same, and the row says so.
+Running sequences come first, in order of admission: each takes its tokens from the budget that the
+ones before it have left. Of the waiting ones, the scheduler visits only the first. With fcfs, a
+victim goes from the end of the running list to the front of the queue.
 """
 
 from rich.cells import cell_len
@@ -19,7 +18,7 @@ from minivllm.tui.widgets.requests.waiting import waiting_row
 
 
 class BatchOrder(Panel):
-    """One row a sequence, running ones above a rule, waiting ones below."""
+    """One row per sequence: running ones above a rule, waiting ones below."""
 
     HELP_TITLE = "Running and waiting"
     HELP_TEXT = (
@@ -30,7 +29,7 @@ class BatchOrder(Panel):
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
     def targets(self) -> list[Target]:
-        """Also those out of sight: the cursor moves the window."""
+        """All sequences, even out of sight: the cursor moves the window."""
         if self._model is None:
             return []
         return [
@@ -61,9 +60,7 @@ class BatchOrder(Panel):
 
 
 def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
-    """Rows for those that run and those that wait, beside a rule and a row for those that have
-    none.
-    """
+    """Rows for running and for waiting sequences, beside a rule and a count of hidden ones."""
     rule = 1 if running and waiting and height > 2 else 0
     room = height - rule
     if running + waiting > room:
@@ -73,7 +70,7 @@ def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
 
 
 def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
-    """The first ones, or those around the chosen one."""
+    """The first positions, or those around the chosen one."""
     at = seq_ids.index(chosen) if chosen in seq_ids else 0
     start = min(max(at - room // 2, 0), max(len(seq_ids) - room, 0)) if at >= room else 0
     return range(start, min(start + room, len(seq_ids)))
@@ -100,7 +97,7 @@ def _running_row(
 
 
 def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
-    """Rows of the queue, all with as many details as leave every reason whole."""
+    """Rows of the queue, with as much detail as leaves every reason whole."""
     for detail in (2, 1, 0):
         rows = [
             waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions

@@ -1,4 +1,4 @@
-"""Finished: the last sequences that ended, newest first, with what they said."""
+"""Finished: the newest finished sequences with their texts, newest first."""
 
 from minivllm.text import LONGEST_TEXT, clean, plural, short_name
 from minivllm.tui.draw.lines import Line, Row
@@ -10,8 +10,6 @@ REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": (
 
 
 class Finished(Panel):
-    """One line a finished sequence."""
-
     HELP_TITLE = "Finished"
     HELP_TEXT = (
         "The last sequences that ended, newest first: done (an end token or a stop string), at"

@@ -1,9 +1,8 @@
-"""One request: what is known of it, its phases as sentences, its prompt and its text.
+"""One request: facts, phases as sentences, prompt and text.
 
-Of the chosen sequence; of the first that runs if none is chosen. It may still be there (the fold
-has it), have ended (the fold's history has its text) or be known by its life alone. The easy thing
-to get wrong is room: prompt and text can be thousands of words, so the facts come first and each
-part gets what the others leave; of both texts the end is shown.
+Shows the chosen sequence, or else the first running one. It can be live (in the fold), finished (in
+the fold's history) or known only by its life. Prompt and text can have thousands of words, so facts
+come first and each text shows its end.
 """
 
 from typing import NamedTuple
@@ -20,9 +19,9 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, first_token_after, in_order, state_of
 
 _LONGEST_TABLE = 128
-"""Blocks of a table that are named: the newest."""
+"""Newest blocks of a table that are listed."""
 _TWO_COLUMNS = 100
-"""From this width on the facts stand beside the texts."""
+"""Minimum width for facts beside the texts."""
 
 
 class _Texts(NamedTuple):
@@ -31,8 +30,6 @@ class _Texts(NamedTuple):
 
 
 class RequestDetail(Panel):
-    """The chosen sequence in full."""
-
     HELP_TITLE = "Chosen request"
     HELP_TEXT = (
         "The chosen sequence, or else the first that runs: its parameters, what the prefix cache"
@@ -51,7 +48,7 @@ class RequestDetail(Panel):
             )
             return [Row(width).put(words, "faint").line()]
         if width < _TWO_COLUMNS:
-            # The texts are what the panel is for: they get at least half.
+            # The texts are the purpose of this panel: they get at least half.
             facts = _facts(model, life, width, max(height - max(height // 2, 3), 1))
             return (facts + _texts(model, life, width, height - len(facts)))[:height]
         left = min(width * 2 // 5, 64)
@@ -61,7 +58,7 @@ class RequestDetail(Panel):
 
 
 def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
-    """The chosen life; with none chosen that of the first that runs, waits, or came last."""
+    """The chosen life; by default that of the first running, first waiting or newest sequence."""
     lives = model.lives.by_sequence
     if chosen is not None:
         return lives.get(chosen)
@@ -76,7 +73,7 @@ def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
 
 
 def _facts(model: DashboardModel, life: Life, width: int, height: int) -> list[Line]:
-    """At most `height` rows; of a life that is too long for them its newest phases."""
+    """Facts in at most `height` rows; if too long, only the newest phases."""
     letter = model.letter(life.seq_id)
     word, style = state_of(life)
     head = (
@@ -144,7 +141,6 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
 
 
 def _phases(model: DashboardModel, life: Life) -> list[Span]:
-    """The life as sentences, one for each phase."""
     sentences = []
     now = model.fold.step, model.fold.t
     for number, (step, t, phase) in enumerate(life.phases):
@@ -195,7 +191,7 @@ def _finished(model: DashboardModel, life: Life) -> FinishedSequence | None:
 
 
 def texts_of(model: DashboardModel, life: Life) -> _Texts | None:
-    """Prompt and output of a sequence, if they are still known."""
+    """Prompt and output of a sequence, if still known."""
     sequence = model.fold.sequences.get(life.seq_id)
     if sequence is not None:
         return _Texts(model.fold.requests[sequence.request_id].prompt, sequence.text)
@@ -215,7 +211,7 @@ def _texts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
         if texts.prompt is None
         else wrap_tail(texts.prompt, width, height)
     )
-    # A third for the prompt, the rest for the text; what one does not need the other has.
+    # A third for the prompt, the rest for the output; either uses what the other leaves.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)
@@ -234,7 +230,6 @@ def _styled(rows: list[str], style: str, width: int) -> list[Line]:
 
 
 def _beside(left: list[Line], width: int, right: list[Line]) -> list[Line]:
-    """Two columns with a gap of two cells."""
     rows = []
     for y in range(max(len(left), len(right))):
         one = left[y] if y < len(left) else ()

@@ -1,7 +1,7 @@
-"""Batch slots: who runs, how far it is, in which blocks, and the text as it grows.
+"""Batch slots: the running sequences, their progress, blocks and growing text.
 
-There is no prefill phase and no decode phase in the scheduler; PREFILL here means that the last
-step worked through tokens that were known before it, DECODE that it computed the newest one.
+The scheduler has no prefill or decode phase. Here, PREFILL means that the last step computed tokens
+known before it, and DECODE that it computed the newest one.
 """
 
 from textual.geometry import Size
@@ -14,11 +14,11 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LONGEST_TABLE = 128
-"""Blocks of a table that are looked at: more would not fit, and a frame stays cheap."""
+"""Blocks of a table that are formatted at most, to keep a frame cheap."""
 
 
 class Slots(Panel):
-    """One line a slot, or two where there is room: the second for the text."""
+    """One line per slot, or two if there is room: the second for the text."""
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
@@ -31,10 +31,10 @@ class Slots(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._num_slots = 0
-        """As many as the panel's height was made for."""
+        """Number of slots for which the height was computed."""
 
     def show(self, model: DashboardModel) -> None:
-        if model.max_num_seqs != self._num_slots:  # a live option
+        if model.max_num_seqs != self._num_slots:  # this option can change while the engine runs
             self._num_slots = model.max_num_seqs
             self.refresh(layout=True)
         super().show(model)
@@ -44,9 +44,7 @@ class Slots(Panel):
         return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
 
     def _is_gone(self) -> bool:
-        """Whether these are the last words of an engine that does not answer any more, and nobody
-        is known to run.
-        """
+        """Whether the engine no longer answers, so that this is its last known state."""
         transport = None if self.context is None else self.context.transport
         return (
             transport is not None
@@ -55,9 +53,7 @@ class Slots(Panel):
         )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two lines a slot if that leaves enough for the other panels, else one, else as many as
-        fit.
-        """
+        """Two lines per slot if other panels keep enough, else one, else as many as fit."""
         most = max((viewport.height - 9) // 3, 3)
         if not self._num_slots and self.context is not None:
             self._num_slots = self.context.transport.view.max_num_seqs
@@ -69,7 +65,7 @@ class Slots(Panel):
         by_slot = {fold.sequences[seq_id].slot: seq_id for seq_id in fold.running}
         num_slots = _num_rows(model, by_slot)
         tall = 2 * num_slots <= height
-        # Empty slots are worth a row only while every slot can have one.
+        # Show empty slots only if every slot has a row.
         slots = list(range(num_slots)) if num_slots <= height else sorted(by_slot)
         room = height // 2 if tall else height
         shown = slots if len(slots) <= room else slots[: room - 1]
@@ -91,7 +87,7 @@ class Slots(Panel):
 
 
 def _num_rows(model: DashboardModel, by_slot: dict[int, str]) -> int:
-    """One row a slot, also for those above a limit that was lowered while they ran."""
+    """One row per slot, including occupied slots above a lowered limit."""
     return (
         max(model.max_num_seqs, *(slot + 1 for slot in by_slot)) if by_slot else model.max_num_seqs
     )
@@ -145,7 +141,7 @@ def _slot(
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
-    """The end of the prompt, where the question is: many prompts begin alike."""
+    """The end of the prompt: many prompts begin the same, and the question is at the end."""
     prompt = model.fold.requests[sequence.request_id].prompt
     if prompt is not None and row.room > 12:
         row.put("prompt ", "faint")
@@ -153,14 +149,14 @@ def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> Non
 
 
 def _newest_blocks(block_table: list[int]) -> str:
-    """A block table in words; of a very long one the end."""
+    """A block table in words; a very long one is cut at the front."""
     if len(block_table) <= _LONGEST_TABLE:
         return id_ranges(block_table)
     return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:
-    """The end of a block table, which is where it grows."""
+    """The end of a block table, where it grows."""
     return blocks if len(blocks) <= width else "…" + blocks[len(blocks) - width + 1 :]
 
 

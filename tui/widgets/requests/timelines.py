@@ -1,10 +1,10 @@
-"""Timelines: a row for each request's sequences, from arrival to end, over the steps of the engine.
+"""Timelines: one row per sequence, from arrival to end, over the steps of the engine.
 
-Each phase has its own sign: ░ queued, ▓ prefill, the letter for decode, × preempted. The axis is
-steps and not seconds: a step is what a sequence can gain or lose, and a slow step would only look
-like a long wait. The easy thing to get wrong is a cell for several steps: a queue or a prefill of
-one step would vanish behind a hundred decodes, so the rarer phase is drawn. And cells stand still
-while time goes on, since each always stands for the same steps until the scale changes.
+    ░░▓▓aaaa××▓aaa     queued, prefill, decode (its letter), preempted, ...
+
+The axis is in steps, because in seconds a slow step would look like a long wait. A cell for several
+steps shows the rarest phase; otherwise one step of queue would vanish behind a hundred decodes. A
+cell keeps its steps until the scale changes, so cells do not move with time.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,43 +23,37 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
 SIGNS: dict[LifePhase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
-"""Of the phases without a letter; a decode without one is ▄."""
+"""A decode without a letter is ▄."""
 _STYLES: dict[LifePhase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
 _PAINTED: tuple[LifePhase, ...] = ("decode", "queued", "prefill", "preempted")
-"""Later ones over earlier ones."""
+"""Later phases are painted over earlier ones."""
 _DEEPEST = 4
-"""A beam that descends from more beams is not indented further: its name needs the room."""
+"""Maximum indentation of a forked beam: its name needs the room."""
 
 
 class Axis(NamedTuple):
-    """Which steps the cells of a timeline stand for."""
-
     first: int
-    """The first step of the first cell; a multiple of `steps_per_cell` if there are several
-    cells.
-    """
+    """The first step of the first cell; a multiple of `steps_per_cell`, except in a single cell."""
     steps_per_cell: int
     width: int
 
     @classmethod
     def over(cls, first: int, last: int, width: int) -> "Axis":
-        """Of `first` to `last` in at most `width` cells."""
+        """An axis for steps `first` to `last` in at most `width` cells."""
         if width < 2:
             return cls(first, last - first + 1, width)
         steps_per_cell = max(-(-(last - first + 1) // width), 1)
-        # The start moves to a multiple, and that may cost one cell more.
+        # Rounding the start down to a multiple can cost one more cell.
         while last // steps_per_cell - first // steps_per_cell >= width:
             steps_per_cell += 1
         return cls(first // steps_per_cell * steps_per_cell, steps_per_cell, width)
 
     def cell(self, step: int) -> int:
-        """The cell of a step; negative or beyond the width where it is not on the axis."""
+        """The cell of a step; negative or beyond the width if the step is off the axis."""
         return (step - self.first) // self.steps_per_cell
 
 
 class Timelines(Panel):
-    """One row a sequence, in the order of the requests' arrival."""
-
     HELP_TITLE = "Requests"
     HELP_TEXT = (
         "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓"
@@ -69,9 +63,7 @@ class Timelines(Panel):
     )
 
     def targets(self) -> list[Target]:
-        """Every sequence that is remembered, also those out of sight: the cursor moves the
-        window.
-        """
+        """All remembered sequences, even out of sight: the cursor moves the window."""
         if self._model is None:
             return []
         return [to_sequence(life.seq_id) for life in in_order(self._model)]
@@ -94,7 +86,7 @@ class Timelines(Panel):
         ]
         bar_width = max(min(row.room for row in rows), 0)
         first = min(life.phases[0][0] for life in shown)
-        # To the present, as long as somebody on the screen lives.
+        # Up to the present if a sequence on the screen is still live.
         last = max(
             life.end[0] if life.end else max(model.fold.step, life.phases[-1][0]) for life in shown
         )
@@ -112,9 +104,7 @@ class Timelines(Panel):
 
 
 def in_order(model: DashboardModel) -> list[Life]:
-    """All lives in order of arrival, the sequences of a request together, each below the one that
-    it was forked off.
-    """
+    """All lives in order of arrival, grouped by request; forks follow their parent."""
     requests: dict[str, list[Life]] = {}
     for life in model.lives.by_sequence.values():
         requests.setdefault(life.request_id, []).append(life)
@@ -122,9 +112,7 @@ def in_order(model: DashboardModel) -> list[Life]:
 
 
 def _below(group: list[Life], parent: str | None) -> Iterator[Life]:
-    """The sequences of one request that were forked off `parent`, each with all that were forked
-    off it.
-    """
+    """Yield the sequences forked from `parent`, each followed by its own forks."""
     for life in group:
         if life.parent == parent:
             yield life
@@ -134,8 +122,9 @@ def _below(group: list[Life], parent: str | None) -> Iterator[Life]:
 def _window(
     model: DashboardModel, lives: list[Life], chosen: str | None, room: int
 ) -> tuple[int, list[Life]]:
-    """The number of the first row and the rows: those around the chosen one; else the newest that
-    run, with the first of those that wait.
+    """The index of the first row, and the rows.
+
+    These are around the chosen sequence, or the newest running ones and the first waiting ones.
     """
     room = max(room, 1)
     if len(lives) <= room:
@@ -151,7 +140,7 @@ def _window(
 
 
 def _name(model: DashboardModel, life: Life) -> str:
-    """The name, behind a sign for each sequence that it descends from and that still has a row."""
+    """The name, indented once for each ancestor that still has a row."""
     depth, parent = 0, life.parent
     while parent is not None:
         depth, parent = depth + 1, model.lives.by_sequence[parent].parent
@@ -163,7 +152,6 @@ def _name(model: DashboardModel, life: Life) -> str:
 
 
 def state_of(life: Life) -> tuple[str, str]:
-    """What a sequence is doing, or how it ended, and the style for that."""
     if life.end is not None:
         return REASONS.get(life.end[2], ("ended", "muted"))
     phase = life.phases[-1][2]
@@ -174,10 +162,10 @@ def state_of(life: Life) -> tuple[str, str]:
 
 
 def duration(seconds: float | None) -> str:
-    """A time in at most six characters."""
+    """A duration in at most six characters."""
     if seconds is None:
         return ""
-    if 0 < seconds < 0.00995:  # from here on it is 10ms
+    if 0 < seconds < 0.00995:  # above this it would print as 10ms
         return f"{seconds * 1000:.1f}ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
@@ -185,9 +173,7 @@ def duration(seconds: float | None) -> str:
 
 
 def first_token_after(life: Life) -> float | None:
-    """Time to the first token; a fork has none of its own, since its request waited and not
-    itself.
-    """
+    """Time to the first token; None for a fork, because its request waited before the fork."""
     return None if life.phases[0][2] == "decode" else life.time_to_first_token
 
 
@@ -203,7 +189,7 @@ def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width:
 
 
 def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, width: int) -> Line:
-    """`part`: which rows of how many are shown, where there are more."""
+    """part: which rows of how many are shown, if not all."""
     row = Row(width)
     if width >= 56:
         row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
@@ -227,7 +213,7 @@ def _put_bar(row: Row, model: DashboardModel, life: Life, axis: Axis) -> None:
 
 
 def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[LifePhase | None]:
-    """The phase of each cell, None before its arrival, after its end and after `now`."""
+    """The phase of each cell; None before its arrival, after its end and after `now`."""
     spans = list(_spans(life, now))
     cells: list[LifePhase | None] = [None] * axis.width
     for painted in _PAINTED:
@@ -239,7 +225,7 @@ def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[LifePhase | None]:
 
 
 def _spans(life: Life, now: int) -> Iterable[tuple[int, int, LifePhase]]:
-    """(first step, last step, phase); a phase that another follows in the same step is not seen."""
+    """Yield (first step, last step, phase). A phase that ended in its first step is skipped."""
     end = life.end[0] if life.end else max(now, life.phases[-1][0])
     for number, (first, _, phase) in enumerate(life.phases):
         last = life.phases[number + 1][0] - 1 if number + 1 < len(life.phases) else end

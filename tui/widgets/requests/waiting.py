@@ -1,4 +1,4 @@
-"""Waiting: the queue, next first, and why each one is still in it."""
+"""Waiting: the queue, next first, and why each sequence is still in it."""
 
 from rich.cells import cell_len
 
@@ -11,8 +11,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Waiting(Panel):
-    """One line a waiting sequence."""
-
     HELP_TITLE = "Waiting"
     HELP_TEXT = (
         "Who waits for a batch slot, next first, with the scheduler's own reason. Only the first"
@@ -33,7 +31,7 @@ class Waiting(Panel):
             rows = [
                 waiting_row(model, position, name_width, detail) for position in range(len(shown))
             ]
-            # The reason comes last and matters most: leave out details until every reason fits.
+            # The reason is last and most important: drop details until every reason fits.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]
@@ -45,9 +43,7 @@ class Waiting(Panel):
 
 
 def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
-    """The whole row, however wide. `detail` 2: with its tokens, 1: without, 0: "preempted" as a
-    sign only.
-    """
+    """A row of any width. detail: 2 with tokens, 1 without, 0 with "preempted" as a sign only."""
     fold = model.fold
     seq_id = fold.waiting[position]
     sequence = fold.sequences[seq_id]
@@ -67,7 +63,6 @@ def waiting_row(model: DashboardModel, position: int, name_width: int, detail: i
 
 
 def why_waiting(model: DashboardModel, position: int) -> str:
-    """Why the one at this position of the queue is still in it, in a few words."""
     fold = model.fold
     sequence = fold.sequences[fold.waiting[position]]
     if position > 0:

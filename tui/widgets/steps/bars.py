@@ -1,10 +1,10 @@
 """Bars of past steps: how a step's token budget was split, in a row of given width.
 
-Knows step records, and neither panels nor colours of the screen. A bar is to scale, with one
-exception that is the easy thing to get wrong: in a budget of thousands the few tokens of the
-decodes would share a cell, and nobody could see who got them. So everyone gets a cell of its own as
-long as that adds at most a third of the row to the bar; otherwise cells with tokens of several are
-drawn as `+`. The numbers stand beside the bar and are exact.
+    aaab····    a got most of the used budget, b the rest; half was unused
+
+In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets its own
+cell as long as that adds at most a third of the row; otherwise shared cells are drawn as `+`. Apart
+from that, a bar is to scale.
 """
 
 from collections.abc import Sequence
@@ -19,9 +19,7 @@ PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
 def parts_of(record: StepRecord) -> list[Share]:
-    """Who got what, in the order of the plan; of a step long past only how much was decode and
-    prefill, of nobody.
-    """
+    """The shares in the order of the plan; for old steps, only the sums of decode and prefill."""
     if record.shares:
         return record.shares
     parts = Share("", "decode", record.decode_tokens), Share("", "prefill", record.prefill_tokens)
@@ -29,20 +27,20 @@ def parts_of(record: StepRecord) -> list[Share]:
 
 
 def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | None]:
-    """What each used cell of a bar of `width` cells stands for: a part, or None for several. The
-    rest is unused.
+    """What each used cell of the bar stands for: a share, or None for several shares.
+
+    The remaining cells of `width` are unused budget.
     """
     used = sum(part.num_tokens for part in parts)
     if not used or width <= 0:
         return []
-    # A cell is left empty as long as a token is.
+    # Leave a cell empty while any of the budget is unused.
     most = width if used >= budget else max(width - 1, 1)
     scaled = min(max(round(used * width / max(budget, 1)), 1), most)
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    # Who has less than a cell's worth of tokens gets one cell and no more; what is over goes to the
-    # others.
+    # A share of less than a cell gets one cell. The rest is split among larger shares.
     spare, more_than_a_cell = (
         own - len(parts),
         [max(part.num_tokens * own - used, 0) for part in parts],
@@ -60,7 +58,7 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
     before = 0
     for part in parts:
         after = before + part.num_tokens
-        # Only cells that lie wholly inside of the part are its own.
+        # Only cells that are wholly inside a share belong to it.
         first, end = -(-before * width // used), after * width // used
         if end > first:
             cells[first:end] = [part] * (end - first)
@@ -69,20 +67,17 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
 
 
 def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Span]:
-    """A step's bar in exactly `width` cells: prefills in reverse or as ▓, decodes as letters or as
-    ▄.
-    """
+    """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄."""
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
-    # A part is one object in all its cells, and comparing identities is a good deal cheaper than
-    # comparing names.
+    # All cells of a share are the same object, and comparing identity is much cheaper.
     for _, run in groupby(cells, key=id):
         same = list(run)
         part, length = same[0], len(same)
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))
-        elif letter is None:  # long past, or its letter stands for somebody else now
+        elif letter is None:  # an old step, or its letter was reused
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:
             spans.append(
@@ -93,5 +88,4 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
 
 
 def spark(record: StepRecord) -> str:
-    """How much of the budget a step used, in one character."""
     return _SPARKS[min(record.used * 8 // max(record.budget, 1), 7)]

@@ -1,4 +1,4 @@
-"""Token budget: how the last step's tokens were given out, and why some were not."""
+"""Token budget: how the last step's tokens were distributed, and why some were not used."""
 
 from bisect import bisect_right
 from itertools import accumulate, groupby
@@ -15,8 +15,6 @@ from minivllm.tui.widgets.steps.bars import spark
 
 
 class Budget(Panel):
-    """A bar as wide as the budget, in the letters of those who got a part."""
-
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
         "The bar is the most tokens one step may compute, each part marked with the letter of the"
@@ -53,7 +51,7 @@ class Budget(Panel):
 
 
 def _budget(model: DashboardModel) -> int:
-    """The last step's budget; before the first step, what it will be."""
+    """The last step's budget; before the first step, the configured one."""
     return model.fold.budget or model.header.max_num_batched_tokens
 
 
@@ -62,7 +60,7 @@ def _used(model: DashboardModel) -> int:
 
 
 def _bar_rows(budget: int, width: int, height: int) -> int:
-    """Rows for the bar: as many as a cell for each token needs, if there is so much room."""
+    """Rows for the bar: enough for one token per cell, if there is room."""
     most = 1 if height < 4 else 2 if height < 9 else 4
     return max(min(-(-budget // max(width, 1)), most), 1)
 
@@ -74,10 +72,9 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
 def bar_cells(
     items: list[ScheduledState], budget: int, tokens_per_cell: int
 ) -> list[ScheduledState | str]:
-    """What each cell of the bar stands for: an item, `+` for several, `·` for tokens not given out.
+    """The content of each cell of the bar: an item, `+` for several, `·` for unused tokens.
 
-    To scale: each cell stands for the same number of tokens and counts as used if at least half of
-    them are. Only the first is always shown as used when anything ran.
+    A cell counts as used if at least half of its tokens are, the first one if anything ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -109,7 +106,7 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            # Prefills in reverse, so that they read as blocks of colour and decodes as letters.
+            # Prefills in reverse look like blocks of colour, decodes like letters.
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
@@ -133,9 +130,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step's plan may not be complete: nobody was turned away, and somebody has no part
-    of it so far.
-    """
+    """Whether the step may still schedule sequences: no deferral yet, and some have no share."""
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False
@@ -152,7 +147,7 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    """Where there is room: one line for each sequence that got tokens, the largest part first."""
+    """One line per scheduled sequence, the largest share first, if there is room."""
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
     lines = []
     for item in items[: max(height, 0)]:

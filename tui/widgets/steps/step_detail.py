@@ -1,8 +1,6 @@
-"""One step: who got how many tokens, who was turned away and why, who was put out for whom.
+"""One step: tokens per sequence, deferrals and preemptions with their reasons.
 
-Of the step that is chosen, else of the last one. The easy thing to get wrong is how long the shares
-are remembered: of a step long past there are only sums, and then the panel says so instead of
-showing nobody.
+Shows the chosen step, or the last one. Older steps have only sums, and the panel says so.
 """
 
 from minivllm.text import plural, short_name
@@ -17,8 +15,6 @@ _PHASES = ("schedule", "prepare", "model", "sample")
 
 
 class StepDetail(Panel):
-    """The chosen step in words."""
-
     HELP_TITLE = "Chosen step"
     HELP_TEXT = (
         "The step that is chosen in the history, or else the last one: its budget, why some of it"
@@ -48,7 +44,7 @@ class StepDetail(Panel):
 
 
 def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | None:
-    """The record of the chosen step, of the last one if none is chosen; None if there is none."""
+    """The record of the chosen step, or of the last one; None if it is not remembered."""
     records = model.steps.records
     if chosen is None:
         return records[-1] if records else None
@@ -106,7 +102,7 @@ def _blocks(record: StepRecord, width: int) -> Line:
 
 
 def _times(record: StepRecord, width: int) -> Line:
-    """The whole, then its parts, the longest first; a part that has no room is left out whole."""
+    """The total time, then its parts, longest first; parts that do not fit are left out."""
     row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text*")
     for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
         number = f"{seconds * 1000:,.1f}"

@@ -1,10 +1,7 @@
-"""Step history: a row for each of the last steps, what it did with its budget and what came in
-between.
+"""Step history: one row per step, with its use of the budget and why some was left.
 
-Rows and not columns: a row has room for a bar with a letter a request and for the reason in words.
-The line of small columns at the top shows all steps that are remembered, so that the rows have a
-place in the whole. The easy thing to get wrong is the window: it follows the newest step until a
-person chooses one, and then keeps that one in sight.
+A row has room for a bar with letters and for the reason in words. The small bars on top show all
+remembered steps. The rows follow the newest step; a chosen step stays in view.
 """
 
 from minivllm.text import short_name
@@ -22,12 +19,10 @@ _NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
 _REASON_WIDTH = 30
-"""Enough for nearly all reasons."""
+"""Fits nearly all reasons."""
 
 
 class StepHistory(Panel):
-    """One row a step, newest last."""
-
     HELP_TITLE = "Steps"
     HELP_TEXT = (
         "One row a step: its token budget as a bar in the letters of those who got a part (prefill"
@@ -40,7 +35,7 @@ class StepHistory(Panel):
     NEWEST_LAST = True
 
     def targets(self) -> list[Target]:
-        """Every step that is remembered, also those out of sight: the cursor moves the window."""
+        """All remembered steps, even out of sight: the cursor moves the window."""
         return (
             []
             if self._model is None
@@ -63,7 +58,7 @@ class StepHistory(Panel):
 
 
 def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
-    """The newest steps; or, if the chosen one is older than those, the ones around it."""
+    """The newest steps, or those around the chosen one if it is older."""
     end = len(records)
     if chosen is not None and records[0].step <= chosen < records[max(end - room, 0)].step:
         at = sum(record.step < chosen for record in records)
@@ -72,7 +67,7 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
 
 
 def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
-    """All steps in small, those of the rows below in bold."""
+    """All steps as small bars; those in the rows below are bold."""
     row = Row(width)
     for record in records[-width:] if width > 0 else ():
         here = shown[0].step <= record.step <= shown[-1].step
@@ -81,8 +76,6 @@ def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) ->
 
 
 class _Columns:
-    """Which columns there is room for."""
-
     def __init__(self, records: list[StepRecord], shown: list[StepRecord], width: int) -> None:
         self._width = width
         self._step = max(len(f"{records[-1].step:,}"), 4)
@@ -93,8 +86,7 @@ class _Columns:
         self._timed = width >= 130 and any(any(record.seconds) for record in shown)
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
-        # The reason is the longest column, and its end may be cut; a bar of more cells than tokens
-        # says no more.
+        # The reason is the longest column and may be cut. More bar cells than tokens are useless.
         self._reason = (
             max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
         )
@@ -146,7 +138,7 @@ class _Columns:
 
 
 def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
-    """Why a step did not give out all of its budget, in a few words, and their style."""
+    """Why a step left budget unused, in a few words, and their style."""
     if record.used >= record.budget:
         return "", "text"
     if record.deferred is None:
