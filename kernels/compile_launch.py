@@ -1,9 +1,8 @@
 """Compile a kernel for an absent GPU, exactly as a launch would, and read its resource usage.
 
 `record_launches` runs the kernels' wrappers over tensors without memory (device `meta`) and records
-their launches. So a report describes the kernels as the engine uses them: constants, warps, and
-Triton's facts about the arguments (for example, a stride that is a multiple of 16).
-`compile_launch` then does the work of Triton's launcher, for a target instead of a device.
+their launches, with the engine's constants, warps and strides. `compile_launch` then does the work
+of Triton's launcher, for a target instead of a device.
 
 Spilled registers are stored in the function's stack frame, so the spills are the frame's size, not
 "LOCAL" in `cuobjdump`'s table.

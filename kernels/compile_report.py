@@ -2,10 +2,9 @@
 
 It prints a row for each kernel, model shape and target: registers per thread, spills (bytes that do
 not fit into the registers), shared memory per program, and the kinds of matrix instructions. A
-spill or a missing matrix instruction makes a kernel much slower without changing its results, so no
-other test finds it without a GPU.
+spill or a missing matrix instruction slows a kernel down without changing its results.
 
-The module turns off interpreting before it imports Triton: an interpreted kernel is not compiled.
+TRITON_INTERPRET=0 is set before Triton is imported: an interpreted kernel is not compiled.
 """
 
 import os

@@ -4,8 +4,8 @@ These numbers change the speed, never the result. `python tools/gpu_report tune`
 on a device and prints the entries to commit.
 
     rows     query rows per program. 16 are the minimum of a matrix instruction and enough for a
-             decode. A chunk needs more, so that each loaded key serves more queries; 128 rows of
-             128 numbers fill the registers of 8 warps.
+             decode. In a chunk, more rows share each loaded key; 128 rows of 128 numbers fill the
+             registers of 8 warps.
     tile     positions loaded at once. Small tiles leave the memory idle between loads; large tiles
              leave no registers for the scores.
     warps    warps per program. Decoding waits for memory, so few warps are best: then more programs

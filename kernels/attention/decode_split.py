@@ -7,8 +7,7 @@ part also returns its log-sum-exp (base 2), and a second kernel merges the parts
 The number of splits gives every multiprocessor a few programs, but no part shorter than
 `MIN_TOKENS_PER_SPLIT`. It is a power of two, because the reduction is compiled for each number.
 
-A short sequence can have fewer tiles than splits. An empty split writes nothing, and the reduction
-does not read its part of the workspace.
+A short sequence can have fewer tiles than splits; the reduction ignores the parts of empty splits.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `triton_unified_attention.py` (`reduce_segments`).
 """

@@ -2,11 +2,9 @@
 
 A CUDA graph records launches with their grids and arguments, and repeats them without Python, which
 takes most of a small model's decode step. So a launch must not depend on the batch: the grid is for
-`max_num_seqs` sequences, the number of splits for `max_model_len` tokens, and all tensors keep
-their addresses. The batch is *in* the tensors: block tables and lengths.
-
-Unused rows get length 0. For such a row, the kernels read neither the query nor the (stale) block
-table.
+`max_num_seqs` sequences, the number of splits for `max_model_len` tokens. The batch is *in* the
+tensors: block tables and lengths. Unused rows have length 0; kernels read neither their query nor
+their (stale) block table.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (persistent batch, `capture_model`).
 """

@@ -7,8 +7,8 @@ A program takes a *query tile*: neighbouring tokens of one sequence, each with a
 share one key head. As in decode's version 2, a loaded key serves the whole group. The host lists
 the tiles, so no program searches for its sequence and none is idle.
 
-A tile's loop must end at its *last* token, not at the end of the sequence. Otherwise a long prompt
-takes twice the work, and no test of results detects it.
+A tile's loop must end at its *last* token, not at the end of the sequence: that would double the
+work for a long prompt, and no test of results would detect it.
 
 Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 2023).
 """

@@ -5,10 +5,9 @@ another machine with the same home directory, builds its own file. Building take
 loading a millisecond. Several processes can build at once: each writes its own file and moves it
 into place. If the build fails, `CpuKernelsError` gives the reason, and torch is used instead.
 
-Without AVX-512 the kernels run on OpenMP's threads (threads.c). They must use torch's runtime
-`libgomp.so.1`: a second one would start a second set of threads on the same cores. A library built
-by gcc asks for that name, and finds the one that torch has loaded. clang uses another runtime, so
-it is refused.
+Without AVX-512 the kernels run on OpenMP's threads (threads.c), and must share torch's runtime: a
+second one would start a second set of threads on the same cores. A library built by gcc asks for
+`libgomp.so.1`, which torch has loaded. clang uses another runtime, so it is refused.
 """
 
 import ctypes

@@ -1,10 +1,10 @@
 """Decode steps over tensors with fixed addresses, recorded as CUDA graphs and replayed.
 
-A decode step of a small model is a few hundred launches of a few microseconds each. Python needs
-longer to launch them than the GPU to run them; a graph launches all of them in one call. A graph
-repeats addresses and grids. So a step's inputs are written into the tensors that the graph was
-recorded with (`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with
-`enforce_eager`, the same launches run one by one over the same tensors.
+A decode step of a small model is a few hundred launches of a few microseconds each, and Python is
+slower to launch them than the GPU to run them. A graph launches all of them in one call, with fixed
+addresses and grids. So a step's inputs are written into the tensors of the recording
+(`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
+the same launches run one by one.
 
 Padding rows run through the model with stale tokens, and their results are discarded. Their slot is
 -1 and their length is 0, so they write nothing to the KV cache and read no stale block id.

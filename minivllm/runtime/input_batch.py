@@ -1,12 +1,9 @@
 """`InputBatch`: turns a plan into the flat arrays that one forward pass takes.
 
-For each batch slot, it keeps the block ids of the sequence in that slot (vLLM's `BlockTable`).
-Copying whole tables in every step would cost more as contexts grow. A table grows only at its end,
-so a step appends the few new ids; after a copy-on-write it replaces the last one. numpy does all
-work per token, Python only a few operations per sequence.
-
-A slot's row is stale when another sequence takes the slot, or when its sequence was preempted
-(`starts_fresh`). Then the whole row is rewritten.
+For each batch slot, it keeps a row with the block ids of its sequence (vLLM's `BlockTable`). A
+table grows only at its end, so a step appends the few new ids; after a copy-on-write it replaces
+the last one. If another sequence takes the slot, or the sequence was preempted (`starts_fresh`),
+the whole row is rewritten. numpy does all work per token, Python only a little per sequence.
 
 Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py`
 (`_prepare_inputs`).

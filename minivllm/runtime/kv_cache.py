@@ -1,7 +1,7 @@
 """How large a KV cache block is, and how many blocks fit into memory.
 
-A backend chooses the layout of a block, but not its size. "Free" memory needs care: most memory
-that looks used can be page cache, and in a container the machine's free memory is not ours.
+"Free" memory needs care: much of the used memory can be page cache, and in a container the
+machine's free memory is not ours.
 
 Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py`
 (`get_num_blocks`).

@@ -3,9 +3,8 @@
 It owns the state on the device: the KV cache (through its attention backend) and the rows of the
 batch. It makes no scheduling decisions and changes no sequence.
 
-On CUDA, the runner measures how large the KV cache can be. It runs the largest possible step once,
-and the cache gets the memory that is left. With a guess, the first full step could run out of
-memory hours later.
+On CUDA, it runs the largest possible step once, and the KV cache gets the memory that is left. With
+a guess, the first full step could run out of memory hours later.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
@@ -106,11 +105,7 @@ class ModelRunner:
         return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
-        """Whether the device still accepts work.
-
-        After a failed assert or an illegal address in a kernel, CUDA accepts no more work from this
-        process.
-        """
+        """Whether the device still accepts work; CUDA does not after an illegal address."""
         if self._model.device.type == "cuda":
             try:
                 # Synchronizing needs no memory, so it also works after an out-of-memory error.
@@ -194,10 +189,9 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """Measure the bytes that are left for the KV cache.
+        """Return the bytes that `gpu_memory_utilization` leaves for the KV cache.
 
-        That is `gpu_memory_utilization` of the device, less the weights, the largest step and the
-        memory of other processes.
+        Weights, the largest step and other processes take the rest.
         """
         device = self._model.device
         torch.cuda.empty_cache()
@@ -274,8 +268,8 @@ def _run_decoder(
 
     metadata: the result of the backend's `build`
 
-    This is a function, not a method: a method would close a reference cycle between the runner and
-    its graphs, and the cycle would keep the device's memory allocated.
+    Not a method: the runner and its graphs would then refer to each other, and this cycle would
+    keep the device's memory allocated.
     """
 
     def attend(

@@ -8,12 +8,11 @@ are the rows of one tensor:
                                                     max_num_seqs of them
 
 Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. The
-host keeps a copy of the tables that the device has, and sends only the differences. When a sequence
-is admitted or finishes, rows move up or down. If there are too many differences then, all tables
-are copied.
+host keeps a copy of the device's tables and sends only the differences. When a sequence is admitted
+or finishes, rows move; with too many differences, all tables are copied.
 
-`minivllm.runtime.cuda_graphs` calls this before each decode step. The host side is not pinned, so
-it is read before the copy returns, and the next step can overwrite it at once.
+The host side is not pinned, so it is read before the copy returns, and the next step can overwrite
+it at once.
 """
 
 from typing import Any, NamedTuple

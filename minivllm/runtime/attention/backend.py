@@ -1,9 +1,8 @@
 """`AttentionBackend`: owns the KV cache, its layout and the attention over it.
 
-A backend allocates the cache in the layout that its operations read fastest. Once per step, it
-converts the model runner's description of the batch (`CommonAttentionMetadata`, in numpy) to its
-own metadata. Once per layer, it gets queries, keys and values from the decoder, which does not know
-about paging.
+A backend chooses the layout that its operations read fastest. Once per step, it converts the
+runner's description of the batch (`CommonAttentionMetadata`) to its own metadata. Once per layer,
+it gets queries, keys and values from the decoder, which does not know about paging.
 
 Every backend must write all keys and values of a layer before it reads any: a sequence can share
 blocks that another sequence fills in the same step.

@@ -1,10 +1,8 @@
 """Attention mass: the share of the last token's attention on each block of its sequence.
 
-`AttentionWatcher` makes one `AttentionMassMeter` for a watched step and passes it every layer's
-queries. A block's share is the mean over all layers and all query heads.
-
-Measure a layer after its attention: its keys must be in the cache, including those of the last
-token, which attends to itself too.
+A block's share is the mean over all layers and query heads. `AttentionWatcher` calls
+`AttentionMassMeter` after each layer's attention, when the layer's keys are in the cache, including
+that of the last token.
 """
 
 from __future__ import annotations

@@ -6,9 +6,8 @@ l of parts A and B:
 
     o = o_A + sigmoid(l_B - l_A) * (o_B - o_A)        l = log(exp(l_A) + exp(l_B))
 
-So attention can read a shared prefix once for many sequences, and (split-KV) many programs can
-share a long context. Outputs can be half precision. Log-sum-exps must be float32, or the parts of a
-long context get wrong weights.
+So attention can read a shared prefix once for many sequences, and many programs can share a long
+context (split-KV). Log-sum-exps must be float32, or the parts of a long context get wrong weights.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `merge_attn_states`.
 """
@@ -88,7 +87,6 @@ def merge(
     """
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
-    # Compute in float32 and round once: a share in half precision would add a larger error than the
-    # outputs have.
+    # Compute in float32 and round once: rounding the share would add a larger error.
     output[rows] = torch.lerp(output[rows].float(), other.float(), share).to(output.dtype)
     log_sum_exp[rows] = torch.logaddexp(mine, other_lse)

@@ -1,9 +1,8 @@
 """Recordings of the kernel x-ray, shipped with minivllm for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12. These lessons
-run the same on every machine, so a student without Triton sees the x-ray of exactly their decode.
-The match is checked: the recorded softmax must fit the sample's own queries and keys. For any other
-decode the result is the first recording, marked with `of="another"`.
+`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12, which run the
+same on every machine. A recording matches if its softmax fits the sample's own queries and keys.
+For any other decode the result is the first recording, marked with `of="another"`.
 """
 
 from functools import cache

@@ -3,21 +3,19 @@
 PyTorch has no operation that reads through a block table, so contexts are gathered first. For each
 layer:
 
-    write     keys and values of all tokens are written to their slots
-    chunks    the tokens of a prefill chunk attend to each other, causally, directly from this
-              step's k and v
+    write     keys and values of all tokens to their slots
+    chunks    the tokens of a prefill chunk attend to each other, causally, from this step's k and v
     decodes   sequences with one token attend to their gathered context, in buckets of similar
               length
     spans     earlier context that several queries see in full: a shared prefix (`prefix_groups`),
-              or the tokens before a prefill chunk. Merged into the results above (`partial`)
+              or the tokens before a chunk. Merged into the results above (`partial`)
 
-The tokens in a gathered block after a sequence's end can be NaN, left there by another request.
-Masking is not enough, since 0 * NaN is NaN, so they are set to zero.
+Slots after a sequence's end can hold NaN from another request. A mask is not enough, since 0 * NaN
+is NaN, so gathered tokens after the end are set to zero.
 
 Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the
 heads' keys, then their values. A block is contiguous, so gathering runs at the speed of memory;
-separate blocks for each head would halve that. A head's tokens have a constant stride, so the
-operations need no copy.
+separate blocks for each head would halve that.
 """
 
 from dataclasses import dataclass
@@ -90,7 +88,7 @@ class TorchAttentionBackend:
         self._device = device
         self._scale = spec.head_size**-0.5
         shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
-        # Zeros cost nothing on a CPU: the system allocates pages when they are first written.
+        # Zeros cost nothing on a CPU: the system allocates pages at the first write.
         self.kv_caches = [
             torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)
         ]
@@ -274,8 +272,8 @@ class TorchAttentionBackend:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Gather keys and values of blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
 
-        Valid until the next call: all calls share one workspace, because mapping new memory of this
-        size page by page takes longer than filling it.
+        Valid until the next call: all calls share a workspace, since mapping new memory takes
+        longer than filling it.
         """
         blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
         size = len(block_ids) * blocks.shape[1]

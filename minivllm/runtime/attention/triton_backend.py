@@ -1,8 +1,7 @@
 """The attention backend `triton`: paged attention with `minivllm.kernels`, on CUDA or interpreted.
 
-Each layer has one launch that writes keys and values, one for the attention of all prefill chunks,
-and one for all decodes (sequences with one token), or two if contexts are split. The backend's name
-selects the kernel version:
+Each layer has a launch that writes keys and values, one for all prefill chunks, and one for all
+decodes (two if contexts are split). The backend's name selects the kernel version:
 
     triton:naive, triton:grouped, triton:split    the decode kernel
     triton:static     for decode steps over tensors with fixed addresses (`cuda_graphs`); in other
@@ -10,14 +9,12 @@ selects the kernel version:
     triton:unified    like `static`, but a step with many decodes and a few chunks attends in a
                       single launch (`_takes_one_launch`)
 
-Once per step, `build` prepares block tables as int32, lengths and the list of query tiles. A batch
-mixes decodes and chunks in any order, so decode rows are not always neighbours; if they are, no
-copy is needed.
+Decode rows need no copy if they are neighbours in the batch.
 
 Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
 head_size]. A program reads one key head, whose tokens in a block are contiguous. Kernels see
-[num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized,
-since kernels never read slots that were not written.
+[num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized:
+kernels read only written slots.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
@@ -124,9 +121,8 @@ class TritonAttentionBackend:
         caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
-            # A source block was freed and allocated again in this step, so it is also a
-            # destination. Programs run in any order and could read it after it is written. This is
-            # too rare for a kernel of its own.
+            # A source that was freed and allocated again in this step is also a destination, and
+            # programs run in any order. This is too rare for a kernel of its own.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
@@ -154,8 +150,8 @@ class TritonAttentionBackend:
     def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
         """Whether the unified kernel is faster for a step, by measurement.
 
-        It is, if the decodes fill the GPU and there are few chunks. It does not split contexts, so
-        a few long ones need `decode_split`; and its tiles are too small for steps of mostly chunks.
+        It does not split contexts, so a few long decodes need `decode_split`; and its tiles are too
+        small for steps of mostly chunks.
 
         lengths: [num_seqs] tokens of each sequence in the step
         decode_lens: [num_decodes] context lengths

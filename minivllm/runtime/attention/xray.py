@@ -1,12 +1,11 @@
 """The kernel x-ray of a real decode: copy what one layer's attention reads, and trace the kernel.
 
 Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
-whether it interprets. Without a CUDA device it does, and the trace is made in this process.
-Otherwise a new process (`minivllm.runtime.attention.xray_worker`) makes it. Both get copies on the
-CPU.
+whether it interprets. If it does (as without a CUDA device), the trace is made in this process,
+otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
 
-Only the sequence's own blocks are copied, so the kernel sees them under new ids, counted from 0.
-The trace is returned with the block ids of the engine's KV cache.
+Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace is
+returned with the block ids of the engine's KV cache.
 """
 
 from __future__ import annotations

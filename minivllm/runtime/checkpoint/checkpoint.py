@@ -1,11 +1,10 @@
 """Check a checkpoint directory: `config.json`, `tokenizer.json` and safetensors.
 
-This module reads small files only and needs no torch, so a wrong directory or an unknown
-architecture is an error at once, not after a model load.
+It reads small files only, so a wrong directory or an unknown architecture is an error at once.
 
-No code of a checkpoint is run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run any
-code when they are opened, so they are refused by name and never opened. A config's `auto_map`,
-which points to Python files in the directory, is ignored.
+No code of a checkpoint is run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run code
+when they are opened, so they are refused by name. A config's `auto_map`, which points to Python
+files, is ignored.
 """
 
 import json

@@ -1,11 +1,10 @@
 """Convert a GGUF file to a checkpoint directory that minivllm and `transformers` can load.
 
 The result has `config.json`, `generation_config.json`, the tokenizer's files with the chat
-template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We rename and
-unpack the weights ourselves, one tensor at a time, because
-`AutoModelForCausalLM.from_pretrained(gguf_file=...)` needs the `accelerate` package, holds the
-model in memory twice, and returns a model that it cannot save. Tests compare the result with
-transformers' own reading, bit for bit.
+template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
+weights ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` needs
+the `accelerate` package, holds the model in memory twice, and cannot save it. Tests compare the
+result with transformers' own reading, bit for bit.
 
 llama.cpp stores the query and key projections of the `llama` architecture with reordered rows (see
 `_restore_rotary_order`). Without undoing that, all shapes are right and the text is still wrong.
@@ -251,7 +250,7 @@ def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
 
 
 def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
-    # This import takes seconds, so it runs only when a file is really converted.
+    # This import takes seconds.
     from transformers import AutoTokenizer
 
     # transformers also reads files *beside* the GGUF, so give it a link in an empty directory.

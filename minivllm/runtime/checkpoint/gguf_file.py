@@ -1,11 +1,14 @@
 """Read a GGUF file: its metadata, its table of tensors, and one tensor at a time as float32.
 
-GGUF is llama.cpp's format. A header has typed key-value pairs: the model's configuration and its
-whole tokenizer. Then come a table of tensors and their bytes, mostly quantized in small blocks,
-which the `gguf` library unpacks. `gguf_conversion` interprets keys and tensors.
+GGUF is llama.cpp's format:
+
+    header     typed key-value pairs: the model's configuration and its whole tokenizer
+    table      name, shape, type and offset of each tensor
+    tensors    mostly quantized in small blocks, which the `gguf` library unpacks
 
 A damaged file can claim an array of 2**60 elements, and the `gguf` library's own reader would loop
-over them. Here every length is checked against the size of the file.
+over them. Here every length is checked against the file's size. `gguf_conversion` interprets the
+contents.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -48,10 +51,7 @@ _PLAIN = {
 _MAX_HEADER_BYTES = 64 << 20
 """The largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Limit for one array: as a Python list it takes 32 MB or more.
-
-Vocabularies have a few hundred thousand tokens.
-"""
+"""Limit for one array: 32 MB or more as a Python list. Vocabularies have < 300,000 tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 

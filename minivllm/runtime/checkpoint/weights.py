@@ -4,8 +4,8 @@ Mapping the file into memory, as is usual, would leave the pages resident beside
 twice the weights at the peak. Here the bytes go from the file into one new tensor, which is freed
 when the caller drops it.
 
-The caller must not collect the tensors in a list. And the C library keeps freed memory in holes
-that no later tensor fits into, so we return it to the system every 32 MiB (`trim_heap`).
+So the caller must not collect the tensors in a list. The C library keeps freed memory in holes that
+no later tensor fits into, so `trim_heap` returns it to the system every 32 MiB.
 """
 
 from collections.abc import Iterator

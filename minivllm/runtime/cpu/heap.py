@@ -1,10 +1,8 @@
 """`trim_heap`: return memory to the system that the C library keeps after it was freed.
 
-glibc keeps freed blocks of up to 32 MiB for the next `malloc`. After a model is loaded, such blocks
-are not needed again: 64 MB of holes beside a model of 538 MB. With another allocator (musl,
-tcmalloc) nothing happens.
-
-Changing glibc's threshold instead would map and unmap every activation again in every step.
+glibc keeps freed blocks of up to 32 MiB for the next `malloc`. After a model of 538 MB is loaded,
+these are 64 MB of useless holes. With another allocator (musl, tcmalloc) nothing happens. Changing
+glibc's threshold instead would map and unmap every activation in every step.
 """
 
 import ctypes

@@ -3,9 +3,9 @@
 A step reads all weights once. With pages of 4 KiB the processor translates a hundred thousand
 addresses for that, and reads a page table for each; with pages of 2 MiB only a few hundred.
 
-A large page must be whole and aligned. A separate allocation for a matrix of three megabytes holds
-one at best, so matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing:
-the system allocates a page when it is first written.
+A large page must be whole and aligned: an allocation of three megabytes holds one at best. So
+matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing, since the
+system allocates a page at the first write.
 
 Source: `man 2 madvise`, MADV_HUGEPAGE.
 """

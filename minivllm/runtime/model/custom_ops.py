@@ -6,8 +6,8 @@ does not store the choice: several engines with different options can share one 
 
 Fusing pays for the residual sum with its norm (hidden states are read and written once, not twice),
 for SiLU with the product, and for rotation with the cache write. A norm alone is one operation in
-torch too. Its kernel is the simplest to read, and runs where no residual sum precedes the norm. The
-norms of single heads (Qwen3) are not worth a launch and stay in torch.
+torch too; its kernel runs where no residual sum precedes it. Norms of single heads (Qwen3) are not
+worth a launch and stay in torch.
 
 Source: vLLM `vllm/model_executor/custom_op.py`, `CompilationConfig.custom_ops`.
 """

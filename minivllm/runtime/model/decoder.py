@@ -1,11 +1,10 @@
 """The decoder: one network for Llama, Qwen2 and Qwen3, with switches for biases and `qk_norm`.
 
 Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
-one after another, with no padding and no batch dimension. Tokens interact only in attention. The
-caller passes attention in as a function, so the decoder runs over any cache and any backend.
+one after another, without padding. Tokens interact only in attention, which the caller passes in as
+a function. So the decoder runs over any cache and any backend.
 
-In float32 the tokens must equal those of `transformers`. So norms, rotation and residual sums use
-its order of operations.
+In float32 the tokens must equal those of `transformers`, so the order of operations is the same.
 
 Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py`
 (names).
@@ -133,8 +132,7 @@ class Decoder(nn.Module):
         self.dtype = dtype
         self.device = torch.device(device)
         self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        # On the meta device parameters have shapes but no memory. Each gets its memory when its
-        # weight is loaded.
+        # On the meta device parameters have no memory; each gets it when its weight is loaded.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
             self.layers = nn.ModuleList(
@@ -178,8 +176,8 @@ class Decoder(nn.Module):
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
         """Load a checkpoint's tensors, in any order, by their Hugging Face names.
 
-        Each tensor is copied when it arrives, and a matrix is packed as soon as it is complete. So
-        the peak memory is one copy of the weights, one tensor and one matrix. Raises
+        A matrix is packed as soon as it is complete, so the peak memory is one copy of the weights,
+        one tensor and one matrix. Raises
         `ModelIntegrityError` for a tensor that is missing, unexpected or of the wrong shape.
         """
         waiting_for = weight_shards(self.config)
@@ -223,7 +221,7 @@ class Decoder(nn.Module):
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
         if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            # An embedding table that is not also the LM head serves lookups only: keep it plain.
+            # A table that is not also the LM head serves only lookups: keep it plain.
             is_lookup = isinstance(module, Embedding) and self.lm_head is not None
             module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
 

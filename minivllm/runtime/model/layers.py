@@ -1,8 +1,8 @@
 """The decoder's building blocks: linear layer, RMS norm, rotary position embedding.
 
 Each layer maps rows to rows, so a token's result never depends on its batch-mates.
-`linear_backend` lays out and multiplies the matrices. A layer hands over its weight after loading
-and drops it, since keeping it would double the memory of the model.
+`linear_backend` lays out the matrices. A layer then drops its own weight, which would double the
+model's memory.
 """
 
 import math
@@ -78,7 +78,7 @@ class RotaryEmbedding:
     """Rotates each pair (x[i], x[i + head_size / 2]) of a head by an angle.
 
     The angle grows with the token's position. A pair has one element from each half, as Hugging
-    Face's checkpoints require ("rotate half"); other formats pair neighbours.
+    Face's checkpoints require ("rotate half").
     """
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
@@ -93,8 +93,8 @@ class RotaryEmbedding:
 
         Angles are float32 for every model dtype: bfloat16 cannot represent position 257.
         """
-        # Leave a gap after each row. On contiguous memory, MKL uses all threads even for a few
-        # hundred cosines. They then spin for milliseconds on the cores that the decode step needs.
+        # Leave a gap after each row: on contiguous memory, MKL uses all threads even for a few
+        # hundred cosines, and they then spin for milliseconds on cores that the decode step needs.
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()

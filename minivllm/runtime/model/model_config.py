@@ -1,8 +1,7 @@
 """`ModelConfig`: the shape of a decoder, read from a checkpoint's `config.json`.
 
-It refuses every model that our decoder would compute wrongly. A decoder that ignores one key (a
-sliding window, a scaled rope, a second bias) still writes fluent text, but wrong text. So each key
-that changes the arithmetic is either supported here or an error.
+A decoder that ignores one key (a sliding window, a scaled rope, a second bias) still writes fluent
+text, but wrong text. So each key that changes the arithmetic is either supported here or an error.
 
 Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and
 `modeling_rope_utils.py`. Its version 4 wrote `rope_theta` and `rope_scaling`; version 5 writes both
@@ -24,10 +23,7 @@ SUPPORTED_ARCHITECTURES = {
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
 MAX_LAYERS = 1024
 MAX_SIZE = 1 << 24
-"""Upper bound for any other number in a config, so that a damaged one cannot fill the memory.
-
-That is 65 times the largest vocabulary, or 16 million positions.
-"""
+"""Upper bound for any other number in a config, so that a damaged one cannot fill the memory."""
 _MAX_REAL = 1e30
 _FACTORS = (
     "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier",
@@ -138,13 +134,9 @@ def _architecture(hf: Mapping[str, Any]) -> str:
 
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    """Raise `UnsupportedModelError` for options that change the arithmetic.
-
-    They belong to these three architectures, or to others that use their names.
-    """
+    """Raise `UnsupportedModelError` for options that change the arithmetic."""
     rope = _rope_options(hf)
-    # A Qwen config always has a window, and a flag for its use. Other models use a window if there
-    # is one.
+    # A Qwen config always has a window, and a flag for its use; other models use theirs.
     slides = hf.get(
         "use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window"))
     )

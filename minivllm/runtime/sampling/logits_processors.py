@@ -5,13 +5,10 @@
 2. `to_weights` cannot change the best token, so only random sampling needs it: temperature, min-p,
    then top-k and top-p. It takes all rows at once.
 
-The model's logits are never modified.
-
-A sum of floats depends on the order of its terms, and the order on the number of rows and threads.
-So with float weights, a row's tokens could change with its batch-mates. Our weights are whole
-numbers in float64 with a sum below 2^53, and such sums are exact in any order, on any device. The
-price: a token less likely than the best one by a factor of 2^38 (for a vocabulary of 49,152) is
-never drawn.
+A sum of floats depends on the order of its terms, and so on the number of rows and threads: with
+float weights, batch-mates could change a row's tokens. Our weights are whole numbers in float64
+with a sum below 2^53, and such sums are exact in any order. The price: a token less likely than the
+best one by a factor of 2^38 (for a vocabulary of 49,152) is never drawn.
 
 Source: vLLM `vllm/v1/sample/sampler.py`, `vllm/v1/sample/logits_processor/builtin.py`,
 `vllm/v1/sample/ops/`; nucleus sampling is https://arxiv.org/abs/1904.09751, min-p
@@ -42,7 +39,7 @@ _HEAD_GROWTH = 16
 
 
 def changes_best_token(sequence: Sequence) -> bool:
-    """Whether `apply_logits_processors` would change the logits of the sequence's next token."""
+    """Whether `apply_logits_processors` would change the sequence's logits."""
     params = sequence.request.params
     return (
         sequence.num_output_tokens < params.min_tokens
@@ -63,8 +60,7 @@ def apply_logits_processors(
     params = sequence.request.params
     logits = logits.clone()
     if sequence.num_output_tokens < params.min_tokens:
-        # `ignore_eos` does not matter here: it concerns stopping, and a masked token is never
-        # drawn.
+        # `ignore_eos` does not matter here: it concerns stopping, not drawing.
         banned = {*eos_token_ids, *params.stop_token_ids}
         logits[_ids(banned, logits)] = -torch.inf
     if params.logit_bias:
@@ -116,8 +112,7 @@ def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> tor
     The result is float64 `[num_rows, vocab]`; the best token has 1.
     """
     weights = logits.double()
-    # Subtract the best logit first, so that nothing overflows: with a temperature near 0 the other
-    # tokens get exp(-inf) = 0.
+    # Subtract the best logit first, so that nothing overflows with a temperature near 0.
     weights -= weights.amax(dim=-1, keepdim=True)
     weights /= _column([p.temperature for p in params], weights)
     weights.exp_()
@@ -136,8 +131,7 @@ def _apply_top_k_top_p(
     """Zero in place the `weights: [num_rows, vocab]` of tokens outside each row's top-k and top-p.
 
     Both keep the best tokens (on ties, those with lower ids) and differ only in their number. So
-    only the best few tokens must be sorted, not the whole vocabulary: take a short head of each
-    row, and a longer one for the rows where it was too short.
+    sort only a short head of each row, not the whole vocabulary; if it is too short, a longer one.
     """
     vocab = logits.shape[-1]
     # [num_rows, 1] each. A top-k that is off keeps the whole vocabulary.
@@ -159,8 +153,7 @@ def _apply_top_k_top_p(
         count[rows] = head_count
         boundary[rows] = head_logits.gather(-1, head_count - 1)
         # A row is settled if its top-k fits into the head, or if it has no top-k and its top-p ends
-        # in the head. (If the top-k is longer than the head, the mass that top-p is a fraction of
-        # is still unknown.)
+        # in the head. (With a longer top-k, the mass for top-p is not known yet.)
         settled = (top_k[rows] <= head_size) | ((top_k[rows] == vocab) & (head_count < head_size))
         rows = rows[~settled.squeeze(-1)]
         head_size = min(head_size * _HEAD_GROWTH, vocab)
@@ -190,8 +183,8 @@ def _count_kept(
     `head: [rows, head_size]`: the weights of the best tokens, best first
     `total: [rows, 1]`: the sum over the whole vocabulary
 
-    A token stays if the tokens before it have less than `top_p` of the mass, which gives the
-    smallest set that reaches `top_p`. The mass is that of the tokens which top-k keeps, as in vLLM.
+    A token stays if the tokens before it have less than `top_p` of the mass that top-k keeps, as in
+    vLLM. This gives the smallest set that reaches `top_p`.
     """
     head_size = head.shape[-1]
     in_top_k = torch.arange(head_size, device=head.device) < top_k

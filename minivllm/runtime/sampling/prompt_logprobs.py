@@ -1,10 +1,8 @@
 """Log-probabilities of a prompt's own tokens, for the sequences that ask for them.
 
 The row of token p predicts token p + 1. Generation uses only the last row of a prompt; here all
-rows go through the LM head, a few at a time.
-
-A prompt can be cut into chunks. The row that predicts the first token of a chunk is the last row of
-the previous chunk. So each step returns the tokens *after* its rows, and no token is lost.
+rows go through the LM head, a few at a time. A step returns the tokens *after* its rows, so that a
+prompt in chunks loses none: the first token of a chunk is predicted by the chunk before.
 """
 
 from collections.abc import Callable

@@ -1,12 +1,11 @@
 """Random numbers for sampling, one for each token that could come next, computed without a state.
 
 With a stateful generator, a request's text would depend on its batch-mates, and a preemption would
-have to save and restore the state. Here a number is a hash of (seed, sequence index, position,
-token id), so the same question always has the same answer.
+have to save the state. Here a number is a hash of (seed, sequence index, position, token id).
 
-The position counts the sequence's tokens (prompt and output), not the numbers drawn so far: a
-preempted sequence keeps its tokens and continues with the same numbers. There is one number for
-every *token id*, not one per position. `sampler` needs that, so that rounding cannot change a draw.
+The position counts the sequence's tokens (prompt and output), not the numbers drawn, so a preempted
+sequence continues with the same numbers. Each *token id* has its own number, so that rounding
+cannot change a draw (see `sampler`).
 
 Source: SplitMix64 (Steele, Lea and Flood, 2014). The same idea elsewhere: JAX's keys, and vLLM's
 `vllm/v1/worker/gpu/sample/gumbel.py`.
@@ -25,7 +24,7 @@ _MIX_2 = 0x94D049BB133111EB
 
 
 def draw_key(seed: int, sequence_index: int, position: int) -> int:
-    """Return the key for `position`, a signed 64-bit integer; the arguments must be such, too."""
+    """Return the key for `position`; key and arguments are signed 64-bit integers."""
     # Fixed widths: as decimal digits, (1, 23) and (12, 3) would be the same bytes.
     digest = blake2b(struct.pack("<qqq", seed, sequence_index, position), digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
@@ -54,14 +53,13 @@ def exponentials(keys: torch.Tensor, token_ids: torch.Tensor) -> torch.Tensor:
     `[num_rows, num_tokens]`: entry (i, j) depends on `keys[i]` and `token_ids[j]` only, and is the
     same on every device except for rounding.
     """
-    # This is SplitMix64's output number `token_id + 1` from the state `key`. It needs int64
-    # multiplication to wrap around, and it does.
+    # SplitMix64's output number `token_id + 1` from the state `key`; int64 multiplication wraps, as
+    # it needs.
     bits = keys.unsqueeze(-1) + (token_ids + 1) * _signed(_GOLDEN)
     bits.bitwise_xor_(_shift_right(bits, 30)).mul_(_signed(_MIX_1))
     bits.bitwise_xor_(_shift_right(bits, 27)).mul_(_signed(_MIX_2))
     bits.bitwise_xor_(_shift_right(bits, 31))
-    # The middle of one of 2^52 equal intervals of (0, 1): never 0 or 1, so the logarithm is finite
-    # and not 0.
+    # The middle of one of 2^52 intervals of (0, 1), so the logarithm is finite and not 0.
     uniform = _shift_right(bits, 12).double().add_(0.5).mul_(2.0**-52)
     return uniform.log_().neg_()
 

@@ -1,10 +1,9 @@
 """`Sampler`: from one step's logits to one token per sequence, with optional log-probabilities.
 
-A row's token must depend only on its own logits and its sequence, never on its batch-mates, its
-place in the batch or earlier draws. So the random numbers have no state (`rng`), and small rounding
-errors must not change a draw. Another batch size or block size changes the last bits of the logits.
-A lookup of one random number in the *cumulative* probabilities would add up these errors over
-49,152 tokens: about once in a few dozen draws from the long tail, it would hit the next token.
+A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
+random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
+block size changes the last bits of the logits. A lookup in the *cumulative* probabilities adds up
+these errors over 49,152 tokens: in the long tail, once in a few dozen draws it hits the next token.
 
 Instead, each token has its own random arrival time, divided by its probability, and the earliest
 token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
@@ -54,8 +53,7 @@ class Sampler:
         `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
-        # Plain greedy rows, often the whole batch, are done with this. The other rows need more
-        # passes.
+        # Plain greedy rows, often the whole batch, are done; the others need more passes.
         special = [
             row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy
         ]
@@ -147,10 +145,9 @@ class Sampler:
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest logit of each row of `logits: [num_seqs, vocab]` and its index.
 
-    Both are [num_seqs]. Like `logits.max(dim=-1)`, it takes the lowest index on ties, and returns
-    NaN for a row with a NaN, so one pass finds greedy tokens and bad rows. On a CPU, NumPy compares
-    sixteen numbers at a time where torch compares one by one. NumPy also needs no second thread,
-    which could be delayed on a busy machine.
+    Both are [num_seqs]. Like `logits.max(dim=-1)`, it takes the lowest index on ties, and NaN for a
+    row with a NaN. On a CPU, NumPy compares sixteen numbers at a time, torch only one, and NumPy
+    does not wait for other threads.
     """
     if logits.device.type != "cpu":
         return logits.max(dim=-1)
@@ -177,8 +174,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
 
     The sampled token is first, then the `num_best` most likely tokens.
     """
-    # Take one row at a time, in float64: the sum's rounding is then the same in any batch, and far
-    # below that of float32.
+    # One row at a time, in float64: the sum's rounding is then the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()

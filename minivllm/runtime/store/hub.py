@@ -3,9 +3,8 @@
 Files go into Hugging Face's own cache (`HF_HOME`), which minivllm and `transformers` share.
 `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as usual.
 
-A laptop behind a firewall must get an error within seconds. So one small query with a deadline
-precedes each download. It runs on a thread that can be abandoned, because Python cannot interrupt a
-name lookup that gets no answer.
+Behind a firewall, a user must get an error within seconds. So a small query with a deadline
+precedes each download, on a thread of its own, because Python cannot interrupt a name lookup.
 """
 
 import fnmatch
@@ -82,9 +81,9 @@ class Hub:
     def download(self, repo_id: str, *, weights: bool, progress: Progress) -> Path:
         """Download the files that we need, small ones first, and return their directory.
 
-        Raises `HubUnreachableError` within seconds if there is no answer, and `UnknownModelError`
-        if there is no such repository. For a model that we cannot run, it raises the error of
-        `check_checkpoint` *before* it downloads the weights.
+        Raises `HubUnreachableError` within seconds if there is no answer, `UnknownModelError` if
+        there is no such repository, and the errors of `check_checkpoint` *before* it downloads the
+        weights.
         """
         sizes = self._ask(repo_id)
         weight_bytes = sum(size for name, size in sizes.items() if fnmatch.fnmatch(name, _WEIGHTS))

@@ -1,12 +1,10 @@
 """`ModelCache`: the directory of converted models. **An entry that exists is complete.**
 
-An entry is a key and a directory that a function fills. The directory is filled under another name
-next to its final place, and renamed at the end. A rename is atomic on one file system, so a crash,
-Ctrl-C or a full disk never leaves an entry that looks complete.
+A directory is filled under another name and renamed at the end. A rename is atomic on one file
+system, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
 
-A lock per key handles two processes that need the same entry: the second waits and then finds it.
-The holder of the lock can also safely remove a partial directory that a dead process left. The
-system releases the lock when a process dies.
+If two processes need the same entry, a lock per key makes the second one wait. The holder of the
+lock can also safely remove a partial directory: the system released the lock when its process died.
 """
 
 import errno

@@ -5,9 +5,8 @@
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
 
-An alias takes precedence over a directory of the same name (write `./smollm2` for the directory),
-so a command means the same in every working directory. A name leads to a complete checkpoint or to
-one `ModelError` that says what to do.
+An alias takes precedence over a directory of the same name; write `./smollm2` for the directory. A
+name leads to a complete checkpoint or to one `ModelError` that says what to do.
 """
 
 import difflib

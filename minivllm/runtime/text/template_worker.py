@@ -1,15 +1,13 @@
 """`python -m minivllm.runtime.text.template_worker`: render one chat template, in its own process.
 
-Standard input has one JSON value per line: first the template with its special tokens, then one
-conversation per line. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}`
-with the template's exception. A conversation that takes too much time or memory gets no answer,
-because the system ends the process.
+Standard input has one JSON value per line: first the template with its special tokens, then
+conversations. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}` with the
+template's exception. If a conversation takes too much time or memory, the system ends the process.
 
-Jinja's sandbox protects our objects and files. It does not limit the cost of an operation:
-`'a' * 10**9` takes a gigabyte, and doubling a string forty times a terabyte, both without a loop.
+Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
+`'a' * 10**9` takes a gigabyte, and doubling a string forty times a terabyte.
 
-The time limit counts processor time. A template cannot sleep, and a busy machine must not fail a
-long chat.
+The limit is processor time: a template cannot sleep, and a busy machine must not fail a long chat.
 """
 
 import json

@@ -1,12 +1,11 @@
 """`Tokenizer`: text to token ids and back, chat messages to token ids, and the end tokens.
 
-A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` reads the
-same files and returns the same ids (the tests compare), but importing it takes longer than loading
-a small model.
+A thin layer over the `tokenizers` library. `transformers` returns the same ids, but importing it
+takes longer than loading a small model.
 
 A chat model can have several end tokens, in three files: `generation_config.json` (one id or a
 list), `config.json` (older models), and the tokenizer's own `eos_token`. If one is missed, the
-model does not stop and continues both sides of the conversation.
+model continues both sides of the conversation.
 """
 
 import json
@@ -35,8 +34,8 @@ _NAMED_TOKENS = (
 )
 
 _TEXTS_AT_ONCE = 512
-"""Bounds the memory while encoding: a message with many control tokens' texts can have a hundred
-thousand pieces, with a kilobyte each.
+"""Bounds the memory: `plain_text` can cut a message into a hundred thousand pieces, with a kilobyte
+each while encoded.
 """
 
 
@@ -109,8 +108,7 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Return the token ids of a prompt, with the model's special tokens (often a BOS).
 
-        A control token's text in a raw prompt becomes that token, as in vLLM: its author also
-        writes the chat format.
+        A control token's text in a raw prompt becomes that token, as in vLLM.
         """
         return self._encode([text], add_special_tokens)[0]
 
@@ -194,9 +192,9 @@ class Tokenizer:
         token_ids: list[list[int]] = []
         try:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                # `encode` holds the GIL, for half a second on a long text, and blocks all other
-                # threads. The two batch functions release it; the fast one omits each token's text
-                # and position, and needs a tenth of the time and memory.
+                # `encode` holds the GIL, for half a second on a long text. The batch functions
+                # release it; the fast one omits texts and positions, and needs a tenth of the time
+                # and memory.
                 batch = self._backend.encode_batch_fast(
                     texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
                 )
@@ -249,15 +247,14 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
 def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
     """Return the length of the longest token, if every character of a text ends up in a token.
 
-    This holds for byte-level tokenizers, which are the usual ones. For others the result is None:
-    they can drop white space, or turn any number of unknown characters into one token.
+    This holds for byte-level tokenizers, the usual ones. Others can drop white space, or turn many
+    unknown characters into one token; for them the result is None.
     """
     state = json.loads(backend.to_str())
     pre_tokenizer = state["pre_tokenizer"] or {}
     steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
     kinds = {step.get("type") for step in steps}
-    # NFC joins up to four characters into one (Unicode's annex 15). Other normalizers have no known
-    # bound.
+    # NFC joins up to four characters (Unicode's annex 15); other normalizers have no known bound.
     shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
     if (
         shrinks is None
