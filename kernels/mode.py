@@ -1,10 +1,10 @@
 """Import Triton in the right mode: compiled with a CUDA device, interpreted without one.
 
 Every kernel module imports `tl` and `triton` from here. Triton reads `TRITON_INTERPRET` when a
-function is decorated, and decorates its own library (`tl.sum`, `tl.max`) at import. If the variable
-were set later, half of a kernel would be compiled and half interpreted. So it is set before the
-import, unless the user has set it. If Triton was imported before in the wrong mode, that is an
-error. (Importing a model class of transformers imports Triton; `import transformers` does not.)
+function is decorated, and decorates its own library (`tl.sum`, `tl.max`) at import. So the variable
+is set before the import, unless the user has set it; later, half of a kernel would be compiled and
+half interpreted. If other code has imported Triton in the wrong mode, that is an error. (Importing
+a model class of transformers imports Triton; `import transformers` does not.)
 
 Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.py`.
 """

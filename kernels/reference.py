@@ -2,10 +2,7 @@
 
 This is the reference implementation of every attention backend; tests compare with it. It works in
 the dtype of its inputs, float64 included. It reads only the slots that it needs, so a test can fill
-all others with NaN.
-
-The cache layout here is the simplest one, `[num_blocks, block_size, num_kv_heads, head_size]`.
-Backends can choose another.
+all others with NaN. Backends can choose another cache layout.
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention" (Kwon et
 al., 2023), section 4.1.
@@ -45,9 +42,7 @@ def paged_attention(
     seq_lens: list[int],
     scale: float,
 ) -> torch.Tensor:
-    """Causal attention of a ragged batch over a paged cache.
-
-    The cache must already hold this step's keys and values.
+    """Causal attention of a ragged batch over a paged cache that holds this step's keys and values.
 
     query: [num_tokens, num_heads, head_size]; rows [query_start_loc[i], query_start_loc[i + 1]) are
         the last tokens of sequence i, which has seq_lens[i] tokens
@@ -81,9 +76,7 @@ def decode_attention(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Attention of sequences with one query each, for their last token.
-
-    Every decode kernel computes this.
+    """Attention of sequences with one query each, as every decode kernel computes it.
 
     query: [num_seqs, num_heads, head_size]
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]

@@ -2,9 +2,8 @@
 
 With grouped-query attention, `group` query heads read the same keys. One program for all of them
 loads each key once. The scores of a tile are then one small matrix product, [rows, head_size] x
-[head_size, tile], for the matrix units. `tl.dot` needs at least 16 rows, so a smaller group is
-padded with rows of zeros, which are never stored. They cost almost nothing, since decoding is
-memory-bandwidth-bound.
+[head_size, tile], for the matrix units. `tl.dot` needs at least 16 rows, so a smaller group gets
+rows of zeros, which are never stored. They cost little, since decoding is memory-bandwidth-bound.
 
 What it leaves on the table: one program still reads a whole context, so one sequence of 100,000
 tokens keeps `num_kv_heads` programs busy and the rest of the GPU idle. Version 3 fixes that.

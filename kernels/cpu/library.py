@@ -1,9 +1,9 @@
 """Build the C files of this folder with the machine's own compiler, once, and load the library.
 
-The library's file name has a hash of source, flags, compiler and processor. So a new source, or
-another machine with the same home directory, builds its own file. Building takes a few seconds,
-loading a millisecond. Several processes can build at once: each writes its own file and moves it
-into place. If the build fails, `CpuKernelsError` gives the reason, and torch is used instead.
+The file name has a hash of source, flags, compiler and processor, so a new source or another
+machine builds its own file. Building takes a few seconds, loading a millisecond. Several processes
+can build at once: each writes its own file and moves it into place. If the build fails,
+`CpuKernelsError` gives the reason, and torch is used instead.
 
 Without AVX-512 the kernels run on OpenMP's threads (threads.c), and must share torch's runtime: a
 second one would start a second set of threads on the same cores. A library built by gcc asks for

@@ -3,9 +3,8 @@
 They are float32 only. On CPUs where half precision is fast, matrix products take most of the time,
 and torch's are already fast.
 
-A pointer has no shape, so a kernel cannot check its assumptions (dtype, contiguous memory, whole
-vectors). `why_unsupported` checks the dtype and head size once per engine; each call reads the
-strides.
+A pointer has no shape, so kernels cannot check their arguments: `why_unsupported` checks dtype and
+head size once per engine, and each call reads the strides.
 """
 
 import ctypes

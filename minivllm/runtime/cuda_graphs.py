@@ -93,7 +93,7 @@ class DecodeGraphs:
         hidden = self._forward(
             self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size]
         )
-        # Copy the result out of the graphs' memory pool, so that all graphs can share the pool.
+        # Copy the result out of the memory pool, so that all graphs can share it.
         self._hidden[:size].copy_(hidden)
 
     @torch.inference_mode()
@@ -101,9 +101,8 @@ class DecodeGraphs:
         """Record a graph for each size.
 
         Call it before the first batch: all rows are padding then, so the KV cache stays untouched.
-        The graphs share one memory pool, which is safe because only one runs at a time. The largest
-        is recorded first, and the others fit into its memory. Raises `ConfigError` if there is no
-        memory left.
+        Only one graph runs at a time, so they can share the memory of the largest, which is
+        recorded first. Raises `ConfigError` if there is no memory left.
         """
         pool = torch.cuda.graph_pool_handle()
         try:

@@ -112,7 +112,7 @@ def _container_memory(root: Path) -> int | None:
         stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except OSError:
         return None
-    # The page cache counts as used, but the kernel drops it when a process needs the memory.
+    # The page cache counts as used, but the kernel drops it on demand.
     return None if limit == "max" else max(int(limit) - used + int(stats["inactive_file"]), 0)
 
 

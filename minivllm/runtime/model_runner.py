@@ -1,7 +1,7 @@
 """`ModelRunner`: executes a plan, in one forward pass for all its sequences.
 
-It owns the state on the device: the KV cache (through its attention backend) and the rows of the
-batch. It makes no scheduling decisions and changes no sequence.
+It owns the KV cache (through its attention backend) and the rows of the batch. It makes no
+scheduling decisions and changes no sequence.
 
 On CUDA, it runs the largest possible step once, and the KV cache gets the memory that is left. With
 a guess, the first full step could run out of memory hours later.
@@ -105,7 +105,7 @@ class ModelRunner:
         return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
-        """Whether the device still accepts work; CUDA does not after an illegal address."""
+        """Whether the device still works; CUDA does not after an assert or illegal address."""
         if self._model.device.type == "cuda":
             try:
                 # Synchronizing needs no memory, so it also works after an out-of-memory error.
@@ -158,7 +158,7 @@ class ModelRunner:
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        # Memory that is not pinned is read before the call returns: no need to wait for the device.
+        # Memory that is not pinned is read before the call returns.
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()

@@ -155,7 +155,7 @@ def _import_triton_backend() -> "type[TritonAttentionBackend]":
         raise TritonMissingError(
             "attention_backend triton", "use attention_backend='torch'"
         ) from error
-    # This is a TritonModeError, but its module may be impossible to import here.
+    # a TritonModeError, whose module cannot be imported here
     except ImportError as error:
         raise ConfigError(str(error)) from error
     return TritonAttentionBackend

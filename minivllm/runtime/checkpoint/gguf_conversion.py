@@ -2,9 +2,9 @@
 
 The result has `config.json`, `generation_config.json`, the tokenizer's files with the chat
 template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
-weights ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` needs
-the `accelerate` package, holds the model in memory twice, and cannot save it. Tests compare the
-result with transformers' own reading, bit for bit.
+weights ourselves, one tensor at a time, because `transformers` needs the `accelerate` package for
+that, holds the model in memory twice, and cannot save it. Tests compare the result with its own
+reading, bit for bit.
 
 llama.cpp stores the query and key projections of the `llama` architecture with reordered rows (see
 `_restore_rotary_order`). Without undoing that, all shapes are right and the text is still wrong.

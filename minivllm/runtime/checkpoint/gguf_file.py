@@ -51,7 +51,7 @@ _PLAIN = {
 _MAX_HEADER_BYTES = 64 << 20
 """The largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Limit for one array: 32 MB or more as a Python list. Vocabularies have < 300,000 tokens."""
+"""Limit for one array, 32 MB as a Python list; vocabularies have some hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 

@@ -1,8 +1,8 @@
 """The decoder's small operations, from torch or fused into kernels (Triton's or the CPU's).
 
-`DecoderOps` is an argument of the forward pass. Its defaults are torch operations, the reference
-implementations of the kernels. `choose_ops` replaces those that `custom_ops` names. The decoder
-does not store the choice: several engines with different options can share one loaded model.
+`DecoderOps` is an argument of the forward pass, so that engines with different options can share
+one loaded model. Its defaults are torch operations, the reference implementations of the kernels.
+`choose_ops` replaces those that `custom_ops` names.
 
 Fusing pays for the residual sum with its norm (hidden states are read and written once, not twice),
 for SiLU with the product, and for rotation with the cache write. A norm alone is one operation in

@@ -177,8 +177,8 @@ class Decoder(nn.Module):
         """Load a checkpoint's tensors, in any order, by their Hugging Face names.
 
         A matrix is packed as soon as it is complete, so the peak memory is one copy of the weights,
-        one tensor and one matrix. Raises
-        `ModelIntegrityError` for a tensor that is missing, unexpected or of the wrong shape.
+        one tensor and one matrix. Raises `ModelIntegrityError` for a tensor that is missing,
+        unexpected or of the wrong shape.
         """
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
@@ -227,10 +227,7 @@ class Decoder(nn.Module):
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (Hugging Face name, random float32 tensor on the CPU) for all weights of the model.
-
-    The values depend on the seed only.
-    """
+    """Yield (Hugging Face name, random float32 CPU tensor) for all weights, from the seed."""
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:

@@ -9,8 +9,7 @@ A decode step reads all weights for a handful of rows, so the layout decides its
               a row's result is the same, bit for bit, in any batch
 
 A laid-out weight *replaces* the plain one, so it costs no extra memory. With tied embeddings, the
-LM head's matrix also serves token lookups. oneDNN's layout does not allow lookups, so there this
-matrix stays plain; our layout does.
+LM head also serves token lookups. oneDNN's layout does not allow these, so it keeps the head plain.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """

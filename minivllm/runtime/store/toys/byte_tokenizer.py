@@ -26,8 +26,7 @@ def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> N
     """Write `tokenizer.json` and `tokenizer_config.json`, with a text for each of the ids."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    # ByteLevel writes each of the 256 bytes as one printable character. Without merges, each stays
-    # one token.
+    # ByteLevel writes each byte as one printable character, which stays one token without merges.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = islice(
         ("".join(letters) for letters in product(ascii_lowercase, repeat=4)),

@@ -1,11 +1,9 @@
 """`qwen3-0.6b-dummy`: the shape of Qwen3-0.6B without its weights, for speed benchmarks.
 
-It is a directory with a tokenizer and a `config.json`, from which `transformers` builds the same
-architecture. `load_format="dummy"` draws the weights from a seed. The time of a step depends on
-shapes, not on values, so speed can be measured without a download.
-
-Do not compare the tokens of two engines on it: its text is noise, and any reordered sum can swap
-the best two of 151,936 nearly equal logits.
+It is a directory with a tokenizer and a `config.json`; `load_format="dummy"` draws the weights from
+a seed. The time of a step depends on shapes, not on values, so speed can be measured without a
+download. Do not compare the tokens of two engines: any reordered sum can swap the best two of
+151,936 nearly equal logits.
 
 Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B.
 """
