@@ -1,13 +1,13 @@
 """`trace`: the blocks and slots that each program of a kernel reads, and its softmax per tile.
 
-Interpreted kernels are Python, so an unchanged kernel can be traced. We wrap three functions:
+Interpreted kernels are Python, so an unchanged kernel can be traced. These calls are recorded:
 
-    start of a program    its name and grid index
+    start of a program    its kernel and grid index
     load                  a key's address gives its block and slot, from the cache's strides
-    `softmax_update`      every attention kernel computes its running maximum and sum there
+    `softmax_update`      computes the running maximum and sum of every attention kernel
+    store                 the rows that count: a padding row is computed, but never stored
 
-Values are read at the same slots as keys, so they are not recorded. Padding rows of a matrix are
-computed like others; a row is recorded only if the kernel stores it.
+Values are read at the same slots as keys, so they are not recorded.
 """
 
 import math

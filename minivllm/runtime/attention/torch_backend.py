@@ -15,7 +15,8 @@ is NaN, so gathered tokens after the end are set to zero.
 
 Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the
 heads' keys, then their values. A block is contiguous, so gathering runs at the speed of memory;
-separate blocks for each head would halve that.
+separate blocks for each head would halve that. A head's tokens have a constant stride, so the
+operations need no copy.
 """
 
 from dataclasses import dataclass
@@ -226,7 +227,10 @@ class TorchAttentionBackend:
         output: torch.Tensor,
         log_sum_exp: torch.Tensor,
     ) -> None:
-        """Attend from sequences with one query to the context that spans do not cover."""
+        """Write the rows of sequences with one query: attention to the context outside spans.
+
+        output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
+        """
         for bucket in metadata.decodes:
             # One batch entry per sequence: [num_seqs, num_heads, 1, head_size].
             k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
@@ -241,7 +245,7 @@ class TorchAttentionBackend:
         output: torch.Tensor,
         log_sum_exp: torch.Tensor,
     ) -> None:
-        """Attend to the spans and merge the results into the output of their rows."""
+        """Attend to the spans and merge the results into the rows' output and log_sum_exp."""
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
             k, v = (
@@ -271,6 +275,8 @@ class TorchAttentionBackend:
         padding: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Gather keys and values of blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
+
+        padding: indices of gathered tokens to set to zero
 
         Valid until the next call: all calls share a workspace, since mapping new memory takes
         longer than filling it.

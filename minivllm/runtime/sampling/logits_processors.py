@@ -181,7 +181,7 @@ def _count_kept(
     """Count the tokens that each row keeps, within its head: `[rows, 1]`, at least 1.
 
     `head: [rows, head_size]`: the weights of the best tokens, best first
-    `total: [rows, 1]`: the sum over the whole vocabulary
+    `total: [rows, 1]`: the sum over the whole vocabulary; `top_k`, `top_p`: `[rows, 1]`
 
     A token stays if the tokens before it have less than `top_p` of the mass that top-k keeps, as in
     vLLM. This gives the smallest set that reaches `top_p`.
