@@ -1,26 +1,21 @@
 """Paged attention as Triton kernels, each with a slow, obvious reference implementation in torch.
 
-The import path is `minivllm.kernels`. The kernels know tensors, and nothing of sequences,
-schedulers or models. Nothing here needs Triton until a kernel is imported.
+The import path is `minivllm.kernels`. Triton is imported together with the first kernel.
 
     reference, reference_ops      what every kernel must compute
-    attention/                    decode kernels from the plain one to the fast one, chunks, and
-                                  both in one launch
-    kv_write, rotary, norm_act    writing the cache, copying blocks, and the decoder's small
-                                  operations
-    launch_table                  warps, stages and tiles for each kernel, and how they were
-                                  measured
-    trace (from xray)             which program reads which slots, and what its softmax is after
-                                  each tile
+    attention/                    decode kernels from simple to fast, prefill, and both in one
+    kv_write, rotary, norm_act    writing the cache, copying blocks, small decoder operations
+    launch_table                  warps, stages and tiles for each kernel, with measurements
+    trace (from xray)             the slots that each program reads, its softmax after each tile
     compile_report                registers, spills and matrix instructions, without a GPU
-    cpu/                          the same for a CPU, in C
+    cpu/                          kernels for a CPU, in C
 """
 
 from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    """`minivllm.kernels.trace`, imported with Triton when it is asked for."""
+    """Import `trace`, and with it Triton, on first use."""
     if name == "trace":
         from minivllm.kernels.xray import trace
 
@@ -28,7 +23,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-# a process started in the repository's root took this folder for Hugging Face's package
+# A process in the repository's root imports this folder as Hugging Face's package `kernels`.
 if __name__ == "kernels":
     from .name_clash import give_way
 

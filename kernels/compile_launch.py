@@ -1,15 +1,11 @@
-"""Compiles a kernel for a GPU that is not here, exactly as a launch would, and reads what the
-machine code needs.
+"""Compile a kernel for an absent GPU, exactly as a launch would, and read its resource usage.
 
-`record_launches` runs the wrappers of the kernels over tensors that have shapes and no memory
-(device `meta`) and catches what they would have launched, so a report is about the kernels as they
-are used: their constants, their number of warps, and what Triton knows of the arguments (a stride
-that is a multiple of 16, say). `compile_launch` then does what Triton's launcher does, with a
-target in place of a device.
+`record_launches` runs the kernels' wrappers over tensors without memory (device `meta`) and records
+their launches, with the engine's constants, warps and strides. `compile_launch` then does the work
+of Triton's launcher, for a target instead of a device.
 
-Knows nothing of which kernels there are. The easy thing to get wrong is what a spill is: registers
-that did not fit live in the function's stack frame, so the frame's size tells, and "LOCAL" in
-`cuobjdump`'s table does not.
+Spilled registers are stored in the function's stack frame, so the spills are the frame's size, not
+"LOCAL" in `cuobjdump`'s table.
 
 Source: triton 3.7 `triton/runtime/jit.py` (`create_function_from_signature`, `_pack_args`),
 `triton/tools/compile.py`.
@@ -54,34 +50,32 @@ class Launch:
 
 
 class Description(NamedTuple):
-    """What of a launch is compiled in; the rest are values that one compilation takes as they
-    come.
-    """
+    """The facts about a launch that are compiled in; other values can differ between launches."""
 
     signature: dict[str, str]
     """Parameter -> type, or `constexpr`."""
     constants: dict[tuple[int, ...], Any]
     """Path of a parameter -> value."""
     attributes: dict[tuple[int, ...], list]
-    """Path of a parameter -> what is known of its value."""
+    """Path of a parameter -> known properties of its value."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """What one kernel needs on one target."""
+    """The resources of one kernel on one target."""
 
     registers: int
-    """Of a thread."""
+    """Per thread."""
     spills: int
-    """Bytes of a thread's registers that did not fit and live in memory."""
+    """Bytes per thread that did not fit into the registers."""
     shared_bytes: int
-    """Shared memory of a program."""
+    """Shared memory per program."""
     matrix_instructions: list[str]
     """Kinds of matrix instructions in the PTX: `mma`, `wgmma`, `tcgen05`."""
 
 
 def record_launches(run: Callable[[], object]) -> list[Launch]:
-    """What `run` would launch; nothing is launched."""
+    """Return the launches that `run` would make, without making them."""
     if INTERPRETED:
         raise TritonModeError(
             "Kernels are interpreted in this process: set TRITON_INTERPRET=0 to compile them."
@@ -116,9 +110,7 @@ def compile_launch(launch: Launch, target: str) -> Compiled:
 
 
 def describe(launch: Launch) -> Description:
-    """What Triton compiles a kernel for: launches that are described alike share one
-    compilation.
-    """
+    """Describe a launch for the compiler; launches with equal descriptions share a compilation."""
     signature, constants, attributes = {}, {}, {}
     for index, parameter in enumerate(launch.kernel.params):
         value = launch.arguments[parameter.name]
@@ -134,8 +126,8 @@ def describe(launch: Launch) -> Description:
 
 
 def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
-    """How Triton's signature says what an argument is."""
-    # a 1 is compiled in: strides often are
+    """Return the type of an argument in Triton's signature."""
+    # Triton compiles the value 1 in, which many strides have.
     if is_constexpr or (isinstance(value, int) and is_special and value == 1):
         return "constexpr"
     if isinstance(value, torch.Tensor):
@@ -146,7 +138,7 @@ def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
 
 
 def matrix_instructions(ptx: str) -> list[str]:
-    """Which kinds of matrix instructions there are in this PTX, sorted."""
+    """Return the kinds of matrix instructions in this PTX, sorted."""
     found = re.findall(
         r"^\s*(?:@%?!?\w+\s+)?(mma|wgmma|tcgen05)\.(?:\w+\.)*?mma|^\s*(mma)\.sync",
         ptx,
@@ -156,7 +148,7 @@ def matrix_instructions(ptx: str) -> list[str]:
 
 
 def _resource_usage(cubin: bytes) -> tuple[int, int]:
-    """Registers of a thread and bytes of its stack frame, from the tool that Triton brings."""
+    """Return registers and stack frame bytes per thread, from Triton's copy of `cuobjdump`."""
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)

@@ -1,14 +1,10 @@
-"""`python -m minivllm.kernels.compile_report`: every kernel compiled for GPUs that need not be
-here.
+"""`python -m minivllm.kernels.compile_report`: compile every kernel for GPUs, without a GPU.
 
-A row for each kernel, model shape and target: registers of a thread, bytes that did not fit into
-them (spills), shared memory of a program, and the kinds of matrix instructions in the code. A spill
-or a lost matrix instruction costs a kernel much of its speed and changes no result, so without a
-GPU this is where it shows.
+It prints a row for each kernel, model shape and target: registers per thread, spills (bytes that do
+not fit into the registers), shared memory per program, and the kinds of matrix instructions. A
+spill or a missing matrix instruction slows a kernel down without changing its results.
 
-Knows the shapes of some models and none of their weights. The easy thing to get wrong is to run
-this in a process that interprets kernels, where there is nothing to compile: the mode is set before
-Triton is imported.
+TRITON_INTERPRET=0 is set before Triton is imported: an interpreted kernel is not compiled.
 """
 
 import os
@@ -39,7 +35,7 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch
 
 @dataclass(frozen=True)
 class ModelShape:
-    """What of a model its kernels are compiled for."""
+    """The sizes of a model that its kernels are compiled for."""
 
     num_heads: int
     num_kv_heads: int
@@ -71,15 +67,15 @@ class CompiledKernel:
 def operations(
     shape: ModelShape, dtype: torch.dtype, block_size: int, num_splits: int = 16
 ) -> dict[str, Callable[[], object]]:
-    """Calls of all wrappers as the engine makes them, over tensors without memory."""
+    """Return calls of all wrappers, like the engine's calls but over tensors without memory."""
     num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
     heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
 
     def empty(*sizes: int, dtype: torch.dtype = dtype) -> torch.Tensor:
         return torch.empty(sizes, dtype=dtype, device="meta")
 
-    # Query, key and value are slices of one projection, and a layer's caches are slices of all
-    # layers', as in the engine.
+    # As in the engine, query, key and value are slices of one projection, and a layer's caches are
+    # slices of the cache of all layers.
     query, key, value = empty(num_tokens, heads + 2 * kv_heads, head_size).split(
         [heads, kv_heads, kv_heads], 1
     )
@@ -123,14 +119,11 @@ def operations(
 def report(
     shapes: list[str], targets: list[str], dtype: str, block_size: int
 ) -> Iterator[CompiledKernel]:
-    """Compile and yield row by row; a kernel takes a second or so, or nothing when Triton has it in
-    its cache.
-    """
+    """Compile the kernels and yield rows; a kernel that Triton has not cached takes a second."""
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
             for i, launch in enumerate(record_launches(call)):
-                # An operation's own kernel has its name; what it launches after that has the
-                # kernel's.
+                # Name the first kernel like the operation, and later ones by their own names.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
                 for target in targets:
                     yield CompiledKernel(
@@ -144,7 +137,7 @@ def _as_json(row: CompiledKernel) -> dict[str, object]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """The command."""
+    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0]
     )

@@ -1,10 +1,7 @@
 """Writes to the KV cache: new keys and values by slot mapping, and whole blocks for copy-on-write.
 
-Both kernels only move numbers, so there is nothing to compute and everything to address: a program
-takes one token (or a piece of one block) and copies it. Knows nothing of who owns a block.
-
-The easy thing to get wrong is the size of an offset. `block_id * stride` passes 2^31 in a cache of
-a few GiB, so block ids become int64 *before* they are multiplied.
+A program copies one token, or a piece of one block. In a cache of a few GiB, `block_id * stride`
+exceeds 2^31, so block ids are converted to int64 *before* the multiplication.
 
 Source: vLLM `reshape_and_cache_flash`, `copy_blocks` (csrc/cache_kernels.cu).
 """
@@ -14,9 +11,7 @@ import torch
 from minivllm.kernels.mode import tl, triton
 
 COPY_CHUNK = 4096
-"""Numbers of a block that one program copies: enough of them that starting a program costs
-little.
-"""
+"""Numbers of a block that one program copies; with so many, starting the program costs little."""
 
 
 @triton.jit
@@ -39,7 +34,7 @@ def reshape_and_cache_kernel(
     HEADS_PADDED: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
 ):
-    """Program (token): all its heads."""
+    """Program (token): all heads of the token."""
     token = tl.program_id(0).to(tl.int64)
     slot = tl.load(slot_mapping + token).to(tl.int64)
     if slot >= 0:
@@ -63,12 +58,12 @@ def reshape_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> None:
-    """Write each token's key and value to its slot; a token whose slot is -1 is not written.
+    """Write each token's key and value to its slot.
 
     key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous
-    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], of the same strides,
-    changed in place
-    slot_mapping: [num_tokens], `block_id * block_size + offset`; no two alike
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], with equal strides,
+        changed in place
+    slot_mapping: [num_tokens], distinct, `block_id * block_size + offset`; -1 writes nothing
     """
     num_tokens, num_kv_heads, head_size = key.shape
     reshape_and_cache_kernel[(num_tokens,)](
@@ -110,8 +105,7 @@ def copy_blocks_kernel(
 
 
 def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
-    """Copy block src[i] to block dst[i] in every cache at once: one launch for all layers, keys and
-    values.
+    """Copy block src[i] to block dst[i] in all caches, in one launch for all layers.
 
     caches: [num_caches, num_blocks, ...], a block's numbers contiguous, changed in place
     src, dst: [num_copies]; no block may be in both, because programs run in any order

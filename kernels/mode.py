@@ -1,14 +1,10 @@
-"""Triton, imported in the right mode: compiled where there is a CUDA device, interpreted where
-there is none.
+"""Import Triton in the right mode: compiled with a CUDA device, interpreted without one.
 
-Every kernel module takes `tl` and `triton` from here. Knows nothing of any kernel.
-
-The easy thing to get wrong is the moment. Triton asks the environment variable `TRITON_INTERPRET`
-when a function is decorated, and its own library (`tl.sum`, `tl.max`) is decorated when Triton is
-imported: set later, half of a kernel is compiled code and half is not. So the variable is set
-before the import, and it is an error to find Triton imported in the other mode. (`import
-transformers` alone does not import it, but importing a model class of transformers does.) A user
-who sets the variable has the last word.
+Every kernel module imports `tl` and `triton` from here. Triton reads `TRITON_INTERPRET` when a
+function is decorated, and decorates its own library (`tl.sum`, `tl.max`) at import. So the variable
+is set before the import, unless the user has set it; later, half of a kernel would be compiled and
+half interpreted. If other code has imported Triton in the wrong mode, that is an error. (Importing
+a model class of transformers imports Triton; `import transformers` does not.)
 
 Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.py`.
 """
@@ -22,7 +18,7 @@ import torch
 
 
 class TritonModeError(ImportError):
-    """Triton was imported, by somebody else and too early, in a mode that cannot run here."""
+    """Other code imported Triton first, in a mode that cannot run here."""
 
 
 if "triton" not in sys.modules and not torch.cuda.is_available():
@@ -32,7 +28,7 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 INTERPRETED = not isinstance(tl.sum, triton.runtime.JITFunction)
-"""Whether kernels run as Python over numpy arrays, on tensors in the machine's memory."""
+"""Whether kernels run as Python over numpy arrays, on CPU tensors."""
 
 if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.is_available():
     raise TritonModeError(
@@ -48,9 +44,7 @@ def _major_minor(text: str) -> tuple[int, int]:
 
 
 def _multiply_bfloat16_as_numbers() -> None:
-    """Mend the interpreter's `tl.dot`: it keeps bfloat16 as bits in uint16 and would multiply those
-    as integers.
-    """
+    """Fix the interpreter's `tl.dot`, which multiplies the bits of bfloat16 as integers."""
     from triton.runtime.interpreter import interpreter_builder
 
     original = interpreter_builder.create_dot

@@ -1,8 +1,7 @@
-"""What `import kernels` gives to a process that was started in the root of this repository.
+"""Replace ourselves by Hugging Face's package `kernels` if we are imported under that name.
 
-This folder is at the root, so such a process finds it as the top-level package `kernels`. That name
-is Hugging Face's: `transformers` imports a package so called where there is one. So under that name
-we step aside.
+A process that starts in the root of this repository finds this folder as the top-level package
+`kernels`. `transformers` imports a package of that name if there is one, and means Hugging Face's.
 """
 
 import sys
@@ -12,12 +11,12 @@ from pathlib import Path
 
 
 def give_way() -> None:
-    """Put the real package `kernels` in our place; the import system hands that one out.
+    """Put the real package `kernels` into `sys.modules`.
 
-    Where there is none: an empty module, which is what `transformers` takes for "not installed".
+    If there is none, put an empty module, which `transformers` treats as "not installed".
     """
     root = Path(__file__).resolve().parents[1]
-    # "" is the current folder
+    # "" means the current folder
     elsewhere = [folder for folder in sys.path if Path(folder).resolve() != root]
     spec = PathFinder.find_spec("kernels", elsewhere)
     if spec is None or spec.loader is None:

@@ -1,12 +1,10 @@
 """RMS norm, with the residual sum in the same pass, and SiLU-and-multiply.
 
-Both are bound by memory: a few operations a number, and each number read and written once. What
-fusing saves is the trips in between. Unfused, residual sum and norm read and write the hidden
-states twice; fused, once.
+Both are memory-bandwidth-bound: they do few operations per number. Without fusing, residual sum and
+norm read and write the hidden states twice; fused, once. Sums are float32 for every dtype.
 
-Works on rows and knows nothing of layers. Sums are float32 whatever the dtype. The easy thing to
-get wrong is the width: `tl.arange` wants a power of two, hidden sizes are none (576, 896), so the
-padding must be masked out of the loads *and* the mean divided by the real size.
+`tl.arange` needs a power of two, and hidden sizes are often none (576, 896). So the kernels mask
+the padding in the loads, and divide the mean by the real size.
 
 Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py`
 (`SiluAndMul`).
@@ -17,7 +15,7 @@ import torch
 from minivllm.kernels.mode import tl, triton
 
 ACTIVATION_CHUNK = 1024
-"""Numbers of a row that one program of `silu_and_mul` takes."""
+"""Numbers of a row that one program of `silu_and_mul` computes."""
 
 
 @triton.jit
@@ -40,7 +38,7 @@ def rms_norm_kernel(
     numbers = tl.load(x + row * x_stride + columns, mask=is_real, other=0.0)
     if HAS_RESIDUAL:
         pointers = residual + row * residual_stride + columns
-        # Rounded to the dtype before it is normed: that is the sum that the next layer adds to.
+        # Round the sum before the norm, because the next layer adds to the rounded sum.
         total = numbers.to(tl.float32) + tl.load(pointers, mask=is_real, other=0.0).to(tl.float32)
         numbers = total.to(residual.dtype.element_ty)
         tl.store(pointers, numbers, mask=is_real)
@@ -82,7 +80,7 @@ def _launch_rms_norm(
         eps,
         HAS_RESIDUAL=residual is not None,
         SIZE_PADDED=size_padded,
-        num_warps=min(max(size_padded // 256, 1), 16),  # some 8 numbers a thread
+        num_warps=min(max(size_padded // 256, 1), 16),  # about 8 numbers per thread
     )
     return out
 

@@ -1,11 +1,8 @@
-"""Paged attention written for the eye: one loop a token, one query at a time.
+"""Paged attention in its simplest form: one token and one query head at a time.
 
-This is the slow twin of every attention backend and the oracle of their tests. It works in the
-dtype of its inputs, float64 included, and reads exactly the slots that it should, one by one: a
-test can fill all others with NaN.
-
-The layout here is the one that is easiest to think of, `[num_blocks, block_size, num_kv_heads,
-head_size]`. A backend may keep its cache in any other.
+This is the reference implementation of every attention backend; tests compare with it. It works in
+the dtype of its inputs, float64 included. It reads only the slots that it needs, so a test can fill
+all others with NaN. Backends can choose another cache layout.
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention" (Kwon et
 al., 2023), section 4.1.
@@ -45,14 +42,14 @@ def paged_attention(
     seq_lens: list[int],
     scale: float,
 ) -> torch.Tensor:
-    """Causal attention of a ragged batch over a paged cache that already holds this step's keys and
-    values.
+    """Causal attention of a ragged batch over a paged cache that holds this step's keys and values.
 
-    query: [num_tokens, num_heads, head_size], the tokens of sequence i in rows
-        [query_start_loc[i], query_start_loc[i + 1]); they are the last ones of its seq_lens[i]
-        tokens
-    block_tables: [num_seqs, max_blocks], entries after a sequence's last block are never read
-    scale: what the scores are multiplied with, 1 / sqrt(head_size) in every model here
+    query: [num_tokens, num_heads, head_size]; rows [query_start_loc[i], query_start_loc[i + 1]) are
+        the last tokens of sequence i, which has seq_lens[i] tokens
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
+    block_tables: [num_seqs, max_blocks]; entries after a sequence's last block are never read
+    scale: factor of the scores, 1 / sqrt(head_size) in every model here
+
     Returns [num_tokens, num_heads, head_size].
     """
     num_heads, num_kv_heads = query.shape[1], key_cache.shape[2]
@@ -64,7 +61,7 @@ def paged_attention(
         for token in range(first, end):
             num_visible = seq_len - (end - token) + 1  # the token itself and all before it
             for head in range(num_heads):
-                # grouped-query attention: neighbours share
+                # grouped-query attention: neighbouring query heads share a key head
                 kv_head = head * num_kv_heads // num_heads
                 scores = keys[:num_visible, kv_head] @ query[token, head] * scale
                 output[token, head] = torch.softmax(scores, dim=0) @ values[:num_visible, kv_head]
@@ -79,13 +76,14 @@ def decode_attention(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Attention of sequences with one query each, the last token: what every rung of the decode
-    ladder computes.
+    """Attention of sequences with one query each, as every decode kernel computes it.
 
-    query: [num_seqs, num_heads, head_size]; seq_lens: [num_seqs], the query's own token counted
-    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]; block_tables:
-    [num_seqs, max_blocks] A sequence of length 0 is a padded row: nothing of it is read and its
-    output is zeros. Returns [num_seqs, num_heads, head_size].
+    query: [num_seqs, num_heads, head_size]
+    key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
+    block_tables: [num_seqs, max_blocks]
+    seq_lens: [num_seqs], including the query's token; 0 for a padded row, which reads nothing
+
+    Returns [num_seqs, num_heads, head_size], zeros for padded rows.
     """
     output = torch.zeros_like(query)
     for i, seq_len in enumerate(seq_lens.tolist()):
@@ -98,8 +96,7 @@ def decode_attention(
 
 
 def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
-    """Copy block src[i] to block dst[i] in every cache; all sources are read before any block is
-    written.
+    """Copy block src[i] to block dst[i] in every cache, reading all sources before writing.
 
     caches: [num_caches, num_blocks, ...], changed in place; src, dst: [num_copies]
     """
@@ -115,11 +112,11 @@ def attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """How much of each sequence's last token's attention falls on each of its blocks.
+    """Compute the share of the last token's attention on each block of its sequence.
 
-    Shapes as in `decode_attention`. Returns [num_seqs, num_heads, max_blocks] in float32: the
-    softmax weights of a block's tokens, summed. A head's row sums to 1; entries after a sequence's
-    last block are 0.
+    Shapes as in `decode_attention`. Returns [num_seqs, num_heads, max_blocks] in float32: the sum
+    of the softmax weights of a block's tokens. A row of a head sums to 1; entries after a
+    sequence's last block are 0.
     """
     num_seqs, num_heads, _ = query.shape
     block_size, num_kv_heads = key_cache.shape[1:3]
@@ -136,9 +133,7 @@ def attention_mass(
 
 
 def _gather(cache: torch.Tensor, block_table: torch.Tensor, seq_len: int) -> torch.Tensor:
-    """A sequence's first `seq_len` entries in the order of their positions: [seq_len, num_kv_heads,
-    head_size].
-    """
+    """Return a sequence's first `seq_len` entries in order: [seq_len, num_kv_heads, head_size]."""
     block_size = cache.shape[1]
     slots = [
         int(block_table[p // block_size]) * block_size + p % block_size for p in range(seq_len)

@@ -1,11 +1,7 @@
-"""The decoder's small operations out of torch's: the twins of the fused kernels, for each the same
-signature.
+"""The decoder's small operations in torch: reference implementations of the fused kernels.
 
-They round where the decoder rounds (`minivllm/runtime/models`), and work in any dtype, float64
-included. Know nothing of layers or models.
-
-The easy thing to get wrong is the residual: the fused norm adds *in place* first, and norms the sum
-as it was rounded, because that is what the next layer will see.
+They have the kernels' signatures, round where the decoder rounds (`minivllm/runtime/model`), and
+work in any dtype, float64 included.
 
 Source: transformers 5 `models/llama/modeling_llama.py`; vLLM
 `vllm/model_executor/layers/{layernorm,activation}.py`.
@@ -28,7 +24,7 @@ def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
 def add_rms_norm(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, eps: float
 ) -> torch.Tensor:
-    """Add x to the residual stream, in place, and return the norm of the sum.
+    """Add x to the residual stream, in place, and return the norm of the rounded sum.
 
     x, residual: [num_rows, size]; weight: [size]; returns [num_rows, size]
     """
@@ -39,7 +35,7 @@ def add_rms_norm(
 def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up. gate_up: [num_rows, 2 * size], the gates first; returns [num_rows, size]"""
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.silu(gate).mul_(up)  # its own fresh tensor: a third of the memory less
+    return functional.silu(gate).mul_(up)  # in place: a third less memory
 
 
 def rotary_and_cache(
@@ -52,15 +48,15 @@ def rotary_and_cache(
     value_cache: torch.Tensor,
     slot_mapping: torch.Tensor,
 ) -> torch.Tensor:
-    """Turn queries and keys by their positions' angles, write keys and values to the cache, return
-    the queries.
+    """Rotate queries and keys, write keys and values to the cache, and return the queries.
 
     query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-    cos, sin: [num_tokens, head_size], the sine of the first half negative
-    (`RotaryEmbedding.cos_sin`)
+    cos, sin: [num_tokens, head_size], from `RotaryEmbedding.cos_sin`: sin is negated in the first
+        half
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
     slot_mapping: [num_tokens], -1 for a token that is not written
-    Returns [num_tokens, num_heads, head_size]; the turned keys are in the cache alone.
+
+    Returns [num_tokens, num_heads, head_size]. The rotated keys are only in the cache.
     """
     reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)
     return _rotate(query, cos, sin)

@@ -1,12 +1,10 @@
 """Rotary position embedding and the KV write in one kernel.
 
-Unfused, a key is rotated (read, written), then copied to the cache (read, written again); fused it
-goes from the projection to its slot once. A program takes one token: all heads of its query, its
-key and its value.
+Without fusing, a key is read and written twice, by the rotation and by the copy to the cache;
+fused, once. A program takes one token: all heads of its query, key and value.
 
-Knows angles as a table and nothing of positions or frequencies. The easy thing to get wrong is the
-pairing: a number's partner is half a head away ("rotate half"), not its neighbour, and for a head
-size that is no power of two the halves must be cut at head_size / 2, not at half the padded width.
+A number's partner in a rotation is half a head away ("rotate half"), not its neighbour. The halves
+are split at head_size / 2, not at half of the padded width.
 
 Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cache_flash`.
 """
@@ -18,7 +16,7 @@ from minivllm.kernels.mode import tl, triton
 
 @triton.jit
 def load_rotated(pointers, dims, mask, cos, sin, HEAD_SIZE: tl.constexpr):
-    """Heads at `pointers` (without dims), turned: [heads, HEAD_SIZE_PADDED] in float32."""
+    """Load and rotate the heads at `pointers` [heads, 1]: [heads, HEAD_SIZE_PADDED] float32."""
     partners = tl.where(dims < HEAD_SIZE // 2, dims + HEAD_SIZE // 2, dims - HEAD_SIZE // 2)
     x = tl.load(pointers + dims, mask=mask, other=0.0).to(tl.float32)
     partner = tl.load(pointers + partners, mask=mask, other=0.0).to(tl.float32)

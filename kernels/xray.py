@@ -1,15 +1,13 @@
-"""`trace`: which program of a kernel read which blocks and slots, in which order, and its softmax
-after each tile.
+"""`trace`: the blocks and slots that each program of a kernel reads, and its softmax per tile.
 
-Under the interpreter a kernel is Python, so it can be watched without being changed: what is
-recorded is what the kernel that runs on a GPU does, tile by tile. Three places are tapped: where
-the interpreter begins a program, where it loads (a key's address says its block and slot), and
-`softmax_update`, through which every attention kernel's running maximum and sum go. Values are read
-at the slots of their keys and not recorded again.
+Interpreted kernels are Python, so an unchanged kernel can be traced. These calls are recorded:
 
-Knows the layout of the key cache, from its strides, and nothing of what called the kernel. The easy
-thing to get wrong is the padded row: rows that only fill up a matrix are computed like others. A
-row counts if it is stored.
+    start of a program    its kernel and grid index
+    load                  a key's address gives its block and slot, from the cache's strides
+    `softmax_update`      computes the running maximum and sum of every attention kernel
+    store                 the rows that count: a padding row is computed, but never stored
+
+Values are read at the same slots as keys, so they are not recorded.
 """
 
 import math
@@ -27,7 +25,7 @@ from minivllm.kernels.mode import INTERPRETED, TritonModeError
 
 @dataclass(frozen=True, slots=True)
 class BlockRead:
-    """Neighbouring slots of one block, read together."""
+    """Neighbouring slots of one block that are read together."""
 
     block_id: int
     first_slot: int
@@ -37,30 +35,30 @@ class BlockRead:
 
 @dataclass(frozen=True, slots=True)
 class TileTrace:
-    """One tile of keys that a program took in."""
+    """One tile of keys that a program read."""
 
     reads: tuple[BlockRead, ...]
     """In the order of positions."""
     running_max: tuple[float, ...]
-    """[rows]: each row's largest score so far, scaled, as in the exponent of e."""
+    """[rows]: each row's largest score so far, scaled, base e."""
     running_sum: tuple[float, ...]
     """[rows]: the sum of exp(score - running_max) so far."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramTrace:
-    """What one program did; a row is one query of one head."""
+    """The trace of one program; a row is one query of one head."""
 
     kernel: str
     program: tuple[int, int, int]
     kv_head: int | None
-    """None, if it read no key."""
+    """None if the program read no key."""
     tiles: tuple[TileTrace, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class KernelTrace:
-    """All programs in the order in which they ran, and what the traced call returned."""
+    """The result of the traced call, and its programs in the order in which they ran."""
 
     result: Any
     programs: tuple[ProgramTrace, ...]
@@ -81,7 +79,7 @@ class _Program:
     def finished(self) -> ProgramTrace:
         rows = slice(None) if self.stored_rows is None else self.stored_rows
         tiles = tuple(
-            # Kernels count in powers of two: their maximum is log2(e) times ours.
+            # Kernels use base 2, so their maximum is log2(e) times ours.
             TileTrace(
                 reads, tuple((maximum[rows] * math.log(2)).tolist()), tuple(total[rows].tolist())
             )
@@ -91,10 +89,12 @@ class _Program:
 
 
 def trace(call: Callable[[], Any], key_cache: torch.Tensor) -> KernelTrace:
-    """Run `call` and watch the programs of every attention kernel in it.
+    """Run `call` and trace the programs of every attention kernel in it.
 
-    key_cache: [num_blocks, block_size, num_kv_heads, head_size], the tensor (or view) that the
-    kernels read keys from Raises `TritonModeError` where kernels are compiled.
+    key_cache: [num_blocks, block_size, num_kv_heads, head_size], the tensor (or view) from which
+        the kernels read keys
+
+    Raises `TritonModeError` if kernels are compiled in this process.
     """
     if not INTERPRETED:
         raise TritonModeError(
@@ -178,14 +178,12 @@ def _tap_softmax(programs: list[_Program]) -> Iterator[None]:
 
 
 def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
-    """Block, slot and head of the keys whose first number is at one of these addresses: [num_keys,
-    3]
-    """
+    """Return block, slot and head of the keys that start at these addresses: [num_keys, 3]."""
     rest = torch.div(addresses - key_cache.data_ptr(), key_cache.itemsize, rounding_mode="floor")
     is_inside = rest >= 0
     indices = torch.zeros(len(addresses), 4, dtype=torch.int64)
-    # An offset is a sum of index * stride; the largest stride that is left gives the next index.
-    # A dimension of size 1 has no stride of its own, and its index stays 0.
+    # An offset is a sum of index * stride, so divide by the strides, largest first. A dimension of
+    # size 1 has no stride of its own, and its index stays 0.
     for dimension in sorted(
         (d for d in range(4) if key_cache.shape[d] > 1), key=lambda d: -key_cache.stride(d)
     ):
@@ -197,7 +195,7 @@ def _key_indices(addresses: torch.Tensor, key_cache: torch.Tensor) -> torch.Tens
 
 
 def _as_reads(slots: list[list[int]]) -> tuple[BlockRead, ...]:
-    """(block, slot) pairs in order, with neighbours put together."""
+    """Join neighbouring slots in a list of (block, slot) pairs."""
     reads: list[BlockRead] = []
     for block_id, slot in slots:
         last = reads[-1] if reads else None

@@ -1,13 +1,10 @@
-"""How much of each sequence's last token's attention falls on each of its blocks.
+"""The share of the last token's attention on each block of its sequence.
 
-A block's share is the sum of its tokens' softmax weights, and the softmax over blocks of the
-blocks' log-sum-exps is just that. So the kernel works out one log-sum-exp a block, each in a
-program of its own, and nobody has to know the whole context's maximum. It reads keys alone: half of
-what attention reads.
+A block's share is the sum of its tokens' softmax weights. It equals the softmax over the blocks'
+log-sum-exps. So each program computes the log-sum-exp of one block, and no program needs the
+maximum of the whole context. The kernel reads only keys: half of what attention reads.
 
-Knows nothing of what the shares are for (a view draws them; an eviction policy could use them). The
-easy thing to get wrong is to take the mean over heads here: heads look at different blocks, and
-that is what is worth seeing.
+The result has one row per head, not their mean, because heads attend to different blocks.
 """
 
 import math
@@ -27,7 +24,7 @@ from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def block_lse_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
@@ -55,7 +52,7 @@ def block_lse_kernel(
     first = block * BLOCK_SIZE
     end = tl.minimum(first + BLOCK_SIZE, seq_len)
     running_max = tl.full([ROWS], float("-inf"), tl.float32)
-    # of a block without tokens: -inf + log2(1) is -inf
+    # For a block without tokens, -inf + log2(1) is -inf.
     running_sum = tl.full([ROWS], 1.0, tl.float32)
     if first < end:
         q = load_group(
@@ -103,9 +100,7 @@ def attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.attention_mass`: [num_seqs, num_heads, max_blocks] float32,
-    rows sum to 1.
-    """
+    """See `minivllm.kernels.reference.attention_mass`."""
     num_seqs, num_heads, head_size = query.shape
     _, block_size, num_kv_heads, _ = key_cache.shape
     max_blocks = block_tables.shape[1]
@@ -133,5 +128,5 @@ def attention_mass(
         TILE=min(launch.tile, max(MIN_DOT, triton.next_power_of_2(block_size))),
         num_warps=launch.num_warps,
     )
-    # A row of length 0 has no block, and the softmax of nothing is NaN.
+    # A row of length 0 has no block, so its softmax is NaN.
     return torch.softmax(block_lse * math.log(2), dim=-1).nan_to_num(0.0)

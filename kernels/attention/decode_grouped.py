@@ -1,15 +1,12 @@
-"""Decode attention, rung 2: the query heads that share a key head share one program, and `tl.dot`.
+"""Decode attention, kernel version 2: one program for all query heads that share a key head.
 
 With grouped-query attention, `group` query heads read the same keys. One program for all of them
-loads each key once, and the scores of a tile become one small matrix product, [rows, head_size] x
-[head_size, tile], which the matrix units do. `tl.dot` wants at least 16 rows, so a smaller group is
-padded with rows of zeros; decoding is bound by reading keys, so they cost next to nothing.
+loads each key once. The scores of a tile are then one small matrix product, [rows, head_size] x
+[head_size, tile], for the matrix units. `tl.dot` needs at least 16 rows, so a smaller group gets
+rows of zeros, which are never stored. They cost little, since decoding is memory-bandwidth-bound.
 
-What it leaves on the table: a program still walks a whole context alone, so one sequence of 100,000
-tokens keeps `num_kv_heads` programs busy and the rest of the GPU idle. Rung 3 mends that.
-
-The easy thing to get wrong is what a padded row computes: it must stay finite, and must never be
-stored.
+What it leaves on the table: one program still reads a whole context, so one sequence of 100,000
+tokens keeps `num_kv_heads` programs busy and the rest of the GPU idle. Version 3 fixes that.
 
 Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 """
@@ -38,9 +35,7 @@ def load_group(
     HEAD_SIZE_PADDED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """The queries of one key head's group: [ROWS, HEAD_SIZE_PADDED], zeros beyond group and head
-    size.
-    """
+    """Load the queries of one key head's group: [ROWS, HEAD_SIZE_PADDED], padded with zeros."""
     rows, dims = tl.arange(0, ROWS), tl.arange(0, HEAD_SIZE_PADDED)
     pointers = (
         query + seq * stride_seq + (kv_head * GROUP + rows[:, None]) * stride_head + dims[None, :]
@@ -48,7 +43,7 @@ def load_group(
     return tl.load(pointers, mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE), other=0.0)
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_grouped_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
@@ -77,7 +72,7 @@ def decode_grouped_kernel(
     seq, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seq_len = tl.load(seq_lens + seq)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
-    if seq_len > 0:  # a padded row's query is not read either
+    if seq_len > 0:  # a padded row does not read its query either
         q = load_group(
             query,
             seq,
@@ -133,9 +128,7 @@ def decode_grouped(
     scale: float,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and
-    returned.
-    """
+    """See `minivllm.kernels.reference.decode_attention`. Writes and returns `out` if given."""
     num_seqs, num_heads, head_size = query.shape
     num_kv_heads = key_cache.shape[2]
     group = num_heads // num_kv_heads

@@ -1,13 +1,13 @@
-"""Decode attention, rung 1: one program for each sequence and query head.
+"""Decode attention, kernel version 1: one program for each sequence and query head.
 
-The plainest kernel that is right: a program walks along its sequence's block table, tile by tile,
-with the online softmax, and multiplies with vectors alone. What it leaves on the table: query heads
-that share a key head each read that head's keys again (for a group of 8, eight times the traffic),
-no matrix instruction is used, and a batch of few sequences leaves most of a GPU idle. Rungs 2 and 3
-mend these.
+The simplest correct kernel: a program reads its sequence's block table tile by tile, with the
+online softmax and vector products. What it leaves on the table (versions 2 and 3 fix it):
 
-The easy thing to get wrong is the padded row of a CUDA graph: a sequence of length 0 has no
-maximum, and its sum is 0. It writes zeros.
+    - query heads that share a key head read its keys again (for a group of 8, eight times)
+    - it uses no matrix instructions
+    - with few sequences, most of the GPU is idle
+
+A padded row of a CUDA graph, a sequence of length 0, has no maximum and a sum of 0; it gets zeros.
 
 Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 """
@@ -26,7 +26,7 @@ from minivllm.kernels.mode import tl, triton
 TILE = 16
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
@@ -58,7 +58,7 @@ def decode_naive_kernel(
     running_max = tl.full([1], float("-inf"), tl.float32)
     running_sum = tl.zeros([1], tl.float32)
     acc = tl.zeros([1, HEAD_SIZE_PADDED], tl.float32)
-    if seq_len > 0:  # a padded row's query is not read either
+    if seq_len > 0:  # a padded row does not read its query either
         q = tl.load(
             query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0
         )
@@ -99,9 +99,7 @@ def decode_naive(
     scale: float,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and
-    returned.
-    """
+    """See `minivllm.kernels.reference.decode_attention`. Writes and returns `out` if given."""
     num_seqs, num_heads, head_size = query.shape
     out = torch.empty_like(query) if out is None else out
     block_tables = wide_enough(block_tables, key_cache)

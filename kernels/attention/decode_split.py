@@ -1,17 +1,13 @@
-"""Decode attention, rung 3: split-KV. Several programs share one context, and a second kernel puts
-their parts together.
+"""Decode attention, kernel version 3: several programs share one context (split-KV).
 
-Softmax is a weighted mean, so parts of a context can be worked out apart if each also says how much
-weight it had: the log-sum-exp of its scores (in base 2 here). One sequence of 100,000 tokens then
-keeps a whole GPU busy. With one split there is nothing to put together, and rung 2 does the work.
+Softmax attention is a weighted mean, so programs can compute parts of a context separately. Each
+part also returns its log-sum-exp (base 2), and a second kernel merges the parts. One sequence of
+100,000 tokens then keeps a whole GPU busy. With one split, version 2 does the work.
 
-How many splits: enough that every multiprocessor has a few programs, not so many that a part is
-shorter than `MIN_TOKENS_PER_SPLIT`, and a power of two, because the reduction is compiled for each
-number of splits.
+The number of splits gives every multiprocessor a few programs, but no part shorter than
+`MIN_TOKENS_PER_SPLIT`. It is a power of two, because the reduction is compiled for each number.
 
-The easy thing to get wrong is the split that gets nothing to do: a short sequence has fewer tiles
-than there are splits. What such a split would have written is never read, so the workspace may hold
-anything.
+A short sequence can have fewer tiles than splits; the reduction ignores the parts of empty splits.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `triton_unified_attention.py` (`reduce_segments`).
 """
@@ -40,9 +36,7 @@ DEFAULT_NUM_PROCESSORS = 132
 
 
 def num_processors_of(device: torch.device) -> int:
-    """The device's multiprocessors; for a CPU, which interprets, those of the GPU that it stands
-    for.
-    """
+    """Number of multiprocessors; a CPU, which interprets the kernels, counts as an H100."""
     if device.type != "cuda":
         return DEFAULT_NUM_PROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -51,26 +45,24 @@ def num_processors_of(device: torch.device) -> int:
 def choose_num_splits(
     num_seqs: int, num_kv_heads: int, max_seq_len: int, num_processors: int = DEFAULT_NUM_PROCESSORS
 ) -> int:
-    """Into how many parts to split each context of a batch whose longest has `max_seq_len`
-    tokens.
-    """
+    """Choose into how many parts to split each context; `max_seq_len` is the longest context."""
     wanted = PROGRAMS_PER_PROCESSOR * num_processors // max(1, num_seqs * num_kv_heads)
     most = min(wanted, max_seq_len // MIN_TOKENS_PER_SPLIT, MAX_SPLITS)
-    return 1 << (max(most, 1).bit_length() - 1)  # the power of two at or below
+    return 1 << (max(most, 1).bit_length() - 1)  # largest power of two <= most
 
 
 @dataclass(frozen=True, slots=True)
 class SplitWorkspace:
-    """What the programs of one sequence and key head leave for the reduction."""
+    """The results of the splits, input of the reduction."""
 
     out: torch.Tensor
-    """[num_seqs, num_heads, num_splits, head_size] float32: each part's own attention."""
+    """[num_seqs, num_heads, num_splits, head_size] float32: each part's attention."""
     lse: torch.Tensor
     """[num_seqs, num_heads, num_splits] float32: each part's log-sum-exp, base 2."""
 
     @classmethod
     def empty(cls, query: torch.Tensor, num_splits: int) -> "SplitWorkspace":
-        """For a query of [num_seqs, num_heads, head_size]."""
+        """Allocate for query: [num_seqs, num_heads, head_size]."""
         num_seqs, num_heads, head_size = query.shape
         shape = (num_seqs, num_heads, num_splits)
         return cls(
@@ -80,19 +72,17 @@ class SplitWorkspace:
 
 
 def reduce_warps(num_splits: int, head_size: int) -> int:
-    """The parts of a head are in registers at once: so many warps that a thread holds 128 numbers
-    at most.
-    """
+    """Warps for a reduction: all parts of a head in registers, at most 128 numbers per thread."""
     return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
 
 
 @triton.jit
 def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
-    """Tiles that each split of a sequence gets, except the last one that gets any. At least 1."""
+    """Tiles per split of a sequence, at least 1; the last splits can get fewer or none."""
     return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_split_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
@@ -177,9 +167,7 @@ def reduce_splits_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Program (sequence, query head): the mean of its parts' outputs, weighted with
-    exp(log-sum-exp).
-    """
+    """Program (sequence, query head): the mean of its parts, weighted by 2^(log-sum-exp)."""
     seq, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seq_len = tl.load(seq_lens + seq)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
@@ -188,7 +176,7 @@ def reduce_splits_kernel(
     lse = tl.load(part_lse + part, mask=was_written, other=float("-inf"))
     mask = was_written[:, None] & (dims[None, :] < HEAD_SIZE)
     outs = tl.load(part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=mask, other=0.0)
-    # A padded row has no parts: a maximum of 0 in place of -inf makes its weights 0, and not NaN.
+    # A padded row has no parts: with a maximum of 0 in place of -inf, its weights are 0, not NaN.
     largest = tl.max(lse, 0)
     weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
     total = tl.sum(weights, 0)
@@ -208,10 +196,10 @@ def decode_split(
     workspace: SplitWorkspace | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """See `minivllm.kernels.reference.decode_attention`. `out` is written if given, and returned.
+    """See `minivllm.kernels.reference.decode_attention`. Writes and returns `out` if given.
 
-    num_splits: a power of two, see `choose_num_splits`; workspace: for as many sequences and
-    splits, or made here
+    num_splits: a power of two, see `choose_num_splits`
+    workspace: for this number of sequences and splits; allocated if not given
     """
     if num_splits == 1:
         return decode_grouped(query, key_cache, value_cache, block_tables, seq_lens, scale, out)

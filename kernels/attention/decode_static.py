@@ -1,14 +1,10 @@
-"""Decode attention, rung 4: every launch alike, so that a CUDA graph can replay it.
+"""Decode attention, kernel version 4: identical launches, so that a CUDA graph can replay them.
 
-A CUDA graph records launches with their grids and arguments and repeats them without Python, which
-is most of the time of a decode step on a small model. So nothing of a launch may depend on the
-batch: the grid is that of `max_num_seqs` sequences, the number of splits that of `max_model_len`
-tokens, and all tensors keep their addresses. What the batch is stands *in* the tensors: their rows,
-and the length of each.
-
-The easy thing to get wrong is the rows that a smaller batch leaves over. Their lengths are set to
-0, and a row of length 0 is not read at all, neither its query nor its block table, which may be
-stale.
+A CUDA graph records launches with their grids and arguments, and repeats them without Python, which
+takes most of a small model's decode step. So a launch must not depend on the batch: the grid is for
+`max_num_seqs` sequences, the number of splits for `max_model_len` tokens. The batch is *in* the
+tensors: block tables and lengths. Unused rows have length 0; kernels read neither their query nor
+their (stale) block table.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (persistent batch, `capture_model`).
 """
@@ -37,8 +33,9 @@ class StaticDecode:
         scale: float,
         num_processors: int = DEFAULT_NUM_PROCESSORS,
     ) -> None:
-        """key_cache: any layer's, [num_blocks, block_size, num_kv_heads, head_size]; its shape,
-        dtype and device count.
+        """key_cache: [num_blocks, block_size, num_kv_heads, head_size], of any layer
+
+        Only its shape, dtype and device are used.
         """
         _, block_size, num_kv_heads, head_size = key_cache.shape
         device = key_cache.device
@@ -56,9 +53,7 @@ class StaticDecode:
         self.out = torch.zeros(
             max_num_seqs, num_heads, head_size, dtype=key_cache.dtype, device=device
         )
-        """[max_num_seqs, num_heads, head_size]: the output of the last call, overwritten by the
-        next (layer's).
-        """
+        """[max_num_seqs, num_heads, head_size], overwritten by each call (each layer)."""
         self._plan_splits()
 
     def _plan_splits(self) -> None:
@@ -66,17 +61,16 @@ class StaticDecode:
         self._num_splits = choose_num_splits(
             num_seqs, self._num_kv_heads, self._max_model_len, self._num_processors
         )
-        # Whole contexts need no parts to be put together.
+        # Without splits there is nothing to merge.
         self._workspace = (
             SplitWorkspace.empty(self.out, self._num_splits) if self._num_splits > 1 else None
         )
 
     def first_rows(self, num_seqs: int) -> "StaticDecode":
-        """The launches for batches of at most `num_seqs` sequences, over the first rows of the same
-        tensors.
+        """Return the launches for at most `num_seqs` sequences, over the first rows.
 
-        A grid of `max_num_seqs` is mostly idle for a small batch, and leaves it without splits: so
-        a graph for each size.
+        For a small batch, a grid of `max_num_seqs` would be mostly idle and have too few splits, so
+        each batch size gets its own graph.
         """
         part = copy.copy(self)
         part.block_tables, part.seq_lens = self.block_tables[:num_seqs], self.seq_lens[:num_seqs]
@@ -85,9 +79,9 @@ class StaticDecode:
         return part
 
     def set_batch(self, block_tables: torch.Tensor, seq_lens: torch.Tensor) -> None:
-        """Put a step's sequences in the first rows; once a step, outside of the graph.
+        """Write a step's sequences to the first rows, once per step, outside the graph.
 
-        block_tables: [num_seqs, at most max_blocks]; seq_lens: [num_seqs]; both may be on the CPU
+        block_tables: [num_seqs, at most max_blocks]; seq_lens: [num_seqs]; both can be on the CPU
         """
         num_seqs, width = block_tables.shape
         self.block_tables[:num_seqs, :width].copy_(block_tables, non_blocking=True)
@@ -97,9 +91,10 @@ class StaticDecode:
     def __call__(
         self, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor
     ) -> torch.Tensor:
-        """Attention of all rows; once a layer, inside of the graph.
+        """Attend for all rows, once per layer, inside the graph.
 
-        query: [max_num_seqs, num_heads, head_size], padded rows may hold anything
+        query: [max_num_seqs, num_heads, head_size], with any contents in padded rows
+
         Returns `out`; padded rows are zeros.
         """
         return decode_split(

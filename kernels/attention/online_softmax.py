@@ -1,21 +1,17 @@
-"""The inner loop that the attention kernels share: online softmax, and attention of some rows over
-a stretch of keys.
+"""The inner loop of all attention kernels: online softmax over tiles of keys.
 
-A row is one query of one head. Keys come tile by tile; what has been seen of a row is held in three
-things:
+A row is one query of one head. Keys are read tile by tile, and each row keeps three values:
 
     running_max   the largest score so far
     running_sum   the sum of exp(score - running_max)
     acc           the sum of exp(score - running_max) * value
 
-When a tile raises the maximum, sum and acc are scaled down by exp(old - new): that is all of online
-softmax. Scores are in base 2 here (they carry a factor log2(e)), because a GPU has an instruction
-for 2^x.
+When a tile raises the maximum, running_sum and acc are multiplied by exp(old - new). Scores are in
+base 2 here (with a factor log2(e)), because a GPU has an instruction for 2^x.
 
-A tile is a number of positions and has nothing to do with a block: each position looks up its own
-block. The easy thing to get wrong is to let what must not be read take part with weight 0: behind a
-sequence's end may lie NaN (0 * NaN is NaN), and behind its last block-table entry may stand an id
-that is no block at all. Both loads are masked.
+Tiles are independent of blocks: each position looks up its own block. Two loads must be masked; a
+weight of 0 is not enough. After a sequence's end, slots can hold NaN (0 * NaN is NaN), and
+block-table entries can be invalid ids.
 
 Source: "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018); FlashAttention-2
 (Dao, 2023).
@@ -29,32 +25,32 @@ from minivllm.kernels.mode import tl, triton
 
 LOG2_E = math.log2(math.e)
 MIN_DOT = 16
-"""The least that `tl.dot` takes in any dimension."""
+"""The minimum of `tl.dot` in any dimension."""
 
 
 def padded_head_size(head_size: int) -> int:
-    """The width that a head is loaded with: `tl.arange` wants a power of two, `tl.dot` at least
-    16.
-    """
+    """Width of a loaded head: `tl.arange` needs a power of two, `tl.dot` at least 16."""
     return max(MIN_DOT, triton.next_power_of_2(head_size))
 
 
 def wide_enough(block_tables: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
-    """The block tables in a dtype that offsets into the cache can be computed in.
+    """Return the block tables in a dtype wide enough for offsets into the cache.
 
-    That is int32 for all but caches of over 2^31 numbers a layer. Prefill is 7 % faster by it on an
-    H100: 64-bit offsets take twice the registers.
+    That is int32, except for caches with over 2^31 numbers per layer. 64-bit offsets take twice the
+    registers (prefill 7 % slower on an H100).
     """
     return block_tables if key_cache.shape[0] * key_cache.stride(0) < 2**31 else block_tables.long()
 
 
 @triton.jit
 def softmax_update(scores, running_max, running_sum):
-    """Take a tile of scores into the softmax of its rows.
+    """Add a tile of scores to the softmax of its rows.
 
-    scores: [rows, tile], at least one of each row's scores so far not -inf; running_max,
-    running_sum: [rows] Returns the tile's weights [rows, tile], the factor for acc [rows], and the
-    new maximum and sum.
+    scores: [rows, tile]; each row must have had a score above -inf by now
+    running_max, running_sum: [rows]
+
+    Returns the tile's weights [rows, tile], the factor for acc [rows], and the new running_max and
+    running_sum.
     """
     new_max = tl.maximum(running_max, tl.max(scores, 1))
     weights = tl.exp2(scores - new_max[:, None])
@@ -74,9 +70,7 @@ def slot_offsets(
     stride_head,
     BLOCK_SIZE: tl.constexpr,
 ):
-    """Where the keys of these positions begin in the cache: [tile], as wide as the ids of the block
-    table.
-    """
+    """Return the offsets of these positions' keys in the cache: [tile], in the table's dtype."""
     block_ids = tl.load(block_table + positions // BLOCK_SIZE, mask=is_real, other=0)
     return block_ids * stride_block + (positions % BLOCK_SIZE) * stride_slot + kv_head * stride_head
 
@@ -85,7 +79,7 @@ def slot_offsets(
 def score_tile(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees
-    tile_start,  # the tile's positions: TILE of them from here, those before `end` are real
+    tile_start,  # the tile's first position of TILE; positions before `end` are real
     end,
     scale,  # of the scores, with log2(e) in it
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
@@ -98,12 +92,10 @@ def score_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
-    # every row sees every position of the tile, so only padding of the head needs a mask
+    # whether every row sees every position of the tile: then only padding of the head needs a mask
     IS_FULL: tl.constexpr,
 ):
-    """Scores [rows, TILE], -inf where a row does not see a key; the keys' offsets [TILE]; which are
-    real [TILE].
-    """
+    """Return the scores [rows, TILE] (-inf for invisible keys), offsets [TILE], is_real [TILE]."""
     dims = tl.arange(0, HEAD_SIZE_PADDED)
     positions = tile_start + tl.arange(0, TILE)
     is_real = (positions < end) | IS_FULL
@@ -116,7 +108,7 @@ def score_tile(
         k = tl.load(pointers)
     else:
         k = tl.load(pointers, mask=(dims[:, None] < HEAD_SIZE) & is_real[None, :], other=0.0)
-    # "ieee": float32 stays float32; the default would round its operands to 10 bits (TF32).
+    # "ieee" keeps float32; the default would round the operands to 10 bits (TF32).
     scores = tl.dot(q, k, input_precision="ieee") * scale
     if not IS_FULL:
         is_visible = is_real[None, :] & (positions[None, :] <= last_visible[:, None])
@@ -147,7 +139,7 @@ def attend_tile(
     TILE: tl.constexpr,
     IS_FULL: tl.constexpr,
 ):
-    """Take one tile of keys and values into acc, running_max and running_sum; returns the three."""
+    """Add one tile of keys and values; return the new acc, running_max and running_sum."""
     scores, offsets, is_real = score_tile(
         q,
         last_visible,
@@ -181,7 +173,7 @@ def attend_tile(
 def attend_rows(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees
-    first,  # positions [first, end) are attended to
+    first,  # the rows attend to positions [first, end)
     seen_by_all,  # every row sees the positions of [first, seen_by_all)
     end,
     scale,  # of the scores, with log2(e) in it
@@ -198,13 +190,12 @@ def attend_rows(
     ROWS: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Attention of some rows over a stretch of keys: acc [ROWS, HEAD_SIZE_PADDED], running_max and
-    running_sum [ROWS].
+    """Attend from rows to a range of keys.
 
-    Two loops: tiles that every row sees completely need no masks, and those are nearly all tiles of
-    a long context. A row that sees no position of the stretch ends with running_sum 0.
+    Returns acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS]. The first loop needs
+    no masks: every row sees its tiles completely. A row that sees no position gets running_sum 0.
     """
-    # Finite where -inf would be right: for a row that sees nothing, -inf - -inf would be NaN.
+    # Finite, not -inf: for a row that sees nothing, -inf - -inf would be NaN.
     running_max = tl.full([ROWS], -1.0e38, tl.float32)
     running_sum = tl.zeros([ROWS], tl.float32)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
@@ -232,7 +223,7 @@ def attend_rows(
             TILE,
             True,
         )
-    # Mostly a single tile, so no pipeline: it would only cost registers.
+    # This is usually a single tile, and a pipeline would only cost registers.
     for tile_start in tl.range(full_end, end, TILE, num_stages=1):
         acc, running_max, running_sum = attend_tile(
             q,

@@ -1,17 +1,14 @@
-"""Prefill attention: ragged chunks of new tokens, each over its whole paged context, causally.
+"""Prefill attention: causal attention of ragged chunks, each over its whole paged context.
 
-A chunk's keys and values are in the cache already (all of a step's are written before any are
-read), so a query at position p sees cached positions 0 to p, whether they came before the chunk or
-in it: one loop, no special case for the chunk's own keys.
+All keys and values of a step are written before any are read. So a query at position p reads
+positions 0 to p from the cache, before the chunk or in it, in one loop.
 
-A program takes a *query tile*: some neighbouring tokens of one sequence, each with all query heads
-that share one key head. As in rung 2 of decode, a key that is loaded serves the whole group. Tiles
-are listed by the host, which knows the lengths, so no program has to search for its sequence and
-none is launched for nothing.
+A program takes a *query tile*: neighbouring tokens of one sequence, each with all query heads that
+share one key head. As in decode's version 2, a loaded key serves the whole group. The host lists
+the tiles, so no program searches for its sequence and none is idle.
 
-The easy thing to get wrong is the end of the loop. A tile needs keys up to the position of its
-*last* token, not to the end of the sequence: forgetting that doubles the work of a long prompt, and
-no test of results sees it.
+A tile's loop must end at its *last* token, not at the end of the sequence: that would double the
+work for a long prompt, and no test of results would detect it.
 
 Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 2023).
 """
@@ -31,20 +28,18 @@ from minivllm.kernels.mode import tl, triton
 def list_query_tiles(
     query_lens: list[int], sequences: list[int], group: int, head_size: int, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The query tiles of these sequences of a batch: [num_tiles, 2] int32, (sequence, its chunk's
-    token that is first).
+    """List the query tiles: [num_tiles, 2] int32, (sequence, first token within its chunk).
 
-    query_lens: tokens of every sequence of the batch, tiles are listed for those in `sequences`
-    alone
+    query_lens: tokens of every sequence of the batch
+    sequences: indices of the sequences to list
     """
     tokens = prefill_launch(head_size, dtype).rows_of(group) // group
-    # The last tiles of a chunk have the most keys to read, so they start first and the short ones
-    # fill the gaps.
+    # The last tiles of a chunk read the most keys, so start them first; short ones fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def prefill_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
@@ -125,13 +120,11 @@ def prefill_attention(
     tiles: torch.Tensor,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Causal attention of chunks: `minivllm.kernels.reference.paged_attention`, for the sequences
-    that `tiles` lists.
+    """Compute `minivllm.kernels.reference.paged_attention` for the sequences in `tiles`.
 
     query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
     query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], on the device
-    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; rows of `out` that it does not
-    list are left alone
+    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; other rows of `out` stay unchanged
     """
     num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
     group = query.shape[1] // num_kv_heads

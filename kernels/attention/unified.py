@@ -1,20 +1,19 @@
 """Unified attention, kernel version 5: prefill chunks, decodes and mixed batches in one launch.
 
-A decode is a chunk of one token, so one kernel can serve every sequence of a step. Chunks then need
-not wait for decodes or the other way round, and nothing has to sort the batch or list query tiles.
+A decode is a chunk of one token, so one kernel can serve every sequence of a step. Chunks and
+decodes do not wait for each other, and the host neither sorts the batch nor lists query tiles.
 
-What the list of tiles did, a search does. Every sequence owns a range of tile numbers that starts
-at `query_start_loc[s] // TOKENS + s`: the "+ s" leaves room for its last, partly filled tile, so
-ranges never overlap. A program finds its sequence by binary search over these starts. With 2 tokens
-a tile:
+Instead, each program finds its sequence by binary search. Sequence s owns a range of tile numbers
+that starts at `query_start_loc[s] // TOKENS + s`. The "+ s" leaves room for partly filled tiles, so
+ranges never overlap. With 2 tokens per tile:
 
     query_start_loc   0, 5, 6, 8        sequences of 5, 1 and 2 tokens
     tiles start at    0, 3, 5           sequence 0: tiles 0 1 2, sequence 1: tile 3 (4 is idle),
                                         sequence 2: tile 5
     grid              8 // 2 + 3 = 7    idle programs (4, 6) end at once
 
-NUM_SPLITS is a compile-time flag: 1 writes the result; more share each tile's context among several
-programs, and a second kernel puts their parts together, as in `decode_split`.
+With NUM_SPLITS above 1, several programs share each tile's context, and a second kernel merges
+their parts, as in `decode_split`.
 
 Source: vLLM `vllm/v1/attention/ops/triton_unified_attention.py` (`kernel_unified_attention`,
 `find_seq_idx`, `reduce_segments`).
@@ -35,8 +34,9 @@ from minivllm.kernels.mode import tl, triton
 
 @triton.jit
 def find_sequence(query_start_loc, num_seqs, number, TOKENS: tl.constexpr):
-    """The sequence that owns tile `number`, where a tile has TOKENS tokens: the last whose first
-    tile is not after it.
+    """Return the sequence that owns tile `number`: the last one that starts at or before it.
+
+    TOKENS: tokens per tile
     """
     left: tl.int32 = 0
     right: tl.int32 = num_seqs
@@ -49,16 +49,13 @@ def find_sequence(query_start_loc, num_seqs, number, TOKENS: tl.constexpr):
     return left - 1
 
 
-# A table grows with its contexts, and a batch has any number of sequences: one compilation serves
-# all.
+# Tables have many widths and batches many sizes; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride", "num_seqs"])
 def unified_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
-    # where there are splits: [num_tokens, num_heads, NUM_SPLITS, HEAD_SIZE] float32,
-    # contiguous
+    # with splits: [num_tokens, num_heads, NUM_SPLITS, HEAD_SIZE] float32, contiguous
     out,
-    # [num_tokens, num_heads, NUM_SPLITS] float32, contiguous; unused where there are no
-    # splits
+    # [num_tokens, num_heads, NUM_SPLITS] float32, contiguous; unused without splits
     part_lse,
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
     value_cache,
@@ -85,15 +82,15 @@ def unified_kernel(
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
-    # Backwards: the last tiles of a chunk have the most keys to read, so they start first and short
-    # ones fill the gaps.
+    # Backwards: the last tiles of a chunk read the most keys, so start them first; short ones fill
+    # the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
     seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)
     kv_head, split = tl.program_id(1), tl.program_id(2)
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
     first_token = (number - (chunk_start // tile_tokens + seq)) * tile_tokens
-    # else this tile is the room that an evenly filled chunk leaves over
+    # Otherwise this is an idle tile after a chunk without a partly filled tile.
     if first_token < chunk_len:
         num_computed = tl.load(seq_lens + seq) - chunk_len
         # Row r is token r // GROUP of the tile and head r % GROUP of the group.
@@ -102,7 +99,7 @@ def unified_kernel(
         is_row = (rows < tile_tokens * GROUP) & (tokens < chunk_len)
         heads = kv_head * GROUP + rows % GROUP
         flat_tokens = (chunk_start + tokens).to(tl.int64)
-        # behind the last token of the tile
+        # one past the tile's last token
         end = num_computed + tl.minimum(first_token + tile_tokens, chunk_len)
         num_positions = tiles_per_split(end, NUM_SPLITS, TILE) * TILE
         first = split * num_positions
@@ -111,8 +108,8 @@ def unified_kernel(
         running_max = tl.zeros([ROWS], tl.float32)
         running_sum = tl.zeros([ROWS], tl.float32)
         mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
-        # A padded row of a CUDA graph has length 0 and ends here: neither its query nor its block
-        # table is read.
+        # A padded row of a CUDA graph has length 0, and reads neither its query nor its block
+        # table.
         if first < end:
             query_rows = flat_tokens * query_stride_token + heads * query_stride_head
             q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
@@ -145,8 +142,7 @@ def unified_kernel(
         else:
             # [ROWS]
             part = (flat_tokens * (tl.num_programs(1) * GROUP) + heads) * NUM_SPLITS + split
-            # A row that sees nothing of this stretch has a log-sum-exp of -inf, so its part gets a
-            # weight of 0.
+            # A row that sees nothing in this range gets a log-sum-exp of -inf, so a weight of 0.
             lse = running_max + tl.log2(tl.where(running_sum > 0.0, running_sum, 1.0))
             tl.store(part_lse + part, tl.where(running_sum > 0.0, lse, float("-inf")), mask=is_row)
             tl.store(out + part[:, None] * HEAD_SIZE + dims[None, :], acc, mask=mask)
@@ -163,9 +159,7 @@ def reduce_parts_kernel(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
 ):
-    """Program (token, query head): the mean of its parts' outputs, weighted with
-    2^(log-sum-exp).
-    """
+    """Program (token, query head): the mean of its parts, weighted by 2^(log-sum-exp)."""
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
     part = (token * tl.num_programs(1) + head) * NUM_SPLITS + splits
@@ -174,7 +168,7 @@ def reduce_parts_kernel(
     outs = tl.load(
         part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=is_dim[None, :], other=0.0
     )
-    # -inf for a padded row, which has no parts: 0 in its place makes the weights 0, not NaN
+    # A padded row has no parts: with a maximum of 0 in place of -inf, its weights are 0, not NaN.
     largest = tl.max(lse, 0)
     weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
     total = tl.sum(weights, 0)
@@ -196,15 +190,16 @@ def unified_attention(
     workspace: SplitWorkspace | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Causal attention of every token of a batch: `minivllm.kernels.reference.paged_attention`.
+    """Compute `minivllm.kernels.reference.paged_attention` for all tokens of a batch.
 
     query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
     query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of
-    length 0 gives zeros
-    has_chunks: whether some sequence has more than one token
-    num_splits: a power of two, see `choose_num_splits`; workspace: for as many tokens and splits,
-    or made here
-    `out` is written if given, and returned.
+        length 0 gets zeros
+    has_chunks: whether a sequence has more than one token
+    num_splits: a power of two, see `choose_num_splits`
+    workspace: for this number of tokens and splits; allocated if not given
+
+    Writes and returns `out` if given.
     """
     num_tokens, num_heads, head_size = query.shape
     num_seqs, num_kv_heads = len(seq_lens), key_cache.shape[2]

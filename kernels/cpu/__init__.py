@@ -1,6 +1,5 @@
-"""The kernels of a CPU, in C: linear layers, attention and the decoder's small operations in
-float32.
+"""CPU kernels in C, in float32: linear layers, attention and the decoder's small operations.
 
-`library` compiles the C files once and keeps the result; `ops` is their Python side, with the
-shapes of every tensor.
+`library` compiles the C files once; `ops` is their Python interface, with the shapes of all
+tensors.
 """

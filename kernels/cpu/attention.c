@@ -1,19 +1,19 @@
-/* Paged attention for a CPU, in float32, reading the cache where it lies: what torch would need a
-   gathered copy of every context for. Work is cut by minivllm/runtime/cpu/attention_work.py, called
-   by ops.py; the twin is minivllm/runtime/attention/torch_backend.py.
+/* Paged attention for a CPU, in float32. It reads the cache in place, where torch would gather a
+   copy of every context. minivllm/runtime/cpu/attention_work.py cuts the work into parts, ops.py
+   calls `attend`; the reference implementation is minivllm/runtime/attention/torch_backend.py.
 
-   A part is up to sixteen pairs of a row and one of the query heads that share a key head, and the
-   tokens that they look at. It is worked through in tiles of sixteen tokens: scores, their largest
-   so far, and what was summed up before scaled down to it (online softmax). Many pairs are lanes
-   (attention_lanes.h); for the few of a decode, `attend_one_row` has the numbers of a head as
-   lanes.
+   A part has up to sixteen pairs of a row and a query head, and the tokens that they read. It reads
+   sixteen tokens at a time (a tile): it computes their scores, updates the largest score so far,
+   and rescales the earlier sums (online softmax). With many pairs, each pair is a lane
+   (attention_lanes.h). With the few pairs of a decode, the numbers of a head are lanes
+   (`attend_one_row`).
 
-   A part goes on where another one stopped, if it does not begin with the first token: until a
-   row's last part is done, its output is the sum that is not yet divided by its total.
+   A part that does not start at the first token continues the softmax of an earlier part. Until a
+   row's last part is done, its output is a sum that is not yet divided by its total.
 
-   Easy to get wrong: what lies in a block after a sequence's end. It may be NaN left behind by
-   another request, and 0 * NaN is NaN; so no address beyond the last token that somebody sees is
-   ever computed, and an unfinished tile repeats its first token. */
+   Slots after a sequence's end can hold NaN from another request, and 0 * NaN is NaN. So the code
+   never computes an address beyond the last visible token; an incomplete tile repeats its first
+   token. */
 
 #include <math.h>
 #include "threads.h"
@@ -21,35 +21,35 @@
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
-/* Beyond, lanes need fewer operations, even if half of them stay empty. */
+/* With more heads, lanes need fewer operations, even if half of them are empty. */
 #define MAX_HEADS_OF_ROW 4
-#define ENOUGH_PARTS 8 /* for a thread: none waits long for the last of them */
-/* Products of a query's and a key's number: some tens of microseconds. */
+#define ENOUGH_PARTS 8 /* per thread, so that no thread waits long for the last part */
+/* Products of a query's and a key's number, which take some tens of microseconds. */
 #define LONG_FROM (1 << 18)
-/* What the next tile needs comes to the second cache: the first one's few open requests are all
-   taken (decision 68). */
+/* Prefetch the next tile to the second-level cache: the first level's few open requests are all in
+   use (decision 68). */
 #define FETCH(address) __builtin_prefetch(address, 0, 2)
-/* The compiler must have this pointer in a register here. */
+/* Make the compiler keep this pointer in a register here. */
 #define KEEP(pointer) __asm__("" : "+r"(pointer))
 
 #ifdef __AVX512F__
-#define AT_ONCE 16 /* sums that registers hold */
+#define AT_ONCE 16 /* sums that fit into registers */
 #else
 #define AT_ONCE 8
 #endif
 
-/* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row on, heads of one
-   row next to each other. */
+/* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row; the heads of a
+   row have consecutive numbers. */
 struct part {
     int64_t first_entry; /* of the stretch, in `rows` */
     int64_t first_pair, num_pairs;
-    int64_t table; /* where the blocks begin, in `block_tables` */
-    int64_t begin; /* the first token looked at */
-    /* how many tokens the stretch's first row sees, counted from the start of the context */
+    int64_t table; /* start of the block table, in `block_tables` */
+    int64_t begin; /* first token to read */
+    /* number of tokens that the stretch's first row sees, from the start of the context */
     int64_t limit;
-    int64_t grows; /* how many more each next row sees */
-    int64_t is_last; /* of its rows' parts: sums become means */
-    int64_t is_decode; /* one row, and its last part */
+    int64_t grows; /* number of tokens that each next row sees more */
+    int64_t is_last; /* whether this is the last part of its rows: divide the sums */
+    int64_t is_decode; /* whether it is one row, in its last part */
 };
 
 struct step {
@@ -60,7 +60,7 @@ struct step {
     float scale;
 };
 
-/* On the way along a block table. */
+/* A position in a block table. */
 struct walk {
     const float *keys;
     const int64_t *block;
@@ -77,8 +77,8 @@ INLINE struct walk start_walk(const struct step *step, const struct part *part, 
     };
 }
 
-/* The keys of the next tokens, of which there are num_left; if there are none, `token` stays as it
-   is. */
+/* Find the keys of the next tile's tokens; num_left tokens remain. With none left, `token` stays
+   unchanged. */
 INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token) {
     for (int t = 0; t < TILE && num_left > 0; t++) {
         if (t >= num_left) {
@@ -101,8 +101,8 @@ INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token
 #include "attention_lanes.h"
 #endif
 
-/* One tile of a row for the num_heads query heads of a key head. Keys and values are loaded once
-   for all of them. */
+/* Attend from one row to one tile, for the num_heads query heads of a key head. Each key and value
+   is loaded once for all heads. */
 INLINE void attend_tile(const float *query, const float **token, const float **next, int length,
                         int64_t to_key, int64_t to_value, float *sums, float *largest, float *total,
                         float scale, const int64_t head_size, const int num_heads) {
@@ -131,7 +131,7 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
         for (int t = 0; t < length; t++) top = score[t] > top ? score[t] : top;
         for (int t = 0; t < TILE; t++) score[t] = exp_(score[t] - top);
         for (int t = 0; t < length; t++) sum += score[t];
-        float shrink = exp_(largest[head] - top); /* of nothing, at first */
+        float shrink = exp_(largest[head] - top); /* for the first tile, it scales zeros */
         total[head] = multiply_add(total[head], shrink, sum);
         largest[head] = top;
         for (int64_t d = 0; d < head_size; d += LANES)
@@ -152,9 +152,9 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
     }
 }
 
-/* One row, for its key heads [first_kv_head, end_kv_head), each with num_heads query heads, at most
-   MAX_HEADS_OF_ROW. All key heads at a tile are neighbours in memory, so they take turns there and
-   not one after another from start to end. */
+/* Attend from one row, for key heads [first_kv_head, end_kv_head) with num_heads query heads each,
+   at most MAX_HEADS_OF_ROW. The key heads of a token are neighbours in memory, so each tile is done
+   for all key heads before the next tile. */
 INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head,
                            int64_t end_kv_head, const int64_t head_size, const int num_heads) {
     const int64_t row = step->rows[part->first_entry], row_size = step->num_kv_heads * head_size;
@@ -189,7 +189,7 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
     }
 }
 
-/* What models have are constants to the compiler, which keeps such rows in registers. */
+/* Common head sizes are constants for the compiler, which then keeps a row in registers. */
 INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first,
                               int64_t end, const int num_heads) {
     if (step->head_size == 64)
@@ -223,7 +223,7 @@ static void attend_part(const struct step *step, const struct part *part, int64_
     }
 }
 
-/* The parts of one level, cut once more: by key heads. */
+/* The parts of one level, split further by key heads. */
 struct level {
     const struct step *step;
     const struct part *parts;
@@ -237,12 +237,11 @@ static void attend_task(const void *job, int64_t item) {
                 kv_head + level->heads_a_task);
 }
 
-/* All parts of a layer. Those before level_ends[0] are done before the next level begins, and
-   so on.
-   query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride from row to row
+/* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]
+   are level i.
+   query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride between rows
    cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values
-   largest, total: [num_rows, num_kv_heads * group], what is known of a row's softmax between its
-   parts */
+   largest, total: [num_rows, num_kv_heads * group], a row's softmax state between its parts */
 void attend(const float *query, int64_t query_stride, const float *cache,
             const int64_t *block_tables, const int64_t *rows, const struct part *parts,
             const int64_t *level_ends, int64_t num_levels, float *out, float *largest, float *total,
@@ -256,8 +255,8 @@ void attend(const float *query, int64_t query_stride, const float *cache,
         num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;
     for (int64_t i = 0; i < num_levels; i++) {
         int64_t first = i ? level_ends[i - 1] : 0, num_parts = level_ends[i] - first;
-        /* A part's key heads lie side by side: one thread takes all of them, where there is enough
-           for everybody. */
+        /* A part's key heads are neighbours in memory: one thread takes all of them if there are
+           enough parts for all threads. */
         int64_t heads_a_task = num_parts >= ENOUGH_PARTS * num_threads ? num_kv_heads : 1;
         const struct level level = {&step, parts + first, num_kv_heads / heads_a_task,
                                     heads_a_task};

@@ -1,10 +1,9 @@
-/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; part of attention.c,
-   included once for each width.
+/* Attention of many queries over the same tokens, for vectors of WIDTH lanes; attention.c includes
+   this file once for each width.
 
-   A lane is one query head of one row. All lanes look at the same keys and values, so a number of
-   the cache is broadcast to all of them and multiplied with what each has of its own: nothing is
-   ever summed over lanes, and what a lane computes does not depend on which lane it is, nor on how
-   many there are. */
+   A lane is one query head of one row. All lanes read the same keys and values, so each number of
+   the cache is broadcast to all lanes. Nothing is ever summed over lanes, so a lane's result does
+   not depend on its position or on the number of lanes. */
 
 #define JOIN_NAMES(a, b) a##b
 #define JOIN(a, b) JOIN_NAMES(a, b)
@@ -21,15 +20,15 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
                          int64_t first_pair, int64_t num_lanes) {
     const int64_t head_size = step->head_size, group = step->group,
                   to_value = step->num_kv_heads * head_size;
-    /* sums: of the values, weighted, [head_size] for each lane */
+    /* sums: the weighted sum of the values, [head_size] for each lane */
     lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink;
     float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH],
         total[WIDTH];
-    /* how many tokens the lane sees; which [row, head] of the step it is */
+    /* limits: number of tokens that each lane sees; heads: index of its [row, head] in the step */
     int64_t limits[WIDTH], heads[WIDTH];
 
     for (int lane = 0; lane < WIDTH; lane++) {
-        /* Lanes without a pair do what the last one does, and nobody looks at it. */
+        /* Lanes without a pair repeat the last pair, and their results are not used. */
         int64_t pair = first_pair + (lane < num_lanes ? lane : num_lanes - 1);
         int64_t row = step->rows[part->first_entry + pair / group],
                 head = kv_head * group + pair % group;
@@ -37,7 +36,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
         limits[lane] = part->limit + part->grows * (pair / group);
         largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
         total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
-        /* Here and below, KEEP has the compiler move numbers one by one: its gathers and scatters
+        /* Here and below, KEEP makes the compiler move numbers one by one: its gathers and scatters
            are slower. */
         const float *from = step->query + row * step->query_stride + head * head_size,
                     *before = step->out + heads[lane] * head_size;
@@ -66,7 +65,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             lanes dots[AT_ONCE];
             UNROLL for (int t = 0; t < AT_ONCE; t++) dots[t] = (lanes){0};
             for (int64_t d = 0; d < head_size; d += 4) {
-                /* Over four rounds, a line of each token's key. */
+                /* In four rounds, prefetch a cache line of each token's key. */
                 UNROLL for (int t = 0; t < AT_ONCE / 4; t++)
                     FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
                 UNROLL for (int t = 0; t < AT_ONCE; t++) {
@@ -90,10 +89,10 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : -INFINITY;
         EACH_SCORE top[lane] = scores[t][lane] > top[lane] ? scores[t][lane] : top[lane];
         EACH_SCORE scores[t][lane] = exp_(scores[t][lane] - top[lane]);
-        /* e to the minus infinity is nearly nothing there, and must be nothing. */
+        /* exp_(-INFINITY) is tiny but not 0, and unseen tokens must have a weight of 0. */
         if (has_unseen) EACH_SCORE scores[t][lane] = t < num_seen[lane] ? scores[t][lane] : 0.0f;
         for (int lane = 0; lane < WIDTH; lane++) {
-            float factor = exp_(largest[lane] - top[lane]); /* of nothing, at first */
+            float factor = exp_(largest[lane] - top[lane]); /* for the first tile, it scales 0 */
             ((float *)&shrink)[lane] = factor;
             total[lane] *= factor;
             largest[lane] = top[lane];
@@ -105,7 +104,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             UNROLL for (int i = 0; i < AT_ONCE; i++) some[i] = sums[d + i] * shrink;
             for (int t = 0; t < length; t++) {
                 const float *value = token[t] + to_value + d;
-                KEEP(value); /* one address and sixteen distances from it, not sixteen addresses */
+                KEEP(value); /* use one address with sixteen offsets, not sixteen addresses */
                 FETCH(next[t] + to_value + d);
                 UNROLL for (int i = 0; i < AT_ONCE; i++)
                     some[i] =

@@ -1,22 +1,20 @@
-/* The decoder's small operations for a CPU, in float32: what torch would need ten operations for.
-   Built by library.py, called by ops.py; the twins are in reference_ops.py.
+/* The decoder's small operations for a CPU, in float32, which would take torch ten operations.
+   library.py builds them, ops.py calls them; reference_ops.py has the reference implementations.
 
-   Everything is rows of floats. All sizes that rows are cut by (hidden size, head size) are
-   multiples of sixteen; ops.py sees to it.
+   All data are rows of floats. Hidden size and head size are multiples of sixteen; ops.py checks
+   that. A row's result depends on that row only, never on the division of rows among threads.
 
-   Easy to get wrong: the compiler's freedom. With -ffast-math it may assume that there are no NaN,
-   and a sequence whose logits are NaN must be found, not computed away. So sums over lanes are
-   written out, and no such flag is given. A row's result depends on that row alone, never on how
-   rows are spread over threads. */
+   -ffast-math would let the compiler assume that there are no NaNs, but the engine must find
+   sequences with NaN logits. So that flag is not used, and sums over lanes are written out. */
 
 #include <math.h>
 #include "threads.h"
 #include "vector.h"
 
-#define FLOATS_A_TASK 8192 /* some microseconds: handing over fewer takes as long as doing them */
+#define FLOATS_A_TASK 8192 /* some microseconds: handing over a smaller task takes as long */
 #define LONG_FROM 8 /* tasks */
 
-/* Several rows make a task. */
+/* A task has several rows. */
 struct rows {
     int64_t num_rows, rows_a_task;
 };
@@ -73,7 +71,7 @@ static inline void rotate(float *x, const float *cos, const float *sin, int64_t 
     int64_t half = size / 2;
     for (int64_t i = 0; i < half; i++) {
         float a = x[i], b = x[i + half];
-        /* The sine of the first half is negative already. */
+        /* The sine of the first half is already negated. */
         x[i] = multiply_add(a, cos[i], b * sin[i]);
         x[i + half] = multiply_add(b, cos[i + half], a * sin[i + half]);
     }
@@ -110,9 +108,9 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
     }
 }
 
-/* Rotate queries and keys in place, if there are angles, and write keys and values to the cache.
+/* Rotate queries and keys in place, unless cos is NULL, and write keys and values to the cache.
    query: [num_tokens, num_heads, head_size], key, value: [num_tokens, num_kv_heads, head_size],
-   each with its stride from token to token
+   each with its stride between tokens
    cos, sin: [num_tokens, head_size] or NULL
    slots: [num_tokens], negative for a token that is not written
    cache: [num_slots, 2 * num_kv_heads, head_size], the heads' keys, then their values */
@@ -144,7 +142,7 @@ static void silu_and_mul_rows(const void *job, int64_t item) {
 }
 
 /* silu(gate) * up, where silu(g) = g / (1 + e^-g).
-   x: [num_rows, 2 * size], gates, then ups; out: [num_rows, size] */
+   x: [num_rows, 2 * size], the gates first; out: [num_rows, size] */
 void silu_and_mul(const float *x, float *out, int64_t num_rows, int64_t size, int64_t num_threads) {
     const struct gates gates = {cut_rows(num_rows, size), x, out, size};
     share_rows(silu_and_mul_rows, &gates, gates.rows, num_threads);

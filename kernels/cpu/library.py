@@ -1,17 +1,13 @@
-"""Builds `cpu_*.c` with this machine's own C compiler, once, and loads it.
+"""Build the C files of this folder with the machine's own compiler, once, and load the library.
 
-The library lies in a cache folder under a name that says what it was made from: source, flags,
-compiler and processor. So a newer source or another machine with the same home directory builds
-anew, and everybody else loads in a millisecond. Building takes some seconds. Where there is no
-compiler, or it cannot do it, `CpuKernelsError` says why, and torch serves.
+The file name has a hash of source, flags, compiler and processor, so a new source or another
+machine builds its own file. Building takes a few seconds, loading a millisecond. Several processes
+can build at once: each writes its own file and moves it into place. If the build fails,
+`CpuKernelsError` gives the reason, and torch is used instead.
 
-Easy to get wrong: two OpenMP runtimes. Without AVX-512 the kernels run on OpenMP's threads
-(threads.c). torch brings its own `libgomp.so.1`; a second one would mean a second set of threads on
-the same cores. What gcc builds asks for that name and not for a path, and torch's, loaded before,
-is what it gets. What clang builds asks for another one, so clang is refused.
-
-And half a file: several processes may build at once, so each writes its own and moves it into
-place.
+Without AVX-512 the kernels run on OpenMP's threads (threads.c), and must share torch's runtime: a
+second one would start a second set of threads on the same cores. A library built by gcc asks for
+`libgomp.so.1`, which torch has loaded. clang uses another runtime, so it is refused.
 """
 
 import ctypes
@@ -31,7 +27,7 @@ FLAGS = (
     "-march=native",
     "-fno-math-errno",
     "-fno-trapping-math",
-    # a * b + c is fused where the source says so (vector.h), the same way in every loop
+    # fuse a * b + c only where the source does so (vector.h), the same way in every loop
     "-ffp-contract=off",
     "-fopenmp",
     "-fPIC",
@@ -51,12 +47,12 @@ _SIGNATURES = {
 
 
 class CpuKernelsError(Exception):
-    """Why there are no kernels for this CPU; one sentence."""
+    """The reason why there are no kernels for this CPU, as one sentence."""
 
 
 @cache
 def load_cpu_library(folder: Path) -> ctypes.CDLL:
-    """The kernels, built into `folder` unless they are there. Raises `CpuKernelsError`."""
+    """Load the kernels, building them into `folder` if necessary. Raises `CpuKernelsError`."""
     compiler = _compiler()
     sources = _sources()
     version = _run([*compiler, "--version"]).stdout
@@ -81,9 +77,7 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
 
 
 def _compiler() -> list[str]:
-    """The command that compiles: what CC names, which may have arguments (`gcc -m64`, `ccache
-    gcc`), or the first that is there.
-    """
+    """Return the compiler command: CC, which can have arguments (`ccache gcc`), else gcc or cc."""
     try:
         named = shlex.split(os.environ.get("CC", ""))
     except ValueError as error:
@@ -95,7 +89,7 @@ def _compiler() -> list[str]:
 
 
 def _sources() -> dict[str, str]:
-    """Every file that the library is made of, headers included, by its name."""
+    """Read the library's source files, including headers: name -> text."""
     folder = resources.files(__package__)
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith((".c", ".h")))
     return {name: folder.joinpath(name).read_text(encoding="utf-8") for name in names}
@@ -107,9 +101,7 @@ def _digest(sources: dict[str, str], compiler: list[str], version: str) -> str:
 
 
 def _processor_flags() -> str:
-    """What instructions this processor has, where the system says so: `-march=native` means just
-    these.
-    """
+    """Return the processor's instruction sets (for `-march=native`), if the system lists them."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,21 +1,19 @@
-/* y = x W^T on a CPU, in float32, by weights that were laid out for it once.
+/* y = x W^T on a CPU, in float32, with weights in a layout of our own.
 
-   A decode step has a handful of rows, and reads every weight of the model for them: it can be no
-   faster than memory. So the weights lie in the order in which they are used. A panel is 16
-   outputs, [in_features][16], and a product runs through it from its first byte to its last, the
-   most that a prefetcher can ask for. A tile of rows stays in registers all the way: for each input
-   one vector of 16 weights, and one number from each row to multiply it by. Sixteen rows read as
-   many weights as one does.
+   A decode step reads every weight of the model for a handful of rows, so memory bandwidth limits
+   its speed. So the weights are stored in the order of their use. A panel has 16 outputs,
+   [in_features][16], and a product reads it from first to last byte, which is ideal for the
+   prefetcher. The sums of a tile of rows stay in registers: for each input, one vector of 16
+   weights is multiplied by one number of each row. Sixteen rows read as many weights as one row.
 
-   Easy to get wrong: the order of the sums. Here an output is one sum, from the first input to the
-   last, however many rows there are and on however many threads, and each step of it is one
-   multiply_add_16. So a row's result does not depend on its company, not in the last bit. */
+   Each output is one sum from the first input to the last, in steps of one multiply_add_16, for any
+   number of rows and threads. So a row's result is the same in any batch, bit for bit. */
 
 #include "threads.h"
 #include "vector.h"
 
-/* Whether this was built for registers of sixteen floats: with smaller ones the compiler has too
-   few for the sums below. */
+/* Whether this was built with registers of sixteen floats. With smaller ones there are too few for
+   the sums below. */
 int64_t linear_is_fast(void) {
 #ifdef __AVX512F__
     return 1;
@@ -25,17 +23,16 @@ int64_t linear_is_fast(void) {
 }
 
 #define TILE 16         /* rows at once */
-/* Side by side, where there are few rows: a single sum would wait for itself at each step. */
+/* Panels side by side for few rows: a single sum would wait for its previous step. */
 #define MAX_PANELS 6
 #define ACCUMULATORS 24 /* sums at once, of AVX-512's 32 registers */
 #define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
 #define AHEAD 64        /* vectors, so 4 KiB */
 
-#define MAX_PANELS_A_TASK 6 /* which stay in the core's cache while tiles of rows pass by */
+#define MAX_PANELS_A_TASK 6 /* so that they stay in the core's cache for all tiles of rows */
 #define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
-/* What takes some tens of microseconds: reading so many weights, or so many products of two
-   numbers. */
+/* Weights to read, or products to compute, in some tens of microseconds. */
 #define LONG_FROM_WEIGHTS (1 << 17)
 #define LONG_FROM_PRODUCTS (1 << 20)
 
@@ -52,8 +49,8 @@ INLINE void multiply_tile(
         vec weights[MAX_PANELS];
         UNROLL for (int p = 0; p < panels; p++) {
             const float *from = w + (p * in_features + k) * LANES;
-            /* At a panel's end that is the beginning of the one behind it, the next where panels go
-               one by one. */
+            /* At a panel's end, this prefetches the next panel in memory, which is the next one to
+               compute if panels go one by one. */
             if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES);
             weights[p] = load(from);
         }
@@ -70,14 +67,14 @@ INLINE void multiply_tile(
     }
 }
 
-/* The panels from `first` to `last`, for one tile of rows. */
+/* Multiply one tile of rows by the panels from `first` to `last`. */
 static void multiply_rows(const float *x, int rows, const float *w, float *out,
                           int64_t in_features, int64_t out_features, int64_t first, int64_t last) {
 #define TAKE(rows, panels)                                                                \
     for (; first + panels <= last; first += panels)                                       \
         multiply_tile(x, rows, w + first * in_features * LANES, panels,                   \
                       out + first * LANES, in_features, out_features);
-/* As many panels side by side as there are registers for, and what is left over one by one. */
+/* As many panels side by side as fit into registers, then the rest one by one. */
 #define ROWS(rows)                                                                        \
     case rows:                                                                            \
         TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) \
@@ -93,17 +90,16 @@ struct product {
     const float *x, *packed;
     float *turned, *out;
     int64_t num_rows, in_features, out_features;
-    /* panel tasks: for each TILES_A_TASK tiles of rows */
+    /* num_panel_tasks: per TILES_A_TASK tiles of rows */
     int64_t num_panels, panels_a_task, num_panel_tasks;
-    int64_t num_turn_tasks; /* for each tile of rows */
+    int64_t num_turn_tasks; /* per tile of rows */
 };
 
 static int64_t rows_of_tile(const struct product *p, int64_t first) {
     return p->num_rows - first < TILE ? p->num_rows - first : TILE;
 }
 
-/* Some inputs of a tile of rows turned on their side, so that the numbers that are used together
-   lie together. */
+/* Transpose some inputs of a tile of rows, so that numbers used together are stored together. */
 static void turn(const void *job, int64_t item) {
     const struct product *p = job;
     int64_t first = item / p->num_turn_tasks * TILE, rows = rows_of_tile(p, first);
@@ -131,13 +127,13 @@ static void multiply(const void *job, int64_t item) {
 
 /* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]
    out: [num_rows, out_features]
-   turned: room for as many numbers as x has; x itself, if it has one row */
+   turned: workspace of the size of x; x itself if it has one row */
 void linear(const float *x, const float *packed, float *turned, float *out,
             int64_t num_rows, int64_t in_features, int64_t out_features, int64_t num_threads) {
     int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
     int is_long = in_features * out_features >= LONG_FROM_WEIGHTS ||
                   num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
-    /* As few rounds of tasks as can be, and in each something for every thread. */
+    /* As few rounds of tasks as possible, with a task for every thread in each. */
     int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
     int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
     const struct product product = {
@@ -167,8 +163,8 @@ static void look_up(const void *job, int64_t item) {
     }
 }
 
-/* Rows of the weight that was packed.
-   indices: [num_rows], each that of an output; out: [num_rows, in_features] */
+/* Look up rows of a packed weight.
+   indices: [num_rows], each the index of an output; out: [num_rows, in_features] */
 void rows_of_packed(const float *packed, const int64_t *indices, float *out, int64_t num_rows,
                     int64_t in_features, int64_t num_threads) {
     const struct lookup lookup = {packed, indices, out, num_rows, in_features};

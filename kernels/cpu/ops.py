@@ -1,12 +1,10 @@
-"""The CPU kernels of `cpu_*.c` as operations on tensors; signatures as those of their twins in
-`reference_ops`.
+"""`CpuOps`: the C kernels as operations on tensors, with the signatures of `reference_ops`.
 
-Knows tensors and the loaded library, nothing of layers or batches. Float32 alone: where half
-precision is fast on a CPU, the products take the time and torch has what there is to have.
+They are float32 only. On CPUs where half precision is fast, matrix products take most of the time,
+and torch's are already fast.
 
-Easy to get wrong: a pointer carries no shape, so what a kernel takes for granted (dtype, neighbours
-in memory, whole vectors) has to be true before it is called. `why_unsupported` is asked once, when
-an engine is built; strides are read here at each call.
+A pointer has no shape, so kernels cannot check their arguments: `why_unsupported` checks dtype and
+head size once per engine, and each call reads the strides.
 """
 
 import ctypes
@@ -76,14 +74,14 @@ class CpuOps:
 
     @property
     def linear_is_fast(self) -> bool:
-        """Whether `linear` was built for a processor with the registers it needs (AVX-512)."""
+        """Whether `linear` was built with the registers that it needs (AVX-512)."""
         return bool(self._library.linear_is_fast())
 
     def linear(self, x: torch.Tensor, packed: torch.Tensor) -> torch.Tensor:
-        """x: [num_rows, in_features]; packed: [num_panels, in_features, 16] -> [num_rows,
-        num_panels * 16]; both without gaps.
+        """Multiply by a packed weight. A row's result is the same, bit for bit, in any batch.
 
-        A row's result is the same, in every bit, whatever other rows there are.
+        x: [num_rows, in_features]; packed: [num_panels, in_features, 16]; both contiguous
+        -> [num_rows, num_panels * 16]
         """
         num_rows, in_features = x.shape
         out_features = packed.shape[0] * LANES
@@ -102,11 +100,10 @@ class CpuOps:
         return output
 
     def rows_of_packed(self, packed: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Rows of the weight that `packed` is made of. indices: [num_rows] int64, of outputs ->
-        [num_rows, in_features]
+        """Look up rows of a packed weight: indices: [num_rows] int64 -> [num_rows, in_features].
 
-        torch would look so many numbers up on its own threads, which then spin for milliseconds on
-        the cores that ours need.
+        torch would use its own threads for this, which then spin for milliseconds on the cores that
+        ours need.
         """
         output = packed.new_empty(len(indices), packed.shape[1])
         self._library.rows_of_packed(
@@ -124,14 +121,13 @@ class CpuOps:
         cache: torch.Tensor,
         slots: torch.Tensor,
     ) -> None:
-        """Rotate queries and keys *in place*, if there are angles, and write keys and values to the
-        cache.
+        """Rotate queries and keys *in place*, unless `cos_sin` is None; write keys and values.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
-        head_size]; views of one tensor will do, if the heads of a token are in one piece
-        cos_sin: two of [num_tokens, 1, head_size], as `RotaryEmbedding.cos_sin` makes them
-        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]; slots: [num_tokens] int64,
-        negative: not written
+            head_size]; can be views of one tensor if the heads of a token are contiguous
+        cos_sin: two tensors [num_tokens, 1, head_size] from `RotaryEmbedding.cos_sin`
+        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]
+        slots: [num_tokens] int64; a negative slot is not written
         """
         cos, sin = (
             (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())
@@ -156,9 +152,10 @@ class CpuOps:
         output: torch.Tensor,
         scale: float,
     ) -> None:
-        """Attention of all rows, read through their block tables, into `output`.
+        """Attend for all rows through their block tables, and write `output`.
 
-        query, output: [num_rows, num_heads, head_size]; cache: as above
+        query, output: [num_rows, num_heads, head_size]
+        cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]
         parts, level_ends, rows, block_tables: int64, see `AttentionWork`
         largest, total: [num_rows, num_heads] float32, workspace
         """
@@ -173,7 +170,7 @@ class CpuOps:
 
 
 def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:
-    """Why heads of this kind cannot be attended to by the kernels, or None if they can."""
+    """Return why the kernels do not support a dtype and head size; None if they do."""
     if dtype != torch.float32:
         return (
             "the kernels for a CPU are float32, and the cache is"

@@ -1,31 +1,31 @@
-/* Threads that share a kernel's work, and do not wait for each other where they need not.
+/* Threads that share a kernel's work and rarely wait for each other.
 
-   A parallel region of OpenMP ends when *every* thread has come by. On a busy machine a thread that
-   the system has put aside keeps the others waiting until its next turn, milliseconds for
-   microseconds of work, and they wait by spinning, which costs them turns of their own. Here items
-   are claimed one by one, by whichever thread is running. If no helper gets a processor, the caller
-   does everything itself; all that it ever waits for is an item that a helper has begun.
+   A parallel region of OpenMP ends when *every* thread has arrived. On a busy machine, the others
+   wait for a thread that the system has suspended: milliseconds for microseconds of work. They wait
+   by spinning, which uses up their own time slices. Here, threads that are running claim items one
+   by one. If no helper gets a processor, the caller does all items itself. It only ever waits for
+   an item that a helper has started.
 
        ticket   [ number of the job | first | end ]
-                one atomic word: the items from first to end are nobody's yet
-       caller   writes the job, then the ticket    claims the first until there is none
-                waits for items begun by others
-       helper   looks at the ticket for SPIN_NS    claims the last until there is none
-                sleeps when nothing came for so long
+                one atomic word: items from first to end are not claimed yet
+       caller   writes the job, then the ticket;   claims the first item until none is left,
+                then waits for the helpers' items
+       helper   reads the ticket for SPIN_NS;      claims the last item until none is left;
+                sleeps if no job comes in that time
 
-   From both ends, so that in quiet times a core gets the same rows in job after job, and finds them
-   in its own cache.
+   Claiming from both ends gives a core the same rows in job after job, if the machine is not busy,
+   so the rows are in its cache.
 
-   A step of the model is hundreds of jobs with some microseconds of Python between them, and waking
-   a sleeping thread takes longer than that: so helpers look for a while before they sleep. What an
-   item computes must not depend on the thread that does it. */
+   A step of the model has hundreds of jobs with some microseconds of Python between them. Waking a
+   thread takes longer than that, so helpers spin for a while before they sleep. An item's result
+   must not depend on its thread. */
 
 #include "threads.h"
 
 #ifndef __AVX512F__
 
-/* Here oneDNN multiplies, on OpenMP's threads (linear_backend.py). A second set would stand in
-   their way, on the same cores. */
+/* Without AVX-512, oneDNN multiplies, on OpenMP's threads (linear_backend.py). A second set of
+   threads would compete for the same cores. */
 void share(task *run, const void *job, int64_t num_items, int64_t num_threads, int is_long) {
 #pragma omp parallel for schedule(dynamic) num_threads(num_threads) \
     if (is_long && num_threads > 1 && num_items > 1)
@@ -40,25 +40,25 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
 
 #define MAX_HELPERS 255
 #define SPIN_NS 100000
-#define LOOKS_A_TIME 16 /* between two looks at the clock */
-#define ITEM_BITS 20 /* of the ticket, for `first` and for `end` */
+#define LOOKS_A_TIME 16 /* reads of the ticket between two reads of the clock */
+#define ITEM_BITS 20 /* of the ticket, for each of `first` and `end` */
 #define MAX_ITEMS ((1 << ITEM_BITS) - 1)
 
-/* Leaves the core's other half, if it has one, more of the core. */
+/* Leave more of the core to its other hardware thread, if it has one. */
 #define RELAX __builtin_ia32_pause()
 
 static struct {
-    pthread_mutex_t turn; /* held by the caller whose job this is */
+    pthread_mutex_t turn; /* held by the caller that owns the job */
     int64_t num_helpers;
-    /* The job. Written only while the ticket is empty, so it cannot change between reading it and
-       claiming an item of it. */
+    /* The job. It is written only while the ticket is empty, so it cannot change between a read and
+       the claim of an item. */
     task *_Atomic run;
     const void *_Atomic job;
-    _Atomic int64_t num_wanted; /* helpers: the first so many */
+    _Atomic int64_t num_wanted; /* only helpers with lower numbers take part */
     _Atomic uint64_t ticket;
     _Atomic int64_t num_unfinished;
-    /* For those who sleep. Each says so before its last look, and the other side looks for sleepers
-       after its change. */
+    /* For sleeping. A thread announces its sleep before it checks a last time; the other side
+       changes the state first and then checks for sleepers. */
     pthread_mutex_t lock;
     pthread_cond_t has_work, is_done;
     _Atomic int64_t num_asleep, caller_sleeps;
@@ -73,8 +73,8 @@ static int64_t now_ns(void) {
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Wakes whoever waits for it. A sleeper that has not seen the change yet holds the lock until it
-   can be woken. */
+/* Wake the threads that wait for the condition. A thread that has not seen the change yet holds the
+   lock until it can be woken. */
 static void wake(pthread_cond_t *condition) {
     pthread_mutex_lock(&pool.lock);
     pthread_mutex_unlock(&pool.lock);
@@ -86,7 +86,7 @@ static int64_t end_of(uint64_t ticket) { return ticket & MAX_ITEMS; }
 
 #define CALLER -1
 
-/* Claim items and do them until there are none for this helper, or the caller; how many. */
+/* Claim and do items until none is left for this helper, or the caller. Returns their number. */
 static int64_t work(int64_t helper) {
     for (int64_t num_done = 0;; num_done++) {
         uint64_t ticket = pool.ticket, rest;
@@ -99,7 +99,7 @@ static int64_t work(int64_t helper) {
             job = pool.job;
             item = helper == CALLER ? first_of(ticket) : end_of(ticket) - 1;
             rest = helper == CALLER ? ticket + (1 << ITEM_BITS) : ticket - 1;
-            /* fails, too, if it is another job by now */
+            /* This also fails if another job has started. */
         } while (!atomic_compare_exchange_weak(&pool.ticket, &ticket, rest));
         run(job, item);
         if (atomic_fetch_sub(&pool.num_unfinished, 1) == 1 && pool.caller_sleeps)
@@ -128,7 +128,7 @@ static void *help(void *number) {
     return 0;
 }
 
-/* A child process has its parent's memory and none of its helpers. */
+/* After a fork, the child has its parent's memory but no helper threads. */
 static void forget_helpers(void) {
     pthread_mutex_init(&pool.turn, 0);
     pthread_mutex_init(&pool.lock, 0);
@@ -144,7 +144,7 @@ static void start_helpers(int64_t num_wanted) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, watch_forks);
     for (pthread_t thread; pool.num_helpers < num_wanted; pool.num_helpers++) {
-        /* If that fails, with fewer. */
+        /* If this fails, continue with fewer helpers. */
         if (pthread_create(&thread, 0, help, (void *)pool.num_helpers)) return;
         pthread_detach(thread);
     }
@@ -166,8 +166,7 @@ static void wait_for_helpers(void) {
 void share(task *run, const void *job, int64_t num_items, int64_t num_threads, int is_long) {
     int64_t num_helpers = (num_threads < num_items ? num_threads : num_items) - 1;
     if (num_helpers > MAX_HELPERS) num_helpers = MAX_HELPERS;
-    /* Another thread of the process may be at a job of its own; then this one is done without
-       help. */
+    /* If another thread of the process is running a job, do this one without helpers. */
     if (num_helpers < 1 || num_items > MAX_ITEMS || pthread_mutex_trylock(&pool.turn)) {
         for (int64_t item = 0; item < num_items; item++) run(job, item);
         return;

@@ -3,13 +3,13 @@
 
 #include <stdint.h>
 
-/* Does item number `item` of what `job` describes. Items may run at once and in any order. */
+/* Do item number `item` of `job`. Items can run at the same time and in any order. */
 typedef void task(const void *job, int64_t item);
 
-/* Run `run(job, item)` for each item in [0, num_items), on up to `num_threads` threads, this one
-   among them. All are done on return. A thread that sleeps is woken only for a job that `is_long`:
-   waking takes some microseconds here, and some tens until it is there. Hidden, so that no other
-   library's `share` can take its place. */
+/* Run `run(job, item)` for each item in [0, num_items), on up to `num_threads` threads, including
+   this one. All items are done on return. A sleeping thread is woken only if the job `is_long`:
+   waking takes this thread some microseconds, and the woken one some tens to start. The symbol is
+   hidden, so that another library's `share` cannot replace it. */
 __attribute__((visibility("hidden"))) void share(task *run, const void *job, int64_t num_items,
                                                  int64_t num_threads, int is_long);
 

@@ -1,12 +1,12 @@
-/* What the kernels for a CPU have in common: rows of floats in vectors, a * b + c, and e^x.
+/* Shared by the CPU kernels: vectors of floats, a * b + c, and e^x.
 
-   A `vec` is sixteen floats, an AVX-512 register; where registers are smaller the compiler takes
-   several.
+   A `vec` is sixteen floats, an AVX-512 register. The compiler uses several smaller registers where
+   needed.
 
-   a * b + c rounds once as a fused multiply-add and twice as two operations. Left to itself, the
-   compiler picks one or the other loop by loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except
-   in a loop with a single sum). A row would then get other bits in a batch than alone. So
-   library.py turns that choice off (-ffp-contract=off), and sums of products call multiply_add. */
+   a * b + c rounds once as a fused multiply-add, and twice as two operations. The compiler would
+   choose for each loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except in a loop with a single
+   sum), and a row could get other bits in a batch than alone. So library.py turns fusing off
+   (-ffp-contract=off), and sums of products call multiply_add. */
 
 #ifndef CPU_VECTOR_H
 #define CPU_VECTOR_H
@@ -20,9 +20,9 @@
 #endif
 
 #define LANES 16
-/* Its constant arguments are constants to the compiler. */
+/* After inlining, constant arguments are constants for the compiler. */
 #define INLINE static inline __attribute__((always_inline))
-/* An array that only unrolled loops touch is registers. */
+/* The compiler keeps an array in registers if only unrolled loops use it. */
 #define UNROLL _Pragma("GCC unroll 16")
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -32,8 +32,8 @@ typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
 static inline vec load(const float *from) { return *(const vec *)from; }
 static inline void store(float *to, vec value) { *(vec *)to = value; }
 
-/* a * b + c, rounded once where the processor can do that, else twice: one or the other for all
-   kernels and all widths. */
+/* a * b + c, rounded once if the processor can do that, else twice; the same in all kernels and
+   widths. */
 INLINE float multiply_add(float a, float b, float c) {
 #ifdef __FP_FAST_FMAF
     return __builtin_fmaf(a, b, c);
@@ -74,11 +74,11 @@ INLINE vec multiply_add_16(vec a, vec b, vec c) {
 #endif
 }
 
-/* One number in all lanes. Subtracting zero changes no number, so no instruction remains of it. */
+/* Copy one number to all lanes. Subtracting zero changes no number, so the compiler removes it. */
 INLINE half_vec broadcast_8(float x) { return x - (half_vec){0}; }
 INLINE vec broadcast_16(float x) { return x - (vec){0}; }
 
-/* Four sums, whose sum is that of all lanes. */
+/* Four partial sums; together they are the sum of all lanes. */
 static inline quarter_vec quarter_of_sum(vec v) {
     half_vec halves[2];
     quarter_vec quarters[2];
@@ -93,13 +93,12 @@ static inline float sum_of_lanes(vec v) {
     return (quarter[0] + quarter[1]) + (quarter[2] + quarter[3]);
 }
 
-/* e^x to about one unit in the last place: 2^n from the exponent's bits times a polynomial for the
-   rest. The library's expf would be called for one number at a time; this is plain arithmetic, so
-   loops over it become vector code. */
+/* e^x to about one unit in the last place: 2^n from the exponent's bits, times a polynomial for the
+   rest. The C library's expf takes one number per call; the compiler vectorizes loops over this. */
 static inline float exp_(float x) {
-    x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays */
+    x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays NaN */
     x = x > 88.0f ? 88.0f : x;
-    /* Rounds: 1.5 * 2^23 leaves no bit for fractions. */
+    /* Round to a whole number: adding 1.5 * 2^23 leaves no bits for a fraction. */
     float n = multiply_add(x, 1.44269504f, 12582912.0f) - 12582912.0f;
     float r = multiply_add(n, 2.12194440e-4f, multiply_add(n, -0.693359375f, x));
     float p = 1.9875691500e-4f;
@@ -109,7 +108,7 @@ static inline float exp_(float x) {
     p = multiply_add(p, r, 1.6666665459e-1f);
     p = multiply_add(p, r, 5.0000001201e-1f);
     p = multiply_add(p * r, r, r) + 1.0f;
-    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23; /* of NaN some number, but then p is NaN */
+    uint32_t bits = (uint32_t)((int32_t)n + 127) << 23; /* arbitrary for NaN; p is NaN then */
     float power;
     memcpy(&power, &bits, sizeof power);
     return p * power;

@@ -1,3 +1,1 @@
-"""Everything that computes: models, KV cache tensors, attention, sampling, and the files that they
-come from.
-"""
+"""Everything that computes: models, KV cache, attention, sampling, and reading model files."""

@@ -1,18 +1,13 @@
-"""Decode steps over tensors that stay where they are, recorded as CUDA graphs and replayed.
+"""Decode steps over tensors with fixed addresses, recorded as CUDA graphs and replayed.
 
-A decode step of a small model is a few hundred launches of a few microseconds each, and Python
-takes longer to make them than the GPU to run them. A graph is recorded once and makes them all in
-one call. It repeats addresses and grids, so the step's inputs are written into the tensors that it
-was recorded with, and the batch is padded to a size that was recorded.
+A decode step of a small model is a few hundred launches of a few microseconds each, and Python is
+slower to launch them than the GPU to run them. A graph launches all of them in one call, with fixed
+addresses and grids. So a step's inputs are written into the tensors of the recording
+(`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
+the same launches run one by one.
 
-Knows the sizes of a batch and when a step is one of decodes alone; `static_inputs` fills the
-tensors. Where there is no graph the same launches are made one by one over the same tensors: on a
-CPU, and with `enforce_eager`.
-
-The easy thing to get wrong is the padding. Its rows run through the model like any other, with an
-old token and an old position, and what they compute is thrown away; but their slot is -1 and their
-length is 0, so in the KV cache nothing of theirs is written, and none of the block ids that an
-earlier batch left in the row is followed.
+Padding rows run through the model with stale tokens, and their results are discarded. Their slot is
+-1 and their length is 0, so they write nothing to the KV cache and read no stale block id.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 `vllm/compilation/cuda_graph.py`.
@@ -28,32 +23,27 @@ from minivllm.runtime.input_batch import ModelInput
 from minivllm.runtime.static_inputs import StaticInputs
 
 Forward = Callable[[torch.Tensor, torch.Tensor, Any], torch.Tensor]
-"""(token_ids: [num_tokens], positions: [num_tokens], metadata) -> hidden states [num_tokens,
-hidden_size]
+"""(token_ids, positions, metadata) -> hidden states
+
+token_ids, positions: [num_tokens]; hidden states: [num_tokens, hidden_size]
 """
 
 
 class StaticAttention(Protocol):
-    """What an attention backend adds to run steps of decodes over tensors that keep their
-    addresses.
-    """
+    """An attention backend that can run decode steps over tensors with fixed addresses."""
 
     static_inputs: StaticInputs
-    """The tensors that its kernels read, and the model's own inputs beside them."""
+    """The tensors that its kernels read, together with the model's own inputs."""
 
     def static_metadata(self, num_rows: int) -> Any:
-        """Metadata for `forward` of a step of at most `num_rows` decodes, over the first rows of
-        `static_inputs`.
-        """
+        """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
 
 
 def padded_sizes(max_num_seqs: int) -> list[int]:
-    """The batch sizes that are recorded: steps grow with the size, so that at most a fifth of a
-    batch is padding.
-    """
+    """Return the batch sizes to record, spaced so that at most a fifth of a batch is padding."""
     sizes = [1]
     while sizes[-1] < max_num_seqs:
-        power = 1 << (sizes[-1].bit_length() - 1)  # the power of two at or below
+        power = 1 << (sizes[-1].bit_length() - 1)  # largest power of two <= size
         sizes.append(min(sizes[-1] + max(1, power // 4), max_num_seqs))
     return sizes
 
@@ -81,20 +71,16 @@ class DecodeGraphs:
 
     @staticmethod
     def accepts(inputs: ModelInput) -> bool:
-        """Whether every sequence of the step has one token. (Which step of its life that is makes
-        no difference.)
-        """
+        """Whether every sequence of the step has one token, of its answer or of its prompt."""
         return len(inputs.token_ids) == len(inputs.attention.num_computed_tokens)
 
     def set_batch(self, inputs: ModelInput) -> None:
-        """Write a step's inputs into the tensors that graphs read."""
+        """Write a step's inputs into the tensors that the graphs read."""
         self._num_seqs = len(inputs.token_ids)
         self._inputs.set(inputs)
 
     def run(self) -> torch.Tensor:
-        """Hidden states of the batch that was set, [num_seqs, hidden_size]; good until the next
-        call.
-        """
+        """Return the batch's hidden states, [num_seqs, hidden_size], valid until the next call."""
         size = next(size for size in self._sizes if size >= self._num_seqs)
         if size in self._graphs:
             self._graphs[size].replay()
@@ -103,29 +89,26 @@ class DecodeGraphs:
         return self._hidden[: self._num_seqs]
 
     def _run_padded(self, size: int) -> None:
-        """What a graph records: the launches depend on `size` and on nothing of the batch."""
+        """Run the launches that a graph records; they depend on `size` only, not on the batch."""
         hidden = self._forward(
             self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size]
         )
-        # One tensor for the results of all sizes, so that everything else in the graphs' pool can
-        # be shared.
+        # Copy the result out of the memory pool, so that all graphs can share it.
         self._hidden[:size].copy_(hidden)
 
     @torch.inference_mode()
     def capture(self) -> None:
-        """Record a graph for each size. Before the first batch: all rows are padding, so the KV
-        cache is not touched.
+        """Record a graph for each size.
 
-        The graphs share one pool of memory, which is safe because one runs at a time. The largest
-        comes first and the others fit into what it took. Raises `ConfigError` if there is no memory
-        left.
+        Call it before the first batch: all rows are padding then, so the KV cache stays untouched.
+        Only one graph runs at a time, so they can share the memory of the largest, which is
+        recorded first. Raises `ConfigError` if there is no memory left.
         """
         pool = torch.cuda.graph_pool_handle()
         try:
             with torch.cuda.device(self._device):
                 for size in reversed(self._sizes):
-                    # Kernels are compiled and loaded when they are first launched, which a capture
-                    # forbids.
+                    # The first launch compiles and loads a kernel, which a capture forbids.
                     self._run_padded(size)
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()

@@ -1,13 +1,9 @@
 """`InputBatch`: turns a plan into the flat arrays that one forward pass takes.
 
-It keeps, for each batch slot, the block ids of the sequence in it (vLLM's `BlockTable`), because
-copying whole tables every step would cost more the longer the contexts are: a table only grows at
-its end, so a step appends the few new ids (and replaces the last one after a copy-on-write). All
-work per token is numpy's; Python does a few things per sequence.
-
-Knows nothing of tensors, models or attention. The easy thing to get wrong is to trust a slot's row
-after its sequence changed: `starts_fresh` says that it is stale, and so does a preemption in
-between.
+For each batch slot, it keeps a row with the block ids of its sequence (vLLM's `BlockTable`). A
+table grows only at its end, so a step appends the few new ids; after a copy-on-write it replaces
+the last one. If another sequence takes the slot, or the sequence was preempted (`starts_fresh`),
+the whole row is rewritten. numpy does all work per token, Python only a little per sequence.
 
 Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py`
 (`_prepare_inputs`).
@@ -27,26 +23,24 @@ from minivllm.errors import InvariantError
 
 @dataclass(slots=True)
 class CommonAttentionMetadata:
-    """What any attention backend needs to know of a step; sequences in plan order."""
+    """What every attention backend needs to know about a step; sequences in plan order."""
 
     query_start_loc: np.ndarray
-    """[num_seqs + 1] int64: the tokens of sequence i are rows [query_start_loc[i],
-    query_start_loc[i + 1]).
+    """[num_seqs + 1] int64
+
+    The tokens of sequence i are rows [query_start_loc[i], query_start_loc[i + 1]).
     """
     num_computed_tokens: np.ndarray
     """[num_seqs] int64: how many tokens of each sequence come before its first row."""
     block_tables: np.ndarray
-    """[num_seqs, max_blocks] int64: block ids, as wide as the longest needs; entries past a
-    sequence's end are stale.
-    """
+    """[num_seqs, max_blocks] int64: block ids; entries past a sequence's end are stale."""
     slot_mapping: np.ndarray
     """[num_tokens] int64: where each token's key and value are written, -1 for nowhere."""
 
     def check(self, num_blocks: int, block_size: int) -> None:
-        """Raise `InvariantError` if the step would read or write outside of a cache of `num_blocks`
-        blocks.
+        """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
 
-        A kernel would not notice: it reads whatever lies there, or ends the process.
+        A kernel does not check this: it reads whatever memory is there, or crashes the process.
         """
         num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
         is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
@@ -57,9 +51,7 @@ class CommonAttentionMetadata:
 
 
 def check_copies(copies: list[BlockCopy], num_blocks: int) -> None:
-    """Raise `InvariantError` if a copy would read or write outside of a cache of `num_blocks`
-    blocks.
-    """
+    """Raise `InvariantError` if a copy would read or write outside `num_blocks` blocks."""
     _require_below("block id of a copy", np.array(copies, dtype=np.int64).reshape(-1), num_blocks)
 
 
@@ -72,15 +64,15 @@ class ModelInput:
     positions: np.ndarray
     """[num_tokens] int64"""
     sampling_rows: np.ndarray
-    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order;
-    the last row of a prompt with several samples stands here once for each."""
+    """[num_sampling_sequences] int64: the rows whose hidden state predicts a token, in plan order.
+
+    The last row of a prompt with several samples appears once for each sample.
+    """
     attention: CommonAttentionMetadata
 
     @property
     def samples_every_row(self) -> bool:
-        """Whether each row predicts one token, as in a step of decodes: `sampling_rows` then is 0,
-        1, 2, ...
-        """
+        """Whether each row predicts one token, as in a decode step (`sampling_rows`: 0, 1, ...)."""
         return np.array_equal(self.sampling_rows, np.arange(len(self.token_ids)))
 
 
@@ -97,7 +89,7 @@ class InputBatch:
         self._block_size = block_size
         max_blocks = -(-max_model_len // block_size)
         self._block_ids = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
-        # What each row holds: whose table it is, how many of its blocks, and which one came last.
+        # Of each row: the sequence that owns the table, its number of blocks and its last block.
         self._owners: list[Sequence | None] = [None] * max_num_seqs
         self._num_blocks = [0] * max_num_seqs
         self._last_blocks: list[KVCacheBlock | None] = [None] * max_num_seqs
@@ -111,7 +103,7 @@ class InputBatch:
         starts = _array([item.start for item in scheduled])
         num_cached = _array([item.sequence.num_cached_tokens for item in scheduled])
         num_samples = _array([len(item.sampling) for item in scheduled])
-        if plan.total_num_scheduled_tokens == num_seqs:  # one each, which is nearly every step
+        if plan.total_num_scheduled_tokens == num_seqs:  # one token each, as in nearly every step
             lengths = 1
             token_ids = [item.sequence.token_ids[item.start] for item in scheduled]
             query_start_loc = np.arange(num_seqs + 1)
@@ -125,7 +117,7 @@ class InputBatch:
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
-            # Everything below has one entry a token; `of_sequence` says whose it is.
+            # Everything below has one entry per token; `of_sequence` is the index of its sequence.
             of_sequence = np.repeat(np.arange(num_seqs), lengths)
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)
@@ -143,7 +135,7 @@ class InputBatch:
         )
 
     def _update_rows(self, scheduled: list[ScheduledSequence]) -> None:
-        """Find the rows that lack something, few in a step of decodes: a row grows once a block."""
+        """Update the rows that changed: few in a decode step, as a row grows once per block."""
         owners, num_blocks, last_blocks = self._owners, self._num_blocks, self._last_blocks
         for item in scheduled:
             sequence = item.sequence
@@ -153,10 +145,10 @@ class InputBatch:
                 self._update_row(sequence, is_stale)
 
     def _update_row(self, sequence: Sequence, is_stale: bool) -> None:
-        """Append the block ids that the slot's row lacks, all of them if it `is_stale`."""
+        """Append the block ids that the slot's row lacks, or all of them if the row `is_stale`."""
         slot, table = sequence.slot, sequence.block_table
         num_known = 0 if is_stale else self._num_blocks[slot]
-        # Copy-on-write may have put another block in the place of the last one.
+        # Copy-on-write may have replaced the last known block.
         if num_known and self._last_blocks[slot] is not table[num_known - 1]:
             num_known -= 1
         self._block_ids[slot, num_known : len(table)] = [

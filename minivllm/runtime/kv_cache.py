@@ -1,9 +1,7 @@
-"""How large a KV cache block is and how many there will be.
+"""How large a KV cache block is, and how many blocks fit into memory.
 
-Knows no layout: a backend may arrange a block's numbers as it likes, but not store more of them.
-The thing that is easy to get wrong is what "free" means: on a machine where files were read, most
-memory that looks taken is page cache, and inside a container the machine's free memory is not ours
-to take.
+"Free" memory needs care: much of the used memory can be page cache, and in a container the
+machine's free memory is not ours.
 
 Source: vLLM `vllm/v1/kv_cache_interface.py` (`FullAttentionSpec`), `kv_cache_utils.py`
 (`get_num_blocks`).
@@ -23,7 +21,7 @@ DEFAULT_CPU_CACHE_BYTES = GIB
 
 @dataclass(frozen=True, slots=True)
 class KVCacheSpec:
-    """What one token leaves behind in the cache, and how many tokens make a block."""
+    """The shape of the KV cache: numbers per token and tokens per block."""
 
     num_layers: int
     num_kv_heads: int
@@ -43,13 +41,13 @@ class KVCacheSpec:
 
     @property
     def bytes_per_block(self) -> int:
-        """Keys and values of `block_size` tokens in all layers."""
+        """Bytes for the keys and values of `block_size` tokens in all layers."""
         numbers_per_token = 2 * self.num_layers * self.num_kv_heads * self.head_size
         return numbers_per_token * self.block_size * self.dtype.itemsize
 
 
 def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
-    """How many blocks `num_bytes` hold. Raises `ConfigError` if not even one."""
+    """Return how many blocks fit into `num_bytes`. Raises `ConfigError` if not even one fits."""
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
         raise ConfigError(
@@ -61,8 +59,9 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
 
 
 def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
-    """Refuse a cache that this machine cannot hold: Linux would hand it out and kill us when it
-    fills.
+    """Raise `ConfigError` for a cache that is larger than the free memory.
+
+    Linux would allocate it all the same, and kill the process when the cache fills.
     """
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
@@ -74,7 +73,7 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
 
 
 def default_cpu_cache_bytes() -> int:
-    """1 GiB, or half of what is free where that is less."""
+    """Return 1 GiB, or half of the free memory if that is less."""
     available = available_cpu_memory()
     return (
         DEFAULT_CPU_CACHE_BYTES
@@ -84,10 +83,9 @@ def default_cpu_cache_bytes() -> int:
 
 
 def available_cpu_memory(root: Path = Path("/")) -> int | None:
-    """Bytes that this process could still take without swapping, or None where the system does not
-    say.
+    """Bytes that this process can still allocate without swapping; None if unknown.
 
-    The least of what the machine has and what the container's limit (cgroup v2) leaves.
+    The smaller of the machine's available memory and what the container's limit (cgroup v2) leaves.
     """
     limits = [_machine_memory(root), _container_memory(root)]
     known = [limit for limit in limits if limit is not None]
@@ -114,12 +112,12 @@ def _container_memory(root: Path) -> int | None:
         stats = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
     except OSError:
         return None
-    # Files that were read count as used, but the kernel drops them when memory is asked for.
+    # The page cache counts as used, but the kernel drops it on demand.
     return None if limit == "max" else max(int(limit) - used + int(stats["inactive_file"]), 0)
 
 
 def format_memory(num_bytes: int) -> str:
-    """In binary units, as memory is measured."""
+    """Format a size in binary units, as memory is measured."""
     if num_bytes >= GIB:
         return f"{num_bytes / GIB:.1f} GiB"
     return f"{num_bytes / (1 << 20):.1f} MiB"

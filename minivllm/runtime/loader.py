@@ -1,11 +1,8 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
-Chooses device and dtype, finds the files, streams the weights into the decoder. Knows nothing of
-the KV cache.
-
-Easy to get wrong: the order. Everything that can be refused cheaply (the device, the architecture,
-the tokenizer, every file's header) is looked at before the first weight is read, so a mistake costs
-a second.
+It chooses device and dtype, finds the files, and streams the weights into the decoder. All cheap
+checks (device, architecture, tokenizer, file headers) run before the first weight is read, so a
+mistake costs a second, not a load.
 """
 
 from dataclasses import dataclass
@@ -28,7 +25,7 @@ class LoadedModel:
     """A model in memory."""
 
     name: str
-    """As it was asked for."""
+    """The name that the caller gave."""
     config: ModelConfig
     decoder: Decoder
     tokenizer: Tokenizer
@@ -37,7 +34,7 @@ class LoadedModel:
 
 
 def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:
-    """Load the model that `config` names; `progress` hears of downloads and conversions.
+    """Load the model that `config` names; `progress` reports downloads and conversions.
 
     Raises a `ModelError` that says what is wrong with the model, or a `ConfigError`.
     """
@@ -68,7 +65,7 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # Our kernels for a CPU are float32, which is also what can be checked exactly (decision
-        # 70).
+        # Our CPU kernels are float32 only, and float32 results can be checked exactly
+        # (decision 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

@@ -1,11 +1,10 @@
-"""`ModelRunner`: carries out a plan, one forward pass for all its sequences.
+"""`ModelRunner`: executes a plan, in one forward pass for all its sequences.
 
-It owns what is on the device: the KV cache (through its attention backend) and the rows of the
-batch. It decides nothing about scheduling and changes no sequence.
+It owns the KV cache (through its attention backend) and the rows of the batch. It makes no
+scheduling decisions and changes no sequence.
 
-On CUDA the size of the KV cache is measured: a forward pass of the largest possible step runs
-first, and the cache takes the memory that is left. A guess would end in an out-of-memory error
-hours later, in the first step that is really full.
+On CUDA, it runs the largest possible step once, and the KV cache gets the memory that is left. With
+a guess, the first full step could run out of memory hours later.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
@@ -59,7 +58,7 @@ class ModelRunner:
     def __init__(
         self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None
     ) -> None:
-        """Allocates the KV cache. Raises `ConfigError` if it cannot be had."""
+        """Allocate the KV cache. Raises `ConfigError` if it does not fit into memory."""
         self._config = config
         self._model = model
         self._now = now or MonotonicClock().now
@@ -68,7 +67,7 @@ class ModelRunner:
         self.attention_backend = choose_attention_backend(
             config.attention_backend, self._spec, model.device
         )
-        """`torch`, or `triton:` and a rung: what the configuration's own comes to here."""
+        """The chosen backend: `torch`, `cpu`, or `triton:` and a kernel version."""
         self._ops = choose_ops(config.custom_ops, self.attention_backend, model.device)
         self.num_blocks = self._settle_num_blocks()
         """Blocks in the KV cache."""
@@ -82,7 +81,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        """Run the plan's tokens through the model, and look at its attention as `watch` says."""
+        """Run the plan's tokens through the model and record its attention as `watch` asks."""
         begin = self._now()
         inputs = self._batch.prepare(plan)
         if self._config.check_invariants:
@@ -97,8 +96,7 @@ class ModelRunner:
         hidden = run()
         compute_logits = partial(self._model.decoder.compute_logits, ops=self._ops)
         judged = prompt_logprobs(plan, hidden, compute_logits)
-        # The LM head is the largest matrix of a small model, so only rows that sample go through
-        # it.
+        # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)
         logits = compute_logits(hidden)
@@ -107,12 +105,10 @@ class ModelRunner:
         return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
-        """Whether the device still takes work. After an assert in a kernel or an illegal address
-        CUDA takes none, for good.
-        """
+        """Whether the device still works; CUDA does not after an assert or illegal address."""
         if self._model.device.type == "cuda":
             try:
-                # needs no memory, which may be what there was too little of
+                # Synchronizing needs no memory, so it also works after an out-of-memory error.
                 torch.cuda.synchronize(self._model.device)
             except RuntimeError:
                 return False
@@ -128,8 +124,9 @@ class ModelRunner:
     def _prepare(
         self, inputs: ModelInput, watcher: AttentionWatcher | None
     ) -> Callable[[], torch.Tensor]:
-        """Put a step's inputs on the device. Returns what runs the decoder: hidden states
-        [num_tokens, hidden_size].
+        """Put a step's inputs on the device.
+
+        Returns a function that runs the decoder: () -> hidden states [num_tokens, hidden_size].
         """
         graphs = self._decode_graphs
         if watcher is None and graphs is not None and graphs.accepts(inputs):
@@ -148,28 +145,29 @@ class ModelRunner:
         metadata: Any,
         watcher: AttentionWatcher,
     ) -> torch.Tensor:
-        """As `_run_decoder`, and shows each layer to `watcher`."""
+        """Run the decoder and pass each layer's queries to `watcher`."""
 
         def attend(layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
             output = self._attention.forward(layer, q, k, v, metadata)
             watcher.add_layer(layer, q)
             return output
 
-        # A watcher needs the rotated queries, so they are rotated before the backend gets them.
+        # The watcher needs rotated queries, so the decoder rotates them, not the backend.
         return self._model.decoder(
             token_ids, positions, attend, replace(self._ops, attention_rotates=False)
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        # Ordinary memory is read before the call returns, so nothing has to wait for the device.
+        # Memory that is not pinned is read before the call returns.
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
     def sample_tokens(
         self, sequences: list[Sequence], logits: torch.Tensor
     ) -> list[SampledToken | SamplingError]:
-        """The next token of each sequence, or why it has none. logits: [num_seqs, vocab_size], a
-        row for each.
+        """Sample the next token of each sequence; an error where that fails.
+
+        logits: [num_seqs, vocab_size], one row for each sequence
         """
         return self._sampler.sample_each(logits, sequences)
 
@@ -191,8 +189,9 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """What `gpu_memory_utilization` leaves beside the weights, the largest step and other users
-        of the device.
+        """Return the bytes that `gpu_memory_utilization` leaves for the KV cache.
+
+        Weights, the largest step and other processes take the rest.
         """
         device = self._model.device
         torch.cuda.empty_cache()
@@ -207,8 +206,9 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """One chunk as long as the token budget, of which nothing is written: a cache of one block
-        serves as all of its.
+        """Run one chunk as long as the token budget, without writing to the KV cache.
+
+        The cache has a single block, and every entry of the block table points to it.
         """
         num_tokens, device = self._config.max_num_batched_tokens, self._model.device
         num_blocks_of_chunk = -(-num_tokens // self._config.block_size)
@@ -264,11 +264,12 @@ def _run_decoder(
     positions: torch.Tensor,
     metadata: Any,
 ) -> torch.Tensor:
-    """token_ids, positions: [num_tokens] -> hidden states [num_tokens, hidden_size]; metadata: the
-    backend's own
+    """Run the decoder: token_ids, positions: [num_tokens] -> [num_tokens, hidden_size].
 
-    Not a method: graphs that held their runner, and through it themselves, would hold the device's
-    memory, too.
+    metadata: the result of the backend's `build`
+
+    Not a method: the runner and its graphs would then refer to each other, and this cycle would
+    keep the device's memory allocated.
     """
 
     def attend(

@@ -1,6 +1,6 @@
-"""How loading and downloading say what they are doing: one sentence at a time, to a callable.
+"""`Progress`: a callable that reports loading and downloading, one sentence per call.
 
-The default writes to standard error. The last line of standard output belongs to the command
+The default prints to standard error. Standard output belongs to the command's result
 (`minivllm model path`, `--json`).
 """
 
@@ -12,16 +12,16 @@ Progress = Callable[[str], None]
 
 
 def print_progress(sentence: str) -> None:
-    """The default `Progress`: a line on standard error."""
+    """Print a line on standard error; the default `Progress`."""
     print(sentence, file=sys.stderr, flush=True)
 
 
 def silent(sentence: str) -> None:
-    """A `Progress` that says nothing."""
+    """Print nothing."""
 
 
 def format_bytes(num_bytes: int) -> str:
-    """540000000 -> "540 MB" (decimal units, as disks and downloads are sold)."""
+    """Format a size in decimal units, as for disks and downloads: 540000000 -> "540 MB"."""
     value = float(num_bytes)
     for unit in ("B", "kB", "MB"):
         if value < 999.5:

@@ -1,20 +1,18 @@
-"""`StaticInputs`: what a decode step reads, in device tensors that stay where they are, filled by
-one copy a step.
+"""`StaticInputs`: the inputs of a decode step in fixed device tensors, filled by one copy a step.
 
-A copy to the device costs the host some ten microseconds, however little it copies. So everything
-small is in one tensor, of one row each:
+A copy to the device costs the host some ten microseconds, however small it is. So all small inputs
+are the rows of one tensor:
 
     token_ids, positions, slot_mapping, seq_lens    one entry for each sequence of the batch
-    changed_entries, changed_ids                    what has changed in the block tables, at most as
-                                                    many
+    changed_entries, changed_ids                    changes in the block tables, at most
+                                                    max_num_seqs of them
 
-Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. A copy
-of them on the host says what the device has, so only the differences are sent. After an admission
-or an end rows move up or down and there may be too many differences; then all tables are copied.
+Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. The
+host keeps a copy of the device's tables and sends only the differences. When a sequence is admitted
+or finishes, rows move; with too many differences, all tables are copied.
 
-Called by `minivllm.runtime.cuda_graphs` before each decode step. The host's side is ordinary
-memory, which is read before the copy returns, so nothing waits for the device, and the next step
-may write there at once.
+The host side is not pinned, so it is read before the copy returns, and the next step can overwrite
+it at once.
 """
 
 from typing import Any, NamedTuple
@@ -26,29 +24,26 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
 
 
 class _Rows(NamedTuple):
-    """The rows of the one tensor, on the host (arrays) or on the device (tensors); [max_num_seqs]
-    each.
-    """
+    """The rows of the one tensor, [max_num_seqs] each: arrays on the host or device tensors."""
 
     token_ids: Any
     positions: Any
     slot_mapping: Any
     seq_lens: Any
-    """int32, as the kernels want it"""
+    """int32, as the kernels need it"""
     changed_entries: Any
-    """Places in the flattened block tables."""
+    """Indices into the flattened block tables."""
     changed_ids: Any
-    """int32: the block ids that are there now"""
+    """int32: the new block ids at these indices"""
 
 
 class StaticInputs:
-    """The inputs of decode steps of up to `max_num_seqs` sequences. Rows beyond a step's batch are
-    padding.
-    """
+    """Inputs of decode steps of up to `max_num_seqs` sequences; unused rows are padding."""
 
     def __init__(self, block_tables: torch.Tensor) -> None:
-        """block_tables: [max_num_seqs, max_blocks] int32, all zeros; kept up to date from here on,
-        and by nobody else
+        """Take over `block_tables`: no other code may write to it from here on.
+
+        block_tables: [max_num_seqs, max_blocks] int32, all zeros
         """
         max_num_seqs, max_blocks = block_tables.shape
         self._host_side = np.zeros((len(_Rows._fields), max_num_seqs), dtype=np.int64)
@@ -71,20 +66,16 @@ class StaticInputs:
 
     @property
     def slot_mapping(self) -> torch.Tensor:
-        """[max_num_seqs] int64; -1 in padding, of which nothing is written"""
+        """[max_num_seqs] int64; -1 for padding, which is not written to the cache"""
         return self._on_device.slot_mapping
 
     @property
     def seq_lens(self) -> torch.Tensor:
-        """[max_num_seqs] int32, this step's token counted; 0 in padding, of which nothing is
-        read
-        """
+        """[max_num_seqs] int32, including this step's token; 0 for padding, which reads nothing"""
         return self._on_device.seq_lens
 
     def set(self, inputs: ModelInput) -> None:
-        """Bring a step's inputs to the device: sequences with one token each in the first rows,
-        padding in the others.
-        """
+        """Copy a step's inputs to the device: one token per sequence, then rows of padding."""
         num_seqs, rows = len(inputs.token_ids), self._on_host
         rows.token_ids[:num_seqs] = inputs.token_ids
         rows.positions[:num_seqs] = inputs.positions
@@ -111,11 +102,14 @@ class StaticInputs:
             )
             sent[row, column] = block_tables[
                 row, column
-            ]  # only now: a copy that fails is made again with the next step
+            ]  # only after the copy: if it fails, the next step sends the changes again
 
 
 def _rows(side: Any, int32: Any) -> _Rows:
-    """side: [number of rows, max_num_seqs] int64. Rows of int32 take the first half of theirs."""
+    """Name the rows of `side`: [number of rows, max_num_seqs] int64.
+
+    An int32 row uses the first half of its bytes.
+    """
     rows, length = _Rows(*side), side.shape[1]
     return rows._replace(
         seq_lens=rows.seq_lens.view(int32)[:length],

@@ -1,7 +1,7 @@
-"""`Watch` and `StepResult`: what a model runner is asked for beside a plan, and what it answers.
+"""`Watch` and `StepResult`: what a step should record besides its logits, and what it returns.
 
-Plain data without torch: the engine and the stand-ins for its model share it with `ModelRunner`.
-`minivllm.engine.runner` has the protocol.
+Plain data without torch, shared by `ModelRunner`, the engine and the fake runners of tests and
+benchmarks. The protocol is `minivllm.engine.runner.Runner`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What somebody wants to see of one forward pass."""
+    """What to record of one forward pass, for a display."""
 
     decodes: tuple[int, ...] = ()
-    """Indices into the plan's sequences: keep what the attention of one layer reads for these
-    decodes.
-    """
+    """Indices into the plan's sequences: keep what one layer's attention reads for them."""
     attention_mass: bool = False
-    """Measure the share of attention on each block. Costs about half of the attention again."""
+    """Measure the share of attention on each block, for about half of attention's cost again."""
 
 
 WATCH_NOTHING = Watch()
@@ -32,17 +30,17 @@ WATCH_NOTHING = Watch()
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """What one forward pass gave."""
+    """The results of one forward pass."""
 
     logits: Any
-    """Of the sequences that sample, in plan order: [num_sampling, vocab_size] in float32.
+    """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
-    Only `sample_tokens` of the same runner reads them, so a stand-in may put anything here.
+    Only `sample_tokens` of the same runner reads them, so a fake runner can use any type.
     """
     t_prepare: float = 0.0
-    """Seconds that it took to lay out the batch."""
+    """Seconds spent laying out the batch."""
     prompt_logprobs: Seq[PromptTokenLogprob] = ()
-    """What the model thought of tokens of prompts, where a request asked."""
+    """Log-probabilities of prompt tokens, where a request asked for them."""
     attention_mass: Seq[list[float]] = ()
     """If watched: for each sequence in plan order, the share of attention on each of its blocks."""
     decode_samples: Seq[DecodeSample] = ()

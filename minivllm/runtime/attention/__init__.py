@@ -1,5 +1,4 @@
-"""Attention over the paged KV cache, a backend a file, behind one interface.
+"""Attention over the paged KV cache: one interface, and one file for each backend.
 
-Read `backend` first: what a backend is given and what it must compute. `torch_backend` is the
-plainest.
+Read `backend` first, which defines the interface, then `torch_backend`, the simplest one.
 """

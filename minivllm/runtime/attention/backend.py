@@ -1,12 +1,11 @@
-"""What an attention backend is: the owner of the KV cache's layout and of the attention over it.
+"""`AttentionBackend`: owns the KV cache, its layout and the attention over it.
 
-The decoder hands over a layer's queries, keys and values and knows nothing of paging; the model
-runner describes the step in numpy (`CommonAttentionMetadata`) and knows nothing of layouts. In
-between a backend allocates the cache in the layout that its operations read best, and turns the
-description into whatever its operations want, once a step and not once a layer.
+A backend chooses the layout that its operations read fastest. Once per step, it converts the
+runner's description of the batch (`CommonAttentionMetadata`) to its own metadata. Once per layer,
+it gets queries, keys and values from the decoder, which does not know about paging.
 
-The rule that no backend may break: in every layer, all keys and values of the step are written
-before any are read, because a sequence may share blocks that another one fills in this very step.
+Every backend must write all keys and values of a layer before it reads any: a sequence can share
+blocks that another sequence fills in the same step.
 
 Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`,
 `AttentionImpl`).
@@ -30,11 +29,12 @@ class AttentionBackend(Protocol):
     """A KV cache and the attention over it."""
 
     def build(self, common: CommonAttentionMetadata) -> Any:
-        """Prepare a step; what it returns is passed back to `forward`."""
+        """Prepare a step; the result is passed to `forward`."""
 
     def copy_blocks(self, copies: list[BlockCopy]) -> None:
-        """Make the step's block copies, in all layers and before anything is written: all sources
-        are read first.
+        """Copy blocks in all layers, before the step writes anything.
+
+        All sources are read before any destination is written.
         """
 
     def forward(
@@ -48,9 +48,12 @@ class AttentionBackend(Protocol):
     ) -> torch.Tensor:
         """Write a layer's keys and values to the cache, then attend.
 
-        query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads, head_size]
-        cos_sin: two of [num_tokens, 1, head_size], if queries and keys are still to be rotated (by
-        kernels alone) Returns [num_tokens, num_heads, head_size]; good until the next call.
+        query: [num_tokens, num_heads, head_size]
+        key, value: [num_tokens, num_kv_heads, head_size]
+        cos_sin: two tensors [num_tokens, 1, head_size] if the backend must rotate queries and keys
+            (`DecoderOps.attention_rotates`)
+
+        Returns [num_tokens, num_heads, head_size], valid until the next call.
         """
 
     def attention_mass(
@@ -61,25 +64,23 @@ class AttentionBackend(Protocol):
         seq_lens: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        """See `minivllm.kernels.reference.attention_mass`; asked for only where somebody wants to
-        see it.
-        """
+        """See `minivllm.kernels.reference.attention_mass`; called only for a display."""
 
     def key_cache(self, layer: int) -> torch.Tensor:
-        """A layer's keys: [num_blocks, block_size, num_kv_heads, head_size], a view."""
+        """Return a view of a layer's keys: [num_blocks, block_size, num_kv_heads, head_size]."""
 
     def value_cache(self, layer: int) -> torch.Tensor:
-        """A layer's values, as `key_cache`."""
+        """Return a view of a layer's values, with the shape of `key_cache`."""
 
 
 def choose_attention_backend(
     name: str, spec: KVCacheSpec, device: torch.device, tell: Progress = print_progress
 ) -> str:
-    """What `name` means here: `torch`, `cpu`, or `triton:` and a version of the kernels.
+    """Resolve `name` on this machine to `torch`, `cpu`, or `triton:` and a kernel version.
 
-    `auto` takes Triton on a CUDA device; where it cannot run there, `tell` hears why and torch
-    serves. On a CPU it takes `cpu` if that can be had: many machines have no compiler, and nothing
-    is wrong with them. Raises `ConfigError` if what is asked for by name cannot run.
+    `auto` takes Triton on a CUDA device; if that cannot run, it reports the reason and takes
+    torch. On a CPU `auto` takes `cpu`, or torch without a message: many machines have no
+    compiler. Raises `ConfigError` if a backend was asked for by name and cannot run.
     """
     if name == "torch":
         return "torch"
@@ -97,8 +98,9 @@ def choose_attention_backend(
 
 
 def has_decode_graphs(name: str) -> bool:
-    """Whether steps of decodes alone can be replayed as CUDA graphs; `name` as
-    `choose_attention_backend` returns it.
+    """Whether decode steps can be replayed as CUDA graphs.
+
+    name: the result of `choose_attention_backend`
     """
     return name in ("triton:static", "triton:unified")
 
@@ -124,11 +126,12 @@ def get_attention_backend(
     max_num_seqs: int,
     max_model_len: int,
 ) -> AttentionBackend:
-    """The backend of that name (see `choose_attention_backend`), with a cache of `num_blocks`
-    blocks allocated.
+    """Make the backend of that name (see `choose_attention_backend`) and allocate its cache.
 
-    num_heads: the model's query heads; max_num_seqs, max_model_len: what no step exceeds
-    Raises `ConfigError` if the backend cannot run here, or not with this model.
+    num_blocks: blocks in the cache; num_heads: the model's query heads
+    max_num_seqs, max_model_len: upper bounds for every step
+
+    Raises `ConfigError` if the backend does not support this machine or this model.
     """
     kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
@@ -145,16 +148,14 @@ def get_attention_backend(
 
 
 def _import_triton_backend() -> "type[TritonAttentionBackend]":
-    """Imported when it is asked for: not every machine has Triton, and it decides at import how it
-    will run.
-    """
+    """Import the backend late: Triton can be missing, and it fixes its mode when it is imported."""
     try:
         from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
     except ModuleNotFoundError as error:
         raise TritonMissingError(
             "attention_backend triton", "use attention_backend='torch'"
         ) from error
-    # TritonModeError, which cannot be named where its module cannot be imported
+    # a TritonModeError, whose module cannot be imported here
     except ImportError as error:
         raise ConfigError(str(error)) from error
     return TritonAttentionBackend

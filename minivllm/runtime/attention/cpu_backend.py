@@ -47,7 +47,7 @@ class CpuAttentionBackend(TorchAttentionBackend):
 
     @staticmethod
     def check_support(spec: KVCacheSpec, device: torch.device) -> None:
-        """Raise `ConfigError` if the backend does not support `device` or the shape of the heads."""
+        """Raise `ConfigError` if the backend does not support `device` or the head size."""
         why = (
             f"the device is {device.type}."
             if device.type != "cpu"

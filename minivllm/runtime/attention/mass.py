@@ -1,12 +1,8 @@
-"""How much of each sequence's last token's attention falls on each of its blocks, over a whole
-forward pass.
+"""Attention mass: the share of the last token's attention on each block of its sequence.
 
-The model runner makes one `AttentionMassMeter` for a step in which somebody asked, and shows it
-every layer's queries after that layer's attention. Each block's share is the mean over all layers
-and all query heads. Knows nothing of who asked.
-
-The easy thing to get wrong is the moment: a layer's keys must be in the cache, and the last token
-attends to itself too, so a layer is measured after its attention and not before it.
+A block's share is the mean over all layers and query heads. `AttentionWatcher` calls
+`AttentionMassMeter` after each layer's attention, when the layer's keys are in the cache, including
+that of the last token.
 """
 
 from __future__ import annotations
@@ -21,11 +17,11 @@ from minivllm.runtime.input_batch import CommonAttentionMetadata
 MassOfBlocks = Callable[
     [torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor
 ]
-"""Arguments and result of `minivllm.kernels.reference.attention_mass`."""
+"""The signature of `minivllm.kernels.reference.attention_mass`."""
 
 
 class AttentionMassMeter:
-    """Adds up the layers of one step."""
+    """Averages the attention mass over the layers of one step."""
 
     def __init__(
         self,
@@ -44,8 +40,10 @@ class AttentionMassMeter:
         self._num_layers = 0
 
     def add_layer(self, query: torch.Tensor, key_cache: torch.Tensor) -> None:
-        """query: [num_tokens, num_heads, head_size]; key_cache: [num_blocks, block_size,
-        num_kv_heads, head_size]
+        """Add one layer.
+
+        query: [num_tokens, num_heads, head_size]
+        key_cache: [num_blocks, block_size, num_kv_heads, head_size]
         """
         scale = query.shape[2] ** -0.5
         last = query[self._last_rows]  # [num_seqs, num_heads, head_size]
@@ -54,8 +52,9 @@ class AttentionMassMeter:
         self._num_layers += 1
 
     def result(self) -> list[list[float]]:
-        """For each sequence, in plan order, its blocks' shares in the order of its block table.
-        Each list sums to 1.
+        """Return, for each sequence in plan order, the shares of its blocks.
+
+        A list is in the order of the block table and sums to 1.
         """
         rows = (self._sum / self._num_layers).tolist()
         return [
@@ -71,8 +70,9 @@ def gathered_attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """`minivllm.kernels.reference.attention_mass` out of a few torch operations a sequence, for the
-    backend `torch`.
+    """Compute the attention mass with a few torch operations per sequence, for backend `torch`.
+
+    Shapes as in `minivllm.kernels.reference.attention_mass`.
     """
     num_seqs, num_heads, _ = query.shape
     block_size, num_kv_heads = key_cache.shape[1:3]
@@ -80,7 +80,7 @@ def gathered_attention_mass(
     for i, seq_len in enumerate(seq_lens.tolist()):
         num_blocks = -(-seq_len // block_size)
         keys = key_cache[block_tables[i, :num_blocks].long()].flatten(0, 1)[:seq_len].float()
-        # neighbours share a key head
+        # neighbouring query heads share a key head
         q = query[i].float().view(num_kv_heads, num_heads // num_kv_heads, -1)
         weights = torch.softmax(torch.einsum("kgd,tkd->kgt", q, keys) * scale, dim=-1).flatten(0, 1)
         padded = torch.nn.functional.pad(weights, (0, num_blocks * block_size - seq_len))

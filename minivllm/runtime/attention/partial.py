@@ -1,15 +1,13 @@
-"""Attention over a part of a context, and how the results for two parts become the one for both.
+"""Attention over a part of a context, and merging the results of two parts.
 
-Softmax over a context is a weighted mean, so it may be worked out part by part, if each part also
-says how much weight it had in all: the log-sum-exp of its scores. From the outputs o and
-log-sum-exps l of parts A and B:
+Softmax attention is a weighted mean, so it can be computed part by part. Each part also returns the
+log of its total weight, which is the log-sum-exp of its scores. With the outputs o and log-sum-exps
+l of parts A and B:
 
     o = o_A + sigmoid(l_B - l_A) * (o_B - o_A)        l = log(exp(l_A) + exp(l_B))
 
-This is what lets a prefix that many sequences share be attended to once, and (split-KV) a long
-context by many programs at a time. Knows no cache and no blocks. The easy thing to get wrong is
-precision: outputs may be half precision, log-sum-exps never, or parts of a long context are
-weighted wrongly.
+So attention can read a shared prefix once for many sequences, and many programs can share a long
+context (split-KV). Log-sum-exps must be float32, or the parts of a long context get wrong weights.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `merge_attn_states`.
 """
@@ -17,7 +15,7 @@ Source: FlashDecoding (Dao et al., 2023); vLLM `merge_attn_states`.
 import torch
 
 Rows = slice | torch.Tensor
-"""Rows of the flat batch: a slice where they are neighbours (no copy), else indices."""
+"""Rows of the flat batch: a slice if they are neighbours (no copy), else indices."""
 
 
 def attend(
@@ -28,17 +26,18 @@ def attend(
     is_causal: bool = False,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Grouped-query attention and the log-sum-exp of its scores, which lets two results be merged.
+    """Compute grouped-query attention and the log-sum-exp of its scores, for `merge`.
 
-    query: [batch, num_heads, num_queries, head_size]; key, value: [batch, num_kv_heads, num_tokens,
-    head_size]
-    is_causal: query i sees tokens 0 to i; mask: added to the scores, [batch, 1, 1, num_tokens]
-    Returns [batch, num_heads, num_queries, head_size] and, in float32, [batch, num_heads,
-    num_queries].
+    query: [batch, num_heads, num_queries, head_size]
+    key, value: [batch, num_kv_heads, num_tokens, head_size]
+    is_causal: query i sees tokens 0 to i
+    mask: [batch, 1, 1, num_tokens], added to the scores
+
+    Returns the output, [batch, num_heads, num_queries, head_size], and the log-sum-exp, [batch,
+    num_heads, num_queries] float32.
     """
     if query.device.type == "cpu":
-        # What F.scaled_dot_product_attention calls on a CPU; it computes the log-sum-exp and throws
-        # it away.
+        # F.scaled_dot_product_attention calls this on a CPU and discards the log-sum-exp.
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, is_causal=is_causal, attn_mask=mask, scale=scale
         )
@@ -53,12 +52,13 @@ def attend_in_steps(
     is_causal: bool = False,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`attend` step by step, in float32: for devices where no fused operation returns the
-    log-sum-exp.
+    """Compute `attend` step by step in float32, where no fused operation returns the log-sum-exp.
+
+    Shapes as in `attend`.
     """
     batch, num_heads, num_queries, head_size = query.shape
     num_kv_heads, num_tokens = key.shape[1], key.shape[2]
-    # The query heads of a group share a key head: give them a dimension to be broadcast over.
+    # The query heads of a group share a key head: give the group a dimension for broadcasting.
     grouped = query.reshape(batch, num_kv_heads, -1, num_queries, head_size).float()
     # [batch, num_kv_heads, group, num_queries, num_tokens]
     scores = grouped @ key.unsqueeze(2).mT.float() * scale
@@ -80,14 +80,13 @@ def merge(
     other: torch.Tensor,
     other_lse: torch.Tensor,
 ) -> None:
-    """Extend the softmax of these rows by another part of their context.
+    """Merge another part of the context into the attention of these rows, in place.
 
-    output: [num_tokens, num_heads, head_size], log_sum_exp: [num_tokens, num_heads], both changed
-    in place
+    output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
+    other: [num_rows, num_heads, head_size]; other_lse: [num_rows, num_heads]
     """
     mine = log_sum_exp[rows]
     share = torch.sigmoid(other_lse - mine).unsqueeze(-1)  # of the other part
-    # In float32, and rounded once: a share in half precision would be off by more than the outputs
-    # are.
+    # Compute in float32 and round once: rounding the share would add a larger error.
     output[rows] = torch.lerp(output[rows].float(), other.float(), share).to(output.dtype)
     log_sum_exp[rows] = torch.logaddexp(mine, other_lse)

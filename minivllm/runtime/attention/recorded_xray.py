@@ -1,11 +1,8 @@
-"""The kernel x-ray where Triton is not installed: recordings of the real kernel, made elsewhere and
-shipped with minivllm.
+"""Recordings of the kernel x-ray, shipped with minivllm for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12. Those lessons
-run the same on every machine, so a student without Triton is shown the x-ray of the very decode
-before them. Whether it is that one is not assumed but computed: the recorded softmax must be that
-of the sample's own queries and keys. Any other decode gets the first recording, which says that it
-is another one's.
+`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12, which run the
+same on every machine. A recording matches if its softmax fits the sample's own queries and keys.
+For any other decode the result is the first recording, marked with `of="another"`.
 """
 
 from functools import cache
@@ -22,24 +19,24 @@ FILE = "recorded_xray.json"
 
 
 class RecordedTrace(msgspec.Struct, omit_defaults=True):
-    """One decode, as in the event `kernel.traced`."""
+    """The x-ray of one decode, as in the event `kernel.traced`."""
 
     layer: int
     num_tokens: int
     programs: list[dict[str, Any]]
     of: Literal["this", "another"] = "another"
-    """Whether the recording is of the decode that was asked for."""
+    """Whether this is a recording of the requested decode."""
 
 
 @cache
 def recordings() -> tuple[RecordedTrace, ...]:
-    """All that are shipped, in the order of the lessons."""
+    """Read the shipped recordings, in the order of the lessons."""
     packed = files(__package__).joinpath(FILE).read_bytes()
     return tuple(msgspec.json.decode(packed, type=list[RecordedTrace]))
 
 
 def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
-    """The recording of this very decode if there is one, else the first."""
+    """Return the recording of this decode if there is one, else the first recording."""
     for recording in recordings():
         if _is_of(sample, recording):
             return msgspec.structs.replace(recording, of="this")
@@ -47,9 +44,7 @@ def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
 
 
 def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
-    """The same layer, length and blocks, and the largest score of each query head is the one that
-    was recorded.
-    """
+    """Whether layer, length, blocks and the largest score of each query head are as recorded."""
     reads = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
     if (sample.layer, sample.num_tokens, sample.block_ids) != (
         recording.layer,
@@ -57,7 +52,7 @@ def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
         reads,
     ):
         return False
-    if sample.keys.shape[2] != len(recording.programs):  # a program for each key head
+    if sample.keys.shape[2] != len(recording.programs):  # one program for each key head
         return False
     keys = sample.keys.flatten(0, 1)[: sample.num_tokens].float()
     # [num_kv_heads, group, head_size]

@@ -1,25 +1,22 @@
-"""The attention backend `torch`: paged attention out of PyTorch operations, on CPU and CUDA.
+"""The attention backend `torch`: paged attention with PyTorch operations, on CPU and CUDA.
 
-PyTorch has no operation that reads through a block table, so contexts are gathered first. Per
+PyTorch has no operation that reads through a block table, so contexts are gathered first. For each
 layer:
 
-    write     keys and values of all tokens go to their slots
-    chunks    the tokens of a prefill chunk attend to each other, causally, straight from this
-              step's k and v
+    write     keys and values of all tokens to their slots
+    chunks    the tokens of a prefill chunk attend to each other, causally, from this step's k and v
     decodes   sequences with one token attend to their gathered context, in buckets of similar
               length
-    spans     stretches of earlier context that several queries see in full: a prefix that sequences
-              share (`prefix_groups`), or what came before a prefill chunk. Merged into the above
-              (`partial`)
+    spans     earlier context that several queries see in full: a shared prefix (`prefix_groups`),
+              or the tokens before a chunk. Merged into the results above (`partial`)
 
-The easy thing to get wrong is what lies in a gathered block after a sequence's end. It belongs to
-nobody, it may be NaN left behind by another request, and 0 * NaN is NaN: so it is zeroed, not
-merely masked.
+Slots after a sequence's end can hold NaN from another request. A mask is not enough, since 0 * NaN
+is NaN, so gathered tokens after the end are set to zero.
 
-Cache layout, one tensor a layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads'
-keys, then their values. A block is one contiguous piece, which is what gathering runs at the speed
-of memory with; a block for each head would halve that. A head's tokens lie a constant distance
-apart, so the operations take them as they are.
+Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the
+heads' keys, then their values. A block is contiguous, so gathering runs at the speed of memory;
+separate blocks for each head would halve that. A head's tokens have a constant stride, so the
+operations need no copy.
 """
 
 from dataclasses import dataclass
@@ -35,11 +32,11 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 MAX_PADDING_TOKENS = 256
-"""Padding that a bucket of decodes may hold: reading so much costs about what the operations of one
-more bucket do.
+"""Padding tokens that a bucket of decodes can have; reading more would cost more than one more
+bucket.
 """
 MAX_BUCKET_TOKENS = 8192
-"""Context that is gathered at once, unless one sequence alone has more: bounds the workspace."""
+"""Tokens gathered at once, to bound the workspace; a longer sequence gets its own bucket."""
 
 
 @dataclass(slots=True)
@@ -51,28 +48,26 @@ class Chunk:
 
 @dataclass(slots=True)
 class DecodeBucket:
-    """Sequences with one query each, padded to the same number of blocks."""
+    """Sequences with one query each, padded to an equal number of blocks."""
 
     rows: Rows
     block_ids: torch.Tensor
     """[num_seqs * num_blocks]"""
     padding: torch.Tensor
-    """Of the gathered tokens, those after a sequence's end: indices into [num_seqs *
-    num_tokens].
-    """
+    """[num_padding] gathered tokens after a sequence's end: indices into [num_seqs * num_tokens]"""
     mask: torch.Tensor
-    """[num_seqs, 1, 1, num_tokens]: 0, and -inf on padding."""
+    """[num_seqs, 1, 1, num_tokens]: 0, or -inf on padding."""
 
 
 @dataclass(slots=True)
 class SharedContext:
-    """Context that is seen in full by all these rows."""
+    """Context that all these rows see in full."""
 
     rows: Rows
     block_ids: torch.Tensor
     """[num_blocks]"""
     num_tokens: int
-    """The gathered blocks may hold more at their end, which is cut off."""
+    """Tokens after these in the gathered blocks are cut off."""
 
 
 @dataclass(slots=True)
@@ -94,7 +89,7 @@ class TorchAttentionBackend:
         self._device = device
         self._scale = spec.head_size**-0.5
         shape = (num_blocks, spec.block_size, 2 * spec.num_kv_heads, spec.head_size)
-        # Zeros cost nothing on a CPU: the system hands out pages when they are first written.
+        # Zeros cost nothing on a CPU: the system allocates pages at the first write.
         self.kv_caches = [
             torch.zeros(shape, dtype=spec.dtype, device=device) for _ in range(spec.num_layers)
         ]
@@ -120,7 +115,7 @@ class TorchAttentionBackend:
             cache[dst] = cache[src]
 
     def build(self, common: CommonAttentionMetadata) -> TorchAttentionMetadata:
-        """Sort the step's sequences into chunks, buckets and spans."""
+        """Group the step's sequences into chunks, buckets and spans."""
         starts, block_size = common.num_computed_tokens, self._spec.block_size
         first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
         groups, num_covered = find_prefix_groups(
@@ -158,8 +153,10 @@ class TorchAttentionBackend:
     def _decode_buckets(
         self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
     ) -> list[DecodeBucket]:
-        """members: the sequences with one query. What spans cover of their contexts is left out
-        here.
+        """Make buckets of the context that spans do not cover.
+
+        members: [num_decodes], the sequences with one query
+        num_covered: [num_seqs], leading blocks of each sequence that spans cover
         """
         block_size = self._spec.block_size
         num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
@@ -167,8 +164,7 @@ class TorchAttentionBackend:
         for bucket in _similar_lengths(num_tokens):
             width = -(-int(num_tokens[bucket].max()) // block_size)
             seqs, tokens = members[bucket], num_tokens[bucket]
-            # A short sequence's row is filled up with its own first block, which exists; the mask
-            # hides it.
+            # Fill the rows of short sequences with their own first block; the mask hides it.
             columns = np.arange(width)
             columns = (
                 np.where(columns * block_size < tokens[:, None], columns, 0)
@@ -207,7 +203,7 @@ class TorchAttentionBackend:
         metadata: TorchAttentionMetadata,
         cos_sin: None = None,
     ) -> torch.Tensor:
-        """See `AttentionBackend.forward`; queries and keys come rotated."""
+        """See `AttentionBackend.forward`; queries and keys must be rotated already."""
         cache = self.kv_caches[layer]
         self._write(cache, key, value, metadata)
         output = torch.empty_like(query)  # [num_tokens, num_heads, head_size]
@@ -215,7 +211,7 @@ class TorchAttentionBackend:
         log_sum_exp = query.new_empty(query.shape[:2], dtype=torch.float32)
         for chunk in metadata.chunks:
             rows = chunk.rows
-            # One "batch" entry and its heads first: [1, num_heads, num_tokens, head_size].
+            # Heads first, and a batch dimension of 1: [1, num_heads, num_tokens, head_size].
             q, k, v = (x[rows].transpose(0, 1).unsqueeze(0) for x in (query, key, value))
             out, lse = attend(q, k, v, self._scale, is_causal=True)
             output[rows], log_sum_exp[rows] = out[0].transpose(0, 1), lse[0].T
@@ -231,9 +227,12 @@ class TorchAttentionBackend:
         output: torch.Tensor,
         log_sum_exp: torch.Tensor,
     ) -> None:
-        """Fill in the rows of sequences with one query: what they have of their own."""
+        """Write the rows of sequences with one query: attention to the context outside spans.
+
+        output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
+        """
         for bucket in metadata.decodes:
-            # A batch entry a sequence: [num_seqs, num_heads, 1, head_size].
+            # One batch entry per sequence: [num_seqs, num_heads, 1, head_size].
             k, v = self._read(cache, bucket.block_ids, len(bucket.mask), bucket.padding)
             out, lse = attend(query[bucket.rows].unsqueeze(2), k, v, self._scale, mask=bucket.mask)
             output[bucket.rows], log_sum_exp[bucket.rows] = out.squeeze(2), lse.squeeze(2)
@@ -246,7 +245,7 @@ class TorchAttentionBackend:
         output: torch.Tensor,
         log_sum_exp: torch.Tensor,
     ) -> None:
-        """Merge into what all rows have so far what several of them see in full."""
+        """Attend to the spans and merge the results into the rows' output and log_sum_exp."""
         for span in metadata.spans:
             q = query[span.rows].transpose(0, 1).unsqueeze(0)
             k, v = (
@@ -262,7 +261,7 @@ class TorchAttentionBackend:
         value: torch.Tensor,
         metadata: TorchAttentionMetadata,
     ) -> None:
-        """Put this step's keys and values into their slots, in place."""
+        """Write this step's keys and values to their slots, in place."""
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
         if metadata.written_rows is not None:
             key_value = key_value[metadata.written_rows]
@@ -275,10 +274,12 @@ class TorchAttentionBackend:
         num_seqs: int,
         padding: torch.Tensor | None = None,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values of these blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
+        """Gather keys and values of blocks, each [num_seqs, num_kv_heads, num_tokens, head_size].
 
-        Good until the next call: all share one workspace, because fresh memory of this size has to
-        be mapped page by page, which takes longer than filling it.
+        padding: indices of gathered tokens to set to zero
+
+        Valid until the next call: all calls share a workspace, since mapping new memory takes
+        longer than filling it.
         """
         blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
         size = len(block_ids) * blocks.shape[1]
@@ -294,7 +295,7 @@ class TorchAttentionBackend:
 
 
 def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
-    """Split indices of `lengths` into buckets that keep within the limits above, longest first."""
+    """Split the indices of `lengths` into buckets within the limits above, longest first."""
     buckets: list[list[int]] = []
     padding = 0
     for index in np.argsort(-lengths, kind="stable").tolist():
@@ -309,5 +310,5 @@ def _similar_lengths(lengths: np.ndarray) -> list[np.ndarray]:
                 continue
         buckets.append([index])
         padding = 0
-    # In the order of the batch, so that a bucket's rows are a slice where they can be.
+    # Keep batch order within a bucket, so that its rows can be a slice.
     return [np.sort(bucket) for bucket in buckets]

@@ -1,22 +1,20 @@
-"""The attention backend `triton`: paged attention by the kernels of `minivllm.kernels`, on CUDA, or
-interpreted on a CPU.
+"""The attention backend `triton`: paged attention with `minivllm.kernels`, on CUDA or interpreted.
 
-Per layer: one launch writes the step's keys and values, one attends for all prefill chunks, and one
-(or two, with split contexts) for all decodes, sequences with a single token. The backend's name
-says which version of the decode kernel runs: `triton:naive`, `triton:grouped`, `triton:split` or
-`triton:static`. The last one is for steps of decodes alone, over tensors that stay where they are
-(`cuda_graphs`); in other steps it is `triton:split`. `triton:unified` is `triton:static`, but steps
-that mix many decodes and a few chunks attend in a single launch (`_takes_one_launch`).
+Each layer has a launch that writes keys and values, one for all prefill chunks, and one for all
+decodes (two if contexts are split). The backend's name selects the kernel version:
 
-What the kernels want is prepared once a step: block tables as int32, lengths, the list of query
-tiles. The easy thing to get wrong is where decode rows lie. A batch mixes decodes and chunks in any
-order, so decodes are rows of the flat batch that need not be neighbours; where they are, they are
-handed over without a copy.
+    triton:naive, triton:grouped, triton:split    the decode kernel
+    triton:static     for decode steps over tensors with fixed addresses (`cuda_graphs`); in other
+                      steps it runs `split`
+    triton:unified    like `static`, but a step with many decodes and a few chunks attends in a
+                      single launch (`_takes_one_launch`)
+
+Decode rows need no copy if they are neighbours in the batch.
 
 Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
-head_size]. A program reads one key head, whose tokens in a block are then one contiguous piece.
-Kernels see [num_blocks, block_size, num_kv_heads, head_size] through strides. It comes
-uninitialised: what was not written is never read.
+head_size]. A program reads one key head, whose tokens in a block are contiguous. Kernels see
+[num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized:
+kernels read only written slots.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
@@ -58,15 +56,15 @@ Rung = Literal["naive", "grouped", "split", "static", "unified"]
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
-"""Halves of a head are rotated, so it is even; the largest is one whose tile of keys and values
-fits a multiprocessor.
+"""Rotation swaps halves of a head, so the size is even. At the largest size, a tile of keys and
+values still fits into a multiprocessor.
 """
 MAX_CHUNK_TOKENS = 2048
-"""Of a step, with which the unified kernel was measured to be faster than two
-(docs/measured/gpu/sweep.json).
+"""Most chunk tokens in a step for which the unified kernel was measured to be faster than two
+launches (docs/measured/gpu/sweep.json).
 """
 MIN_CAPABILITY = (8, 0)
-"""Triton compiles for no older GPUs: before sm_80 there is no bfloat16."""
+"""Triton does not compile for older GPUs: before sm_80 there is no bfloat16."""
 
 
 class TritonAttentionBackend:
@@ -82,8 +80,10 @@ class TritonAttentionBackend:
         max_num_seqs: int,
         max_model_len: int,
     ) -> None:
-        """max_num_seqs, max_model_len: bounds of every step, for the rung `static`. Raises
-        `ConfigError`.
+        """Allocate the cache. Raises `ConfigError` if the kernels do not support the model.
+
+        rung: the kernel version
+        max_num_seqs, max_model_len: upper bounds for every step, for the kernel version `static`
         """
         self.check_support(rung, spec, device)
         self._rung = rung
@@ -121,15 +121,14 @@ class TritonAttentionBackend:
         caches = self.kv_cache.flatten(0, 1)  # [2 * num_layers, num_blocks, ...], a view
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
-            # A block that was copied from, given up and handed out again, all in one step: programs
-            # that run in any order might read it after it is written. It is too rare to deserve a
-            # kernel.
+            # A source that was freed and allocated again in this step is also a destination, and
+            # programs run in any order. This is too rare for a kernel of its own.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
 
     def build(self, common: CommonAttentionMetadata) -> TritonAttentionMetadata:
-        """Sort the step's sequences into decodes and prefills, or take both in one."""
+        """Split the step's sequences into decodes and prefills, or keep both in one `Mixed`."""
         lengths = np.diff(common.query_start_loc)  # [num_seqs]
         seq_lens = common.num_computed_tokens + lengths
         decodes, prefills = np.flatnonzero(lengths == 1), np.flatnonzero(lengths > 1)
@@ -149,12 +148,13 @@ class TritonAttentionBackend:
         )
 
     def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
-        """Whether the unified kernel is faster for a step: where it was measured to be, with a GPU
-        full of decodes beside few chunks.
+        """Whether the unified kernel is faster for a step, by measurement.
 
-        It does not split contexts, so a few long ones are better off with `decode_split`; and its
-        tiles are too small for steps that are mostly chunks.
-        lengths: [num_seqs] tokens of each sequence in the step; decode_lens: [num_decodes] contexts
+        It does not split contexts, so a few long decodes need `decode_split`; and its tiles are too
+        small for steps of mostly chunks.
+
+        lengths: [num_seqs] tokens of each sequence in the step
+        decode_lens: [num_decodes] context lengths
         """
         num_decodes, chunk_tokens = len(decode_lens), int(lengths.sum()) - len(decode_lens)
         if num_decodes == 0 or not 0 < chunk_tokens <= MAX_CHUNK_TOKENS:
@@ -170,7 +170,7 @@ class TritonAttentionBackend:
     def _build_decodes(
         self, common: CommonAttentionMetadata, members: np.ndarray, seq_lens: np.ndarray
     ) -> Decodes:
-        """members, seq_lens: [num_decodes]"""
+        """members: [num_decodes] indices of sequences; seq_lens: [num_decodes]"""
         return Decodes(
             rows=self._rows(common.query_start_loc[members]),
             block_tables=self._int32(common.block_tables[members]),
@@ -204,14 +204,14 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # Half the bytes of the engine's int64. Where offsets need 64 bits, the kernels' launchers
-        # widen it (`wide_enough`).
+        # int32 needs half the bytes of the engine's int64. If offsets need 64 bits, the kernels'
+        # launchers widen it (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
         return torch.from_numpy(array).to(self._device, non_blocking=True)
 
-    # ---- steps of decodes alone, for the rung `static` ----
+    # ---- decode steps, for the kernel version `static` ----
 
     def static_metadata(self, num_rows: int) -> TritonAttentionMetadata:
         """See `minivllm.runtime.cuda_graphs.StaticAttention`."""
@@ -274,10 +274,13 @@ class TritonAttentionBackend:
         decodes: Decodes,
         output: torch.Tensor,
     ) -> None:
-        """query, output: [num_tokens, num_heads, head_size]; writes the rows of decodes."""
+        """Attend for the decodes and write their rows of `output`.
+
+        query, output: [num_tokens, num_heads, head_size]
+        """
         rows = decodes.rows
         arguments = (query[rows], *caches, decodes.block_tables, decodes.seq_lens, self._scale)
-        out = output[rows] if isinstance(rows, slice) else None  # a view, if rows are neighbours
+        out = output[rows] if isinstance(rows, slice) else None  # a view if the rows are neighbours
         match self._rung:
             case "naive":
                 out = decode_naive(*arguments, out=out)
@@ -288,13 +291,11 @@ class TritonAttentionBackend:
         if not isinstance(rows, slice):
             output[rows] = out
 
-    # ---- who may ----
+    # ---- supported models and devices ----
 
     @staticmethod
     def check_support(rung: str, spec: KVCacheSpec, device: torch.device) -> None:
-        """Raise `ConfigError` if the kernels cannot serve such a model on such a device; nothing is
-        allocated yet.
-        """
+        """Raise `ConfigError` if the kernels do not support this model or device."""
         if rung not in get_args(Rung):
             raise ConfigError(
                 f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}."

@@ -1,5 +1,4 @@
-"""What the attention backend `triton` prepares once a step: its sequences, sorted by the kernel
-that takes them.
+"""The metadata of the attention backend `triton` for one step: its sequences, by kernel.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py` (`TritonAttentionMetadata`).
 """
@@ -21,14 +20,15 @@ class Decodes:
     block_tables: torch.Tensor
     """[num_decodes, max_blocks] int32"""
     seq_lens: torch.Tensor
-    """[num_decodes] int32, this step's token counted"""
+    """[num_decodes] int32, including this step's token"""
     num_splits: int
 
 
 @dataclass(slots=True)
 class Prefills:
-    """The sequences of a step that have several tokens; tensors of the whole batch, tiles of the
-    prefills alone.
+    """The sequences of a step that have several tokens.
+
+    `tiles` lists only these sequences; the other tensors have rows for the whole batch.
     """
 
     block_tables: torch.Tensor
@@ -60,6 +60,6 @@ class TritonAttentionMetadata:
     decodes: Decodes | None = None
     prefills: Prefills | None = None
     mixed: Mixed | None = None
-    """Instead of both, for `triton:unified`."""
+    """Replaces `decodes` and `prefills` in `triton:unified`."""
     static: StaticDecode | None = None
-    """Instead of all: a step of decodes alone, one a row, the rows left over being padding."""
+    """Replaces all others in a decode step: one sequence per row, and padding in the last rows."""

@@ -1,6 +1,4 @@
-"""`AttentionWatcher`: looks at each layer's attention in one forward pass, for whoever asked
-(`Watch`).
-"""
+"""`AttentionWatcher`: records each layer's attention in one forward pass, as a `Watch` asks."""
 
 from __future__ import annotations
 
@@ -14,8 +12,9 @@ from minivllm.runtime.step_result import Watch
 
 
 class AttentionWatcher:
-    """Collects what one `Watch` asks for. Show it each layer after its attention, when the keys are
-    in the cache.
+    """Records what one `Watch` asks for.
+
+    Call `add_layer` after each layer's attention, when the layer's keys are in the cache.
     """
 
     def __init__(

@@ -1,13 +1,11 @@
-"""The kernel x-ray of a real decode: keep what one layer's attention reads, run the kernel over it
-once more, watched.
+"""The kernel x-ray of a real decode: copy what one layer's attention reads, and trace the kernel.
 
-Only interpreted kernels can be watched (`minivllm.kernels.xray`), and Triton settles at its import
-whether it interprets. Where it does or can, which is any process without a CUDA device, the trace
-is made right here; else in a process of its own, `minivllm.runtime.attention.xray_worker`, that
-lives for one trace. Both get copies on the CPU.
+Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
+whether it interprets. If it does (as without a CUDA device), the trace is made in this process,
+otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
 
-The easy thing to get wrong is the block ids. Only the sequence's own blocks are copied, so the
-kernel meets them under new numbers; what is handed out names the blocks of the engine's KV cache.
+Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace is
+returned with the block ids of the engine's KV cache.
 """
 
 from __future__ import annotations
@@ -31,31 +29,30 @@ if TYPE_CHECKING:
 
 LAYER = 0
 WORKER_TIMEOUT = 120.0
-"""Seconds. Importing torch and Triton takes a few; a long context some more."""
+"""Seconds. Importing torch and Triton takes a few, a long context some more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """What the attention of one layer reads for the one new token of a sequence. On the CPU, and
-    the sample's own.
-    """
+    """What one layer's attention reads for the new token of a sequence, as copies on the CPU."""
 
     layer: int
     num_tokens: int
-    """Of the context, this step's token counted."""
+    """Length of the context, including this step's token."""
     block_ids: list[int]
-    """The block table as far as those tokens reach."""
+    """[num_blocks], the block table up to the last of these tokens."""
     query: torch.Tensor
     """[num_heads, head_size], rotated"""
     keys: torch.Tensor
-    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`; what lies after
-    the context is junk.
+    """[num_blocks, block_size, num_kv_heads, head_size], the blocks of `block_ids`.
+
+    Slots after the context have undefined contents.
     """
     values: torch.Tensor
-    """As `keys`."""
+    """Shape as `keys`."""
 
     def to_bytes(self) -> bytes:
-        """For `from_bytes`, in another process."""
+        """Serialize for `from_bytes` in another process."""
         numbers = torch.tensor([self.layer, self.num_tokens, *self.block_ids])
         return save(
             {"numbers": numbers, "query": self.query, "keys": self.keys, "values": self.values}
@@ -69,14 +66,15 @@ class DecodeSample:
 
 
 class DecodeSampler:
-    """Keeps the samples of one forward pass; shown every layer after its attention, when all keys
-    are written.
+    """Collects the samples of one forward pass.
+
+    Call `add_layer` after each layer's attention, when all its keys are written.
     """
 
     def __init__(
         self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int
     ) -> None:
-        """sequences: indices into the step's plan; each has one token in it"""
+        """sequences: indices into the step's plan, of sequences with one token"""
         self.samples: list[DecodeSample] = []
         self._common = common
         self._sequences = sequences
@@ -85,8 +83,10 @@ class DecodeSampler:
     def add_layer(
         self, layer: int, query: torch.Tensor, key_cache: torch.Tensor, value_cache: torch.Tensor
     ) -> None:
-        """query: [num_tokens, num_heads, head_size]; caches: [num_blocks, block_size, num_kv_heads,
-        head_size]
+        """Copy the samples if this is the sampled layer.
+
+        query: [num_tokens, num_heads, head_size]
+        key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
         """
         if layer != LAYER:
             return
@@ -96,8 +96,8 @@ class DecodeSampler:
                 index, : -(-num_tokens // self._block_size)
             ].tolist()
             row = int(self._common.query_start_loc[index])
-            # Indexing by a list copies; `contiguous`, because a copy keeps the order of a view's
-            # dimensions in memory.
+            # Indexing by a list copies, but keeps the memory order of a view's dimensions; so call
+            # `contiguous` too.
             keys, values = (
                 cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
             )
@@ -107,20 +107,20 @@ class DecodeSampler:
 
 
 def trace_decode(sample: DecodeSample) -> list[Any]:
-    """The programs of the rung `grouped` over `sample`: `ProgramTrace`s, or dicts of their fields.
+    """Trace the programs of the kernel version `grouped` over `sample`.
 
-    Raises `KernelTraceError`.
+    Returns `ProgramTrace`s, or dicts of their fields. Raises `KernelTraceError`.
     """
     try:
         return trace_here(sample) if _interprets_here() else _trace_in_worker(sample)
     except KernelTraceError:
         raise
-    except Exception as error:  # the interpreter is not ours, and a view must not end the engine
+    except Exception as error:  # a display must not end the engine
         raise KernelTraceError(f"The kernel could not be traced: {error!r}.") from error
 
 
 def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
-    """As `trace_decode`, where kernels are interpreted in this process."""
+    """Like `trace_decode`, in a process where kernels are interpreted."""
     from minivllm.kernels.attention.decode_grouped import decode_grouped
     from minivllm.kernels.xray import trace
 
@@ -151,14 +151,14 @@ def _interprets_here() -> bool:
         from minivllm.kernels.mode import INTERPRETED
     except ModuleNotFoundError:
         raise
-    except ImportError:  # Triton was imported before, in the mode that cannot run here
+    except ImportError:  # Triton was imported earlier, in a mode that cannot run here
         return False
     return INTERPRETED
 
 
 def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
     command = [sys.executable, "-m", "minivllm.runtime.attention.xray_worker"]
-    # Without a device in sight the worker starts sooner and takes no memory there.
+    # If the worker sees no device, it starts faster and takes no device memory.
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     try:
         worker = subprocess.run(

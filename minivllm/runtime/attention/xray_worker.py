@@ -1,9 +1,7 @@
-"""`python -m minivllm.runtime.attention.xray_worker`: makes one kernel trace in a process where
-Triton interprets, and ends.
+"""`python -m minivllm.runtime.attention.xray_worker`: make one kernel trace and exit.
 
-Standard input is a `DecodeSample`, standard output the programs as JSON. Knows nothing of engines.
-The easy thing to get wrong is when the mode is settled: `TRITON_INTERPRET=1` has to be set by
-whoever starts this, before Python runs.
+Standard input is a `DecodeSample`, standard output its programs as JSON. The caller must set
+`TRITON_INTERPRET=1` before Python starts, because Triton reads it at import.
 """
 
 import sys

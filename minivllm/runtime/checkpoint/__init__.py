@@ -1,4 +1,4 @@
-"""Model files: safetensors and GGUF, opened without trusting what they claim.
+"""Model files: safetensors and GGUF, opened without trusting their contents.
 
-Read `checkpoint` first; `weights` maps files into memory.
+Read `checkpoint` first; `weights` reads the tensors.
 """

@@ -1,12 +1,10 @@
-"""What a checkpoint directory must hold before we believe in it: `config.json`, `tokenizer.json`,
-safetensors.
+"""Check a checkpoint directory: `config.json`, `tokenizer.json` and safetensors.
 
-Reads small files only and needs no torch, so a wrong directory or an unknown architecture is
-answered at once and not after a model load.
+It reads small files only, so a wrong directory or an unknown architecture is an error at once.
 
-Easy to get wrong: what *not* to read. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can
-run any code when they are opened, so they are refused by name and never touched; a config's
-`auto_map` points to Python files in the directory, and nothing here looks at it. A config is data.
+No code of a checkpoint is run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run code
+when they are opened, so they are refused by name. A config's `auto_map`, which points to Python
+files, is ignored.
 """
 
 import json
@@ -20,11 +18,11 @@ from minivllm.runtime.model.model_config import ModelConfig
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _INDEX = "model.safetensors.index.json"
 _MAX_JSON_BYTES = 64 << 20
-"""Largest seen: 34 MB, a tokenizer of 262,144 tokens."""
+"""The largest file seen has 34 MB: a tokenizer of 262,144 tokens."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """The JSON object in `path`; `ModelIntegrityError` if it is anything else."""
+    """Return the JSON object in `path`. Raises `ModelIntegrityError` if it holds no object."""
     if path.stat().st_size > _MAX_JSON_BYTES:
         raise ModelIntegrityError(
             f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again."
@@ -41,14 +39,12 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_object_if_there(path: Path) -> dict[str, Any]:
-    """As `read_json_object`, and {} for a file that does not exist."""
+    """Like `read_json_object`, but {} for a file that does not exist."""
     return read_json_object(path) if path.is_file() else {}
 
 
 def read_model_config(directory: Path) -> ModelConfig:
-    """The shape of the model in `directory`. Raises `UnsupportedModelError` for what we do not
-    run.
-    """
+    """Read the shape of the model in `directory`. Raises `ModelError`s."""
     path = directory / "config.json"
     if not path.is_file():
         raise UnknownModelError(f"{directory} is not a model directory: it has no config.json.")
@@ -56,7 +52,7 @@ def read_model_config(directory: Path) -> ModelConfig:
 
 
 def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
-    """Raise the `ModelError` that says what is wrong with `directory`, if anything is.
+    """Raise a `ModelError` that says what is wrong with `directory`, if anything is.
 
     With `weights=False` the weight files may be absent (`load_format="dummy"`).
     """
@@ -71,7 +67,7 @@ def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
 
 
 def weight_files(directory: Path) -> list[Path]:
-    """The safetensors files that make up the model: one, or the shards that the index names."""
+    """Return the model's safetensors files: a single one, or the shards that the index names."""
     index = directory / _INDEX
     if index.is_file():
         return _shards(index)
@@ -83,7 +79,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | UnsupportedModelError:
-    """The error for a place (a directory, a repository) whose files hold no safetensors."""
+    """Return the error for a place (directory, repository) with these files and no safetensors."""
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
         return UnsupportedModelError(
             f"{place} has its weights in a pickle format only, which can run code when it is"
@@ -110,12 +106,12 @@ def _shards(index: Path) -> list[Path]:
         )
     names = sorted(set(weight_map.values()))
     for name in names:
-        # A path would let an index reach for files outside its own directory.
+        # With a path, an index could name files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelIntegrityError(
                 f"{index} names {name!r:.100}, which is not a safetensors file beside it."
             )
-        # says no to names that no file can have, where pathlib raises
+        # os.path returns False for names that no file can have; pathlib would raise.
         if not os.path.isfile(index.parent / name):
             raise ModelIntegrityError(
                 f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model"

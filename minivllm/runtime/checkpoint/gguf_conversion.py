@@ -1,14 +1,13 @@
-"""Turn a GGUF file into a checkpoint directory that we and `transformers` read alike.
+"""Convert a GGUF file to a checkpoint directory that minivllm and `transformers` can load.
 
-Out come `config.json`, `generation_config.json`, the tokenizer's files with the chat template, and
-`model.safetensors` in float32. `transformers` rebuilds the tokenizer. The weights we rename and
-unpack ourselves, one tensor at a time: `AutoModelForCausalLM.from_pretrained(gguf_file=...)` wants
-the `accelerate` package, holds the whole model in memory twice, and returns one that it then
-refuses to save. The tests compare the result with transformers' own reading, bit for bit.
+The result has `config.json`, `generation_config.json`, the tokenizer's files with the chat
+template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
+weights ourselves, one tensor at a time, because `transformers` needs the `accelerate` package for
+that, holds the model in memory twice, and cannot save it. Tests compare the result with its own
+reading, bit for bit.
 
-Easy to get wrong: llama.cpp stores the query and key projections of the `llama` architecture with
-their rows in another order (see `_restore_rotary_order`). Every tensor has the right shape either
-way, and the model still babbles something like language.
+llama.cpp stores the query and key projections of the `llama` architecture with reordered rows (see
+`_restore_rotary_order`). Without undoing that, all shapes are right and the text is still wrong.
 """
 
 import json
@@ -52,8 +51,9 @@ GGUF_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""llama.cpp's name of a module -> Hugging Face's. Those in a layer stand behind `blk.3.` and
-`model.layers.3.`.
+"""llama.cpp's name of a module -> Hugging Face's.
+
+Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
 _TENSOR_NAME = re.compile(r"(?:blk\.(?P<layer>\d+)\.)?(?P<module>\w+)\.(?P<kind>weight|bias)")
 _SPLIT_RULES = {
@@ -66,23 +66,20 @@ _SPLIT_RULES = {
     "qwen2",
     "deepseek-r1-qwen",
 }
-"""`tokenizer.ggml.pre` of byte-level tokenizers whose way of cutting text into words we are sure
-of.
-"""
+"""Values of `tokenizer.ggml.pre` whose rules for splitting text into words are known."""
 
 
 def converted_bytes(header: GgufHeader) -> int:
-    """Disk that the converted checkpoint takes, nearly."""
+    """Approximate size of the converted checkpoint, in bytes."""
     weights = sum(4 * int(np.prod(tensor.shape)) for tensor in header.tensors.values())
     return weights + 200 * len(_value(header, "tokenizer.ggml.tokens", list))
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
-    """The `config.json` that the converted model will have.
+    """Return the `config.json` of the converted model, from the header alone.
 
-    Reads nothing but the header, so an answer costs a fraction of a second. Raises
-    `UnsupportedModelError` for a model that we cannot run, `ModelIntegrityError` for a header that
-    lacks what it must have.
+    Raises `UnsupportedModelError` for a model that we cannot run, `ModelIntegrityError` for an
+    incomplete header.
     """
     arch = _value(header, "general.architecture", str)
     if arch not in _MODEL_CLASSES:
@@ -97,7 +94,7 @@ def check_convertible(header: GgufHeader) -> dict[str, Any]:
 
 
 def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None) -> T:
-    """One entry of the header; a default of None means that it must be there."""
+    """Return one entry of the header; without a default, a missing entry is an error."""
     value = header.metadata.get(key, default)
     if value is None:
         raise ModelIntegrityError(
@@ -111,7 +108,7 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
 
 
 def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
-    """Refuse variants of a known architecture that would load and then compute something else."""
+    """Refuse variants of a known architecture that would load but compute wrong results."""
     metadata, path = header.metadata, header.path
     scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
     if scaling != "none" or "rope_freqs.weight" in header.tensors:
@@ -140,7 +137,7 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
 
 
 def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
-    """Refuse a file that has more, fewer or other tensors than its own description promises."""
+    """Refuse a file whose tensors do not match its own metadata."""
     found = {_hf_name(header, tensor.name): tensor.shape for tensor in header.tensors.values()}
     for name, shape in found.items():
         if name not in expected:
@@ -169,7 +166,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         raise ModelIntegrityError(
             f"{header.path} has no token embeddings: it is not a complete language model."
         )
-    # a wild number here must not become a list of that many layers
+    # A damaged number must not become a list of that many layers.
     if number("block_count") > len(header.tensors):
         raise ModelIntegrityError(
             f"{header.path} has fewer tensors than layers: it is not a complete model."
@@ -191,9 +188,9 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
         "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
         "max_position_embeddings": number("context_length"),
-        # llama.cpp writes the output projection only where it is not the embedding matrix.
+        # llama.cpp omits the output projection where it is the embedding matrix.
         "tie_word_embeddings": "output.weight" not in header.tensors,
-        # Qwen2 always has these biases and its config does not mention them.
+        # Qwen2 always has these biases, but its metadata does not mention them.
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
         "bos_token_id": header.metadata.get("tokenizer.ggml.bos_token_id"),
         "eos_token_id": header.metadata.get("tokenizer.ggml.eos_token_id"),
@@ -209,7 +206,7 @@ def _hf_name(header: GgufHeader, name: str) -> str:
 
 
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
-    """Convert the file into `directory`, which exists and is empty. Raises `ModelError`s."""
+    """Convert the file into `directory`, which must exist and be empty. Raises `ModelError`s."""
     header = read_gguf_header(path)
     config = check_convertible(header)
     progress(f"Converting {path.name} to safetensors (once; the result is kept).")
@@ -223,8 +220,9 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
 
 
 def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
-    """(Hugging Face name, float32 array [out_features, in_features] or [features]) in the file's
-    order.
+    """Yield (Hugging Face name, float32 array) in file order.
+
+    The array is [out_features, in_features] or [features].
     """
     permuted = {}
     if config["model_type"] == "llama":
@@ -243,20 +241,19 @@ def _weights(header: GgufHeader, config: dict[str, Any]) -> Iterator[tuple[str, 
 def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
     """Undo llama.cpp's reordering of a query or key projection, [num_heads * head_size, ...].
 
-    A rotary embedding turns pairs of features. Hugging Face pairs feature i of a head with i +
-    head_size/2, llama.cpp pairs neighbours, 2i with 2i + 1. So its files hold the rows of each head
-    as [half, 2] where Hugging Face has [2, half]; swapping the two axes brings them back.
+    A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
+    i + head_size/2, llama.cpp pairs the neighbours 2i and 2i + 1. So a GGUF file holds the rows of
+    a head as [half, 2], and Hugging Face as [2, half]; swapping the two axes restores the order.
     """
     half = array.shape[0] // num_heads // 2
     return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
 
 
 def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
-    # seconds to import, so only when a file is really converted
+    # This import takes seconds.
     from transformers import AutoTokenizer
 
-    # transformers also looks at the files *beside* the GGUF, so it gets to see it through a link in
-    # an empty directory.
+    # transformers also reads files *beside* the GGUF, so give it a link in an empty directory.
     beside = directory / "source"
     beside.mkdir()
     link = beside / "model.gguf"
@@ -267,7 +264,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
         ).save_pretrained(directory)
     except OSError:  # the disk, not the file
         raise
-    except BaseException as error:  # nothing says what it raises for lists that do not fit together
+    except BaseException as error:  # undocumented: any error for inconsistent lists
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise ModelIntegrityError(
@@ -281,9 +278,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 
 def _split_digits(tokenizer_json: Path) -> None:
-    """SmolLM cuts text at every digit before anything else, which transformers does not read from a
-    GGUF.
-    """
+    """Split text at every digit first, as SmolLM does; transformers loses this rule of a GGUF."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer = Tokenizer.from_file(str(tokenizer_json))

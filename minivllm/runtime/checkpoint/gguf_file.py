@@ -1,13 +1,14 @@
-"""Read a GGUF file: its metadata, where its tensors lie, and one tensor at a time as float32.
+"""Read a GGUF file: its metadata, its table of tensors, and one tensor at a time as float32.
 
-GGUF is llama.cpp's format: a header with typed key-value pairs (the model's configuration and its
-whole tokenizer), then a table of tensors, then their bytes, mostly quantized in small blocks. This
-module knows the container; what the keys and the tensors mean is `gguf_conversion`'s business.
-Unpacking the blocks is the `gguf` library's.
+GGUF is llama.cpp's format:
 
-Easy to get wrong: trusting lengths. A damaged file may claim an array of 2**60 elements, and the
-`gguf` library's own reader would loop over them. Here every length is checked against the bytes
-that are there.
+    header     typed key-value pairs: the model's configuration and its whole tokenizer
+    table      name, shape, type and offset of each tensor
+    tensors    mostly quantized in small blocks, which the `gguf` library unpacks
+
+A damaged file can claim an array of 2**60 elements, and the `gguf` library's own reader would loop
+over them. Here every length is checked against the file's size. `gguf_conversion` interprets the
+contents.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -37,36 +38,34 @@ _SCALARS = {
     11: "<q",
     12: "<d",
 }
-"""GGUF value type -> how `struct` spells it."""
+"""GGUF value type -> its format for `struct`."""
 _STRING, _ARRAY = 8, 9
 _PLAIN = {
     GGMLQuantizationType.F32: "<f4",
     GGMLQuantizationType.F16: "<f2",
     GGMLQuantizationType.F64: "<f8",
 }
-"""Types stored as bare numbers; the others come as blocks of bytes."""
+"""Types stored as plain numbers; the others are stored as blocks of bytes."""
 
 
 _MAX_HEADER_BYTES = 64 << 20
 """The largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Of one array: Python's list of them takes 32 MB and more. Vocabularies have some hundred thousand
-tokens.
-"""
+"""Limit for one array, 32 MB as a Python list; vocabularies have some hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 
 class _DamageError(Exception):
-    """Internal: what is wrong with the file, before the path is known."""
+    """What is wrong with the file; the caller adds the path."""
 
 
 @dataclass(frozen=True, slots=True)
 class GgufTensor:
-    """Where one tensor lies."""
+    """The place of one tensor in the file."""
 
     name: str
     shape: tuple[int, ...]
-    """Slowest dimension first, as in torch (the file has it the other way round)."""
+    """Slowest dimension first, as in torch; the file uses the reverse order."""
     type: GGMLQuantizationType
     offset: int
     """From the start of the file, in bytes."""
@@ -75,7 +74,7 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """Everything but the weights."""
+    """The contents of a GGUF file, except for the weights."""
 
     path: Path
     metadata: dict[str, Any]
@@ -85,7 +84,7 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read and check the header of `path`.
 
-    Raises `ModelIntegrityError` for a file that is not GGUF, or damaged, or cut short.
+    Raises `ModelIntegrityError` for a file that is not GGUF, damaged or truncated.
     """
     size = path.stat().st_size
     try:
@@ -99,7 +98,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
 
 
 def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
-    """The tensor unpacked: float32 of `tensor.shape`.
+    """Read and unpack a tensor: float32 of `tensor.shape`.
 
     Raises `UnsupportedModelError` if its quantization cannot be unpacked.
     """
@@ -121,7 +120,7 @@ def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
 
 
 class _Reader:
-    """Reads forward through a header, never past the end of the file."""
+    """Reads a header from start to end, never past the end of the file."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._file = file
@@ -189,7 +188,7 @@ class _Reader:
             if length > _MAX_ITEMS:
                 raise _DamageError(f"an array of {length} values")
             if item_type in _SCALARS:
-                dtype = np.dtype(_SCALARS[item_type])  # numpy spells these types as struct does
+                dtype = np.dtype(_SCALARS[item_type])  # numpy accepts struct's formats
                 return np.frombuffer(self._bytes(length * dtype.itemsize), dtype).tolist()
             if item_type != _STRING:
                 raise _DamageError(f"an array of values of type {item_type}")

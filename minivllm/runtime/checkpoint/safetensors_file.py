@@ -1,13 +1,12 @@
 """The safetensors format: read and check a file's header, write a file as a stream.
 
-A file is 8 bytes (little-endian length of the header), the header (JSON: name -> dtype, shape,
-begin and end offset), then the raw bytes. This module knows bytes and shapes; it knows no torch, no
-model and no tensor names.
+    8 bytes       length of the header, little-endian
+    header        JSON: name -> dtype, shape, begin and end offset
+    raw bytes     the tensors, without gaps
 
-Easy to get wrong: the header comes from outside and every number in it is a claim. All claims are
-checked against the file's real size *before* anything is allocated, so a truncated download is one
-clear sentence and not a crash halfway through loading. (Pickle formats cannot be checked this way;
-we never open them.)
+The header is untrusted. Every number in it is checked against the file's real size *before*
+anything is allocated, so a truncated download gives a clear error, not a crash during loading.
+(Pickle formats cannot be checked this way; we never open them.)
 
 Format: https://github.com/huggingface/safetensors#format
 """
@@ -27,15 +26,13 @@ from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the dtypes that hold plain, unquantized weights."""
 _MAX_HEADER_BYTES = 16 << 20
-"""Enough for 100,000 tensors. The format allows 100 MB, of which Python makes a gigabyte and
-more.
-"""
+"""Enough for 100,000 tensors. The format allows 100 MB, which take Python over a gigabyte."""
 _MAX_DIMENSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TensorEntry:
-    """Where one tensor lies in one file."""
+    """The place of one tensor in a file."""
 
     name: str
     dtype: str
@@ -47,10 +44,10 @@ class TensorEntry:
 
 
 def read_entries(path: Path) -> list[TensorEntry]:
-    """The tensors of `path`, in file order.
+    """Return the tensors of `path`, in file order.
 
-    Raises `ModelIntegrityError` if the file is not what its header claims, `UnsupportedModelError`
-    if it is sound but quantized.
+    Raises `ModelIntegrityError` if the header does not match the file, `UnsupportedModelError` if
+    the weights are quantized.
     """
     file_size = path.stat().st_size
     with path.open("rb") as file:
@@ -70,8 +67,7 @@ def read_entries(path: Path) -> list[TensorEntry]:
     entries = sorted(
         (_parse_entry(path, *item, data_start) for item in header.items()), key=lambda e: e.offset
     )
-    # The format allows neither holes nor overlaps, so the tensors must tile the rest of the file
-    # exactly.
+    # The format allows no gaps and no overlaps: the tensors must fill the rest of the file exactly.
     position = data_start
     for entry in entries:
         if entry.offset != position:
@@ -87,7 +83,7 @@ def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEn
         dtype, shape, (begin, end) = claim["dtype"], tuple(claim["shape"]), claim["data_offsets"]
     except (TypeError, KeyError, ValueError):
         raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed") from None
-    # Bounded before they are multiplied: a thousand numbers of a thousand digits take minutes.
+    # Bound the numbers before multiplying: a thousand numbers of a thousand digits take minutes.
     numbers = (*shape, begin, end) if len(shape) <= _MAX_DIMENSIONS else ()
     if (
         not numbers
@@ -114,12 +110,12 @@ def _corrupt(path: Path, reason: str) -> ModelIntegrityError:
 def write_float32(
     path: Path, shapes: dict[str, tuple[int, ...]], arrays: Iterable[tuple[str, np.ndarray]]
 ) -> None:
-    """Write `arrays`, which come one at a time and in the order of `shapes`, as float32.
+    """Write `arrays`, in the order of `shapes`, as float32.
 
-    The header needs only the shapes, so it is written first and at most one array is in memory at
-    once.
+    The header needs only the shapes, so it is written first, and only one array at a time is in
+    memory.
     """
-    # transformers refuses files without it
+    # transformers refuses files without this entry.
     header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
     position = 0
     for name, shape in shapes.items():
@@ -127,7 +123,7 @@ def write_float32(
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [position, end]}
         position = end
     encoded = json.dumps(header).encode()
-    encoded += b" " * (-len(encoded) % 8)  # so that the data starts aligned
+    encoded += b" " * (-len(encoded) % 8)  # to align the data
     with path.open("wb") as file:
         file.write(struct.pack("<Q", len(encoded)))
         file.write(encoded)

@@ -1,13 +1,11 @@
-"""Stream a checkpoint's weights: one tensor at a time, read straight into its own memory.
+"""Stream a checkpoint's weights: read one tensor at a time into its own memory.
 
-Knows safetensors files and torch; nothing of models. The usual way, mapping the file into memory,
-leaves every page that was read resident beside the copy that the model made: twice the weights at
-the peak. Here a tensor's bytes go from the file into one fresh tensor, which is freed as soon as
-the consumer lets go of it.
+Mapping the file into memory, as is usual, would leave the pages resident beside the model's copy:
+twice the weights at the peak. Here the bytes go from the file into one new tensor, which is freed
+when the caller drops it.
 
-Easy to get wrong: letting go of it. A generator's caller that keeps `list(stream_weights(...))`
-holds a second copy after all; and the C library keeps what was freed, in holes that no later tensor
-fits into, unless it is told now and then to give them back.
+So the caller must not collect the tensors in a list. The C library keeps freed memory in holes that
+no later tensor fits into, so `trim_heap` returns it to the system every 32 MiB.
 """
 
 from collections.abc import Iterator
@@ -30,10 +28,9 @@ _BYTES_BETWEEN_TRIMS = 32 << 20
 
 
 def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """(name, tensor on the CPU in the file's dtype) for all weights of the checkpoint, in file
-    order.
+    """Yield (name, tensor on the CPU in the file's dtype) for all weights, in file order.
 
-    All headers are checked before the first tensor is read. Raises `ModelIntegrityError`,
+    All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
     `UnsupportedModelError`.
     """
     files = [(path, read_entries(path)) for path in weight_files(directory)]

@@ -1,3 +1,1 @@
-"""What only a CPU needs: its C kernels loaded, a step's attention cut into parts for threads,
-memory in large pages.
-"""
+"""CPU only: load the C kernels, cut a step's attention into parts, allocate large pages."""

@@ -1,18 +1,22 @@
-"""Cuts a step's attention into pieces of work for the kernel of `kernels/cpu/attention.c`, once a
-step for all layers.
+"""Cut a step's attention into parts for `kernels/cpu/attention.c`, once per step for all layers.
 
-A *stretch* is a number of rows with tokens that they look at: a prefix that several sequences share
-(each row sees all of it), or what a sequence has after the prefixes it shares (each row sees one
-token more than the row before it). A stretch is cut into *parts* of at most 16 lanes, a lane being
-one query head of one row, and each part is one piece of work for each key head.
+    tokens   0            128            ada and ben share a prefix of 128 tokens
+    ada      [ stretch 0 ][ stretch 1 ]  1 row: a decode
+    ben      [  (shared) ][ stretch 2 ]  3 rows: a chunk, each row sees one token more
+    cleo     [ stretch 3 ]               1 row: a decode
+              level 0      level 1
 
-A row whose context is cut into several stretches goes through them from left to right, level by
-level, and the kernel takes its softmax up where it stopped. Easy to get wrong: where stretches are
-cut. The kernel takes 16 tokens at a time, counted from the first one of the context, and what is
-rounded when depends on that; so a shared prefix is cut where 16 tokens end, and a row's result does
-not depend on whom it shares with. Only a single row with up to four heads for a key head is worked
-on in another way (`is_decode`), and may get another last bit than as a part of a chunk or of a
-shared prefix.
+    stretch   rows that read the same tokens: a shared prefix, or the rest of one sequence
+    lane      one query head of one row
+    part      up to 16 lanes of a stretch; one task for each key head
+    level     parts that can run at once; a row's softmax continues from level to level
+
+With 4 query heads per key head, stretch 0 has 4 rows * 4 heads = 16 lanes, which is one part.
+
+The kernel reads 16 tokens at a time, counted from the start of the context, and its rounding
+depends on these tiles. So a shared prefix ends at a multiple of 16, and a row's result does not
+depend on sharing. One exception: a decode row with up to four query heads per key head takes
+another path in the kernel (`is_decode`), which can round the last bit differently.
 """
 
 from dataclasses import dataclass
@@ -31,17 +35,17 @@ def _int64s(*names: str) -> np.dtype:
 
 
 PART = _int64s(
-    "first_entry",
-    "first_pair",
-    "num_pairs",
-    "table",
-    "begin",
-    "limit",
-    "grows",
-    "is_last",
-    "is_decode",
+    "first_entry",  # of the stretch, in `AttentionWork.rows`
+    "first_pair",  # pairs of a row and a query head, counted from the stretch's first row
+    "num_pairs",  # at most 16; the kernel's lanes
+    "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
+    "begin",  # first token to read
+    "limit",  # number of tokens that the stretch's first row sees, from the context's start
+    "grows",  # number of tokens that each next row sees more: 0 or 1
+    "is_last",  # whether this is the last part of its rows
+    "is_decode",  # whether it is one row, in its last part
 )
-"""`struct part` of the kernel, which says what the fields are."""
+"""`struct part` of attention.c."""
 STRETCH = _int64s(
     "level", "num_rows", "first_entry", "table", "begin", "limit", "grows", "is_last", "is_decode"
 )
@@ -49,22 +53,22 @@ STRETCH = _int64s(
 
 @dataclass(slots=True)
 class AttentionWork:
-    """What `CpuOps.attend` does in each layer of a step; all int64."""
+    """The input of `CpuOps.attend` for all layers of a step; all int64."""
 
     parts: np.ndarray
-    """[num_parts] of `PART`, level by level, the longest first."""
+    """[num_parts] of `PART`, level by level, longest first within a level."""
     level_ends: np.ndarray
     """[num_levels]: parts[: level_ends[i]] must be done before a part of level i + 1 begins."""
     rows: np.ndarray
-    """[...] rows of the batch; a part's rows are neighbours in here."""
+    """[num_entries]: rows of the batch, stretch by stretch; a part's rows are neighbours here."""
     block_tables: np.ndarray
     """[num_seqs, max_blocks]"""
 
 
 def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int) -> AttentionWork:
-    """The work of one step.
+    """Cut the attention of one step.
 
-    block_size: tokens in a block of the cache; group: query heads that share a key head
+    block_size: tokens per block of the cache; group: number of query heads that share a key head
     """
     first_rows, lengths = common.query_start_loc[:-1], np.diff(common.query_start_loc)
     num_seqs, width = common.block_tables.shape
@@ -72,7 +76,7 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
     starts = common.num_computed_tokens
     begins, levels = np.zeros(num_seqs, dtype=np.int64), np.zeros(num_seqs, dtype=np.int64)
     rows = [np.arange(common.query_start_loc[-1])]
-    shared = []  # a `STRETCH` each
+    shared = []  # one `STRETCH` each
     num_entries = len(rows[0])
     for prefix in find_prefix_groups(common.block_tables, starts // block_size, block_size)[0]:
         first = prefix.members[0]
@@ -84,7 +88,7 @@ def cut_into_parts(common: CommonAttentionMetadata, block_size: int, group: int)
             continue
         rows += [np.arange(first_rows[i], first_rows[i] + lengths[i]) for i in prefix.members]
         num_rows = lengths[prefix.members].sum()
-        # All of its rows see the same tokens, and have more to come.
+        # All rows see the same tokens, and all have a later stretch.
         shared.append(
             (levels[first], num_rows, num_entries, first * width, begin, end, 0, False, False)
         )

@@ -1,20 +1,15 @@
-"""`trim_heap`: give back to the system what the C library keeps of memory that was freed.
+"""`trim_heap`: return memory to the system that the C library keeps after it was freed.
 
-glibc keeps freed blocks of up to 32 MiB for the next `malloc`, and after a model has been loaded
-nobody asks for such blocks again: 64 MB of holes beside a model of 538. Where the allocator is
-another one (musl, tcmalloc) nothing happens.
-
-Easy to get wrong: to raise or fix glibc's threshold instead. Then every activation of every step
-would be mapped and unmapped anew, and the time of a step would pay for the memory of a load.
+glibc keeps freed blocks of up to 32 MiB for the next `malloc`. After a model of 538 MB is loaded,
+these are 64 MB of useless holes. With another allocator (musl, tcmalloc) nothing happens. Changing
+glibc's threshold instead would map and unmap every activation in every step.
 """
 
 import ctypes
 
 
 def trim_heap() -> None:
-    """Return free pages to the system, where the C library can. Takes a few milliseconds: for rare
-    moments.
-    """
+    """Return free pages to the system, if the C library can. This takes a few milliseconds."""
     malloc_trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if malloc_trim is not None:
         malloc_trim(0)

@@ -1,8 +1,7 @@
-"""The kernels for this machine's processor, ready to call: for the attention and linear backends
-`cpu`.
+"""Load the CPU kernels, for the attention and linear backends `cpu`.
 
-Only the caller knows which option asked for the kernels, so the error here is a reason and the
-caller makes the sentence.
+The text of an error is only the reason. The caller, which knows the option that asked for the
+kernels, adds the rest of the sentence.
 """
 
 from minivllm.kernels.cpu.library import load_cpu_library
@@ -11,7 +10,5 @@ from minivllm.runtime.paths import default_cache_root
 
 
 def load_cpu_ops() -> CpuOps:
-    """The kernels, built if need be. Raises `CpuKernelsError`, whose text is a reason, where they
-    cannot be had.
-    """
+    """Load the kernels, building them if necessary. Raises `CpuKernelsError` if that fails."""
     return CpuOps(load_cpu_library(default_cache_root() / "kernels"))

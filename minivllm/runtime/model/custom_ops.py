@@ -1,17 +1,13 @@
-"""The decoder's small operations: out of torch's, which is the plain way, or fused into kernels,
-Triton's or the CPU's.
+"""The decoder's small operations, from torch or fused into kernels (Triton's or the CPU's).
 
-`DecoderOps` goes through the forward pass with the batch. Its defaults are torch operations, the
-twins of the kernels: what the decoder computes is read there. `choose_ops` exchanges those that
-`custom_ops` names. Knows nothing of layers.
+`DecoderOps` is an argument of the forward pass, so that engines with different options can share
+one loaded model. Its defaults are torch operations, the reference implementations of the kernels.
+`choose_ops` replaces those that `custom_ops` names.
 
-Where fusing pays: the residual sum and the norm of it (hidden states are read and written once, not
-twice), SiLU and the product, and rotation with the cache write. A norm alone is one operation in
-torch too: its kernel is the one to read first, runs where no sum comes before it, and is not worth
-a launch for the norms of heads, which stay in torch.
-
-The easy thing to get wrong is to keep the choice in the decoder. One loaded model serves several
-engines, on the same weights and with other options, so the choice belongs to the forward pass.
+Fusing pays for the residual sum with its norm (hidden states are read and written once, not twice),
+for SiLU with the product, and for rotation with the cache write. A norm alone is one operation in
+torch too; its kernel runs where no residual sum precedes it. Norms of single heads (Qwen3) are not
+worth a launch and stay in torch.
 
 Source: vLLM `vllm/model_executor/custom_op.py`, `CompilationConfig.custom_ops`.
 """
@@ -29,9 +25,7 @@ from minivllm.kernels import reference_ops
 
 @dataclass(frozen=True, slots=True)
 class DecoderOps:
-    """What each operation runs as; signatures and meaning as in
-    `minivllm.kernels.reference_ops`.
-    """
+    """The implementation of each operation; `minivllm.kernels.reference_ops` defines them."""
 
     rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor] = reference_ops.rms_norm
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor] = (
@@ -39,9 +33,7 @@ class DecoderOps:
     )
     silu_and_mul: Callable[[torch.Tensor], torch.Tensor] = reference_ops.silu_and_mul
     attention_rotates: bool = False
-    """The attention backend turns queries and keys where it writes the cache:
-    `rotary_and_cache`.
-    """
+    """Whether the attention backend rotates queries and keys as it writes the cache."""
 
 
 TORCH_OPS = DecoderOps()
@@ -50,14 +42,13 @@ TORCH_OPS = DecoderOps()
 def choose_ops(
     asked: list[CustomOp] | None, attention_backend: str, device: torch.device
 ) -> DecoderOps:
-    """The operations of an engine.
+    """Choose the operations of an engine.
 
-    asked: `EngineConfig.custom_ops`; None takes all kernels, and none where they would be
-    interpreted
-    attention_backend: the settled one, see `choose_attention_backend`: kernels run beside attention
-    of their kind or not at all
-    Raises `ConfigError` where kernels are asked for by name and cannot
-    run.
+    asked: `EngineConfig.custom_ops`; None means all kernels, or none where Triton interprets them
+    attention_backend: the result of `choose_attention_backend`; the kernels run only with an
+        attention backend of the same kind
+
+    Raises `ConfigError` if `asked` names kernels that cannot run.
     """
     is_cpu, is_triton = attention_backend == "cpu", attention_backend.startswith("triton")
     if asked is None:

@@ -1,13 +1,10 @@
-"""The decoder: Llama, Qwen2 and Qwen3 are one network with two switches (`attention_bias`,
-`qk_norm`).
+"""The decoder: one network for Llama, Qwen2 and Qwen3, with switches for biases and `qk_norm`.
 
-It sees a flat ragged batch, `[num_tokens, hidden_size]`: the tokens of all sequences one after
-another, with no padding and no batch dimension. It knows nothing of sequences, blocks or caches.
-Tokens meet only in attention, which the caller hands in as a function, so the same decoder runs
-over any cache and any backend.
+Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
+one after another, without padding. Tokens interact only in attention, which the caller passes in as
+a function. So the decoder runs over any cache and any backend.
 
-The decision that is easy to get wrong is rounding: in float32 the tokens must be those of
-`transformers`, so norms, rotation and residual sums are taken in its order.
+In float32 the tokens must equal those of `transformers`, so the order of operations is the same.
 
 Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py`
 (names).
@@ -31,8 +28,8 @@ Attend = Callable[..., torch.Tensor]
 """(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
 -> [num_tokens, num_heads, head_size]
 
-With `DecoderOps.attention_rotates` a fifth argument follows, the angles, and q and k are not
-rotated yet.
+With `DecoderOps.attention_rotates`, q and k are not rotated yet, and a fifth argument has their
+cosines and sines (`CosSin`).
 """
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
@@ -66,7 +63,7 @@ class Attention(nn.Module):
         if ops.attention_rotates:
             attended = attend(self.layer, q, k, v, cos_sin)
         else:
-            # All heads at once: half as many operations.
+            # Rotate q and k together: half as many operations.
             qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
             attended = attend(
                 self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v
@@ -103,12 +100,12 @@ class DecoderLayer(nn.Module):
         attend: Attend,
         ops: DecoderOps,
     ) -> torch.Tensor:
-        """Each block's result is added to the hidden states by the norm that follows it, in the
-        same pass.
+        """Run one layer. The norm after each block adds the block's result to `hidden`.
 
         hidden: [num_tokens, hidden_size], changed in place
-        x: [num_tokens, hidden_size], what the layer before has to add, or None; returns what this
-        one has to add
+        x: [num_tokens, hidden_size], the previous layer's result, which is not yet added; or None
+
+        Returns this layer's result, [num_tokens, hidden_size], which is not yet added to `hidden`.
         """
         x = (
             self.input_layernorm(hidden, ops=ops)
@@ -121,7 +118,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A causal language model without its cache. Make one, then load weights into it."""
+    """A causal language model without its cache; load weights into it before use."""
 
     def __init__(
         self,
@@ -135,8 +132,7 @@ class Decoder(nn.Module):
         self.dtype = dtype
         self.device = torch.device(device)
         self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        # On the meta device parameters have shapes and no memory; each gets its memory when its
-        # weight comes.
+        # On the meta device parameters have no memory; each gets it when its weight is loaded.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
             self.layers = nn.ModuleList(
@@ -157,8 +153,9 @@ class Decoder(nn.Module):
         attend: Attend,
         ops: DecoderOps = TORCH_OPS,
     ) -> torch.Tensor:
-        """token_ids, positions: [num_tokens] -> hidden states before the last norm, [num_tokens,
-        hidden_size]
+        """Compute the hidden states before the last norm.
+
+        token_ids, positions: [num_tokens] -> [num_tokens, hidden_size]
         """
         cos_sin = self.rotary.cos_sin(positions, self.dtype)
         hidden, x = self.embed_tokens(token_ids), None
@@ -167,9 +164,7 @@ class Decoder(nn.Module):
         return hidden.add_(x)
 
     def compute_logits(self, hidden: torch.Tensor, ops: DecoderOps = TORCH_OPS) -> torch.Tensor:
-        """hidden: [num_rows, hidden_size], the rows that sample -> [num_rows, vocab_size] in
-        float32
-        """
+        """hidden: [num_rows, hidden_size] -> logits [num_rows, vocab_size] in float32"""
         hidden = self.norm(hidden, ops=ops)
         logits = (
             self.embed_tokens.as_linear(hidden) if self.lm_head is None else self.lm_head(hidden)
@@ -179,11 +174,11 @@ class Decoder(nn.Module):
     # ---- loading ----
 
     def load_weights(self, weights: Iterable[tuple[str, torch.Tensor]]) -> None:
-        """Take in a checkpoint's tensors, in any order, under their Hugging Face names.
+        """Load a checkpoint's tensors, in any order, by their Hugging Face names.
 
-        Each tensor is copied to its place as it arrives and a matrix is packed as soon as it is
-        whole, so beyond one copy of the weights the peak is one tensor and one matrix. Raises
-        `ModelIntegrityError` that names what is missing, unexpected or of the wrong shape.
+        A matrix is packed as soon as it is complete, so the peak memory is one copy of the weights,
+        one tensor and one matrix. Raises `ModelIntegrityError` for a tensor that is missing,
+        unexpected or of the wrong shape.
         """
         waiting_for = weight_shards(self.config)
         shards_left = Counter(shard.parameter for shard in waiting_for.values())
@@ -213,9 +208,7 @@ class Decoder(nn.Module):
             )
 
     def init_random_weights(self, seed: int) -> None:
-        """Fill in the same random weights for the same seed on any device; for load format
-        `dummy`.
-        """
+        """Load random weights (load format `dummy`): the same for a seed on every device."""
         self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
@@ -228,15 +221,13 @@ class Decoder(nn.Module):
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
         if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            # A table that is no head is only looked up in, which the plain one is best for.
+            # A table that is not also the LM head serves only lookups: keep it plain.
             is_lookup = isinstance(module, Embedding) and self.lm_head is not None
             module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Tensors of a checkpoint of this shape, by their Hugging Face names; float32, on the CPU, from
-    the seed alone.
-    """
+    """Yield (Hugging Face name, random float32 CPU tensor) for all weights, from the seed."""
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:
@@ -245,4 +236,4 @@ def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.
             yield (
                 name,
                 torch.randn(shard.shape, generator=generator) * 0.02,
-            )  # the spread that models start training with
+            )  # the usual standard deviation at the start of training

@@ -1,10 +1,8 @@
-"""The decoder's building blocks: linear layer, RMS norm, rotary position embedding. Inference only.
+"""The decoder's building blocks: linear layer, RMS norm, rotary position embedding.
 
-Knows nothing of attention, caches or batches: each layer maps rows to rows, so a token's result
-never depends on which other tokens share the batch.
-
-How a matrix is laid out and multiplied is `linear_backend`'s: a layer hands over its weight when it
-is loaded. Easy to get wrong: keeping it, too, which would double the memory of a model.
+Each layer maps rows to rows, so a token's result never depends on its batch-mates.
+`linear_backend` lays out the matrices. A layer then drops its own weight, which would double the
+model's memory.
 """
 
 import math
@@ -27,7 +25,7 @@ class Linear(nn.Module):
         self.matrix: Matrix | None = None
 
     def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
-        """Exchange the loaded weight for the matrix that will be multiplied by."""
+        """Replace the loaded weight by a `Matrix`."""
         self.matrix, self.weight = make_matrix(self.weight.data, False), None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -36,7 +34,7 @@ class Linear(nn.Module):
 
 
 class Embedding(nn.Module):
-    """The table of token embeddings, which is also the LM head of a model with tied embeddings."""
+    """The table of token embeddings; with tied embeddings it is also the LM head."""
 
     def __init__(self, vocab_size: int, hidden_size: int) -> None:
         super().__init__()
@@ -44,7 +42,7 @@ class Embedding(nn.Module):
         self.matrix: Matrix | None = None
 
     def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
-        """As `Linear.process_weights_after_loading`."""
+        """See `Linear.process_weights_after_loading`."""
         self.matrix, self.weight = make_matrix(self.weight.data, True), None
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
@@ -67,8 +65,9 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None, ops: DecoderOps = TORCH_OPS
     ) -> torch.Tensor:
-        """x: [..., size]; if there is a residual, x is added to it, in place, and the sum is
-        normed.
+        """Normalize x: [..., size], or x + residual if there is a residual.
+
+        The sum is written to `residual`, which has the shape of x.
         """
         if residual is None:
             return ops.rms_norm(x, self.weight, self.eps)
@@ -76,11 +75,10 @@ class RMSNorm(nn.Module):
 
 
 class RotaryEmbedding:
-    """Turns each pair (x[i], x[i + head_size / 2]) of a head by an angle that grows with the
-    token's position.
+    """Rotates each pair (x[i], x[i + head_size / 2]) of a head by an angle.
 
-    The pairs are halves, not neighbours: Hugging Face's checkpoints are stored for that ("rotate
-    half").
+    The angle grows with the token's position. A pair has one element from each half, as Hugging
+    Face's checkpoints require ("rotate half").
     """
 
     def __init__(self, config: ModelConfig, device: torch.device) -> None:
@@ -89,18 +87,18 @@ class RotaryEmbedding:
     def cos_sin(
         self, positions: torch.Tensor, dtype: torch.dtype
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """positions: [num_tokens] -> two of [num_tokens, 1, head_size], for all layers of a step.
+        """Return cosines and sines for all layers of a step.
 
-        Angles are float32 whatever the model's dtype: bfloat16 cannot tell position 257 from 258.
+        positions: [num_tokens] -> two tensors [num_tokens, 1, head_size]
+
+        Angles are float32 for every model dtype: bfloat16 cannot represent position 257.
         """
-        # A gap after each row: of what is in one piece MKL takes even a few hundred cosines on all
-        # threads, which spin for milliseconds afterwards, on the cores that the kernels of a decode
-        # step need.
+        # Leave a gap after each row: on contiguous memory, MKL uses all threads even for a few
+        # hundred cosines, and they then spin for milliseconds on cores that the decode step needs.
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()
-        # The first half is turned by -sin: here the sign is in the table, so that `rotate` needs no
-        # negation.
+        # Put the minus sign of the first half into the table, so that `rotate` needs no negation.
         cos, sin = torch.cat((cos, cos), dim=-1), torch.cat((-sin, sin), dim=-1)
         return cos.to(dtype).unsqueeze(1), sin.to(dtype).unsqueeze(1)
 
@@ -112,14 +110,14 @@ class RotaryEmbedding:
 
 
 def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
-    """Radians per position of each pair: [head_size / 2]."""
+    """Return the radians per position of each pair: [head_size / 2]."""
     exponents = torch.arange(0, config.head_size, 2, dtype=torch.float32) / config.head_size
     inv_freq = 1.0 / (config.rope_theta**exponents)
     scaling = config.rope_scaling
     if scaling is None:
         return inv_freq
-    # Llama 3: a pair that turns slowly has not seen its full circle in training, so its angle is
-    # interpolated (divided by the factor); a fast one is kept; in between the two are blended.
+    # Llama 3: a slow pair did not complete a full turn in training, so its frequency is divided by
+    # the factor (interpolation). Fast pairs keep theirs. In between, the two are blended.
     turns_in_training = scaling.original_max_position_embeddings * inv_freq / (2 * math.pi)
     blend = (turns_in_training - scaling.low_freq_factor) / (
         scaling.high_freq_factor - scaling.low_freq_factor

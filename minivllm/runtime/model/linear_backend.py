@@ -1,14 +1,15 @@
-"""How a CPU or GPU multiplies by weights: three ways, each with the layout that it reads best.
+"""Three ways to multiply by weights, each with the memory layout that it reads fastest.
 
-A decode step has a handful of rows and reads all weights for them, so the layout decides its speed
-(`minivllm bench linear`). `F.linear` has the weight as it is; oneDNN reads one that was laid out
-for it once; our own kernel (`cpu`, kernels/cpu/linear.c) reads its layout from the first byte to
-the last, and gives a row the same result in every bit, whoever else is in the batch. A laid-out
-weight *replaces* the plain one, so no way costs memory.
+A decode step reads all weights for a handful of rows, so the layout decides its speed
+(`minivllm bench linear`):
 
-Knows weights and rows, nothing of layers or checkpoints. Easy to get wrong: a model with tied
-embeddings looks tokens up in the matrix of its head. oneDNN's layout cannot be looked up in, so
-there the head stays plain; ours can, by arithmetic.
+    torch     `F.linear` over the plain weight
+    onednn    a layout that oneDNN makes once, when the weight is loaded
+    cpu       our kernel (kernels/cpu/linear.c) reads its layout from the first byte to the last;
+              a row's result is the same, bit for bit, in any batch
+
+A laid-out weight *replaces* the plain one, so it costs no extra memory. With tied embeddings, the
+LM head also serves token lookups. oneDNN's layout does not allow these, so it keeps the head plain.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
@@ -28,29 +29,31 @@ from minivllm.runtime.cpu.large_pages import LargePages
 from minivllm.runtime.cpu.load import load_cpu_ops
 
 PACKED_FOR_ROWS = 16
-"""The batch that oneDNN lays weights out for; the layout serves any other number of rows too."""
+"""Number of rows that oneDNN lays weights out for; the layout works for other numbers too."""
 
 
 class Matrix(Protocol):
-    """A loaded weight, [out_features, in_features] by meaning."""
+    """A loaded weight, logically [out_features, in_features]."""
 
     def multiply(self, x: torch.Tensor, bias: torch.Tensor | None = None) -> torch.Tensor:
-        """x: [num_rows, in_features]; bias: [out_features] -> x @ weight.T + bias, [num_rows,
-        out_features]
+        """Return x @ weight.T + bias.
+
+        x: [num_rows, in_features]; bias: [out_features] -> [num_rows, out_features]
         """
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """Rows of the weight: indices: [n] -> [n, in_features]. Only of a matrix that was made
-        `is_table`.
+        """Return rows of the weight; only for a matrix made with `is_table`.
+
+        indices: [n] -> [n, in_features]
         """
 
 
 MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
-"""(weight: [out_features, in_features], is_table: whether its rows will be looked up)"""
+"""(weight: [out_features, in_features], is_table: whether `rows` will be called)"""
 
 
 class TorchMatrix:
-    """The weight as it is."""
+    """The plain weight."""
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
         self._weight = weight
@@ -65,8 +68,9 @@ class TorchMatrix:
 
 
 class OneDnnMatrix(TorchMatrix):
-    """In oneDNN's own layout; a table plain, since a second copy of it would add a fifth to a small
-    model's memory.
+    """The weight in oneDNN's layout.
+
+    A table stays plain: a second copy of it would add a fifth to a small model's memory.
     """
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
@@ -80,8 +84,9 @@ class OneDnnMatrix(TorchMatrix):
 
 
 class CpuMatrix:
-    """In panels of sixteen outputs, for `CpuOps.linear`; all of a model one after another, in
-    `memory`.
+    """The weight in panels of sixteen outputs, for `CpuOps.linear`.
+
+    All matrices of a model are allocated one after another in `memory`.
     """
 
     def __init__(
@@ -103,8 +108,9 @@ class CpuMatrix:
         return output if bias is None else output.add_(bias)
 
     def rows(self, indices: torch.Tensor) -> torch.Tensor:
-        """See `Matrix.rows`. An index behind the last row may give zeros: ids are checked where
-        requests come in.
+        """See `Matrix.rows`. An index past the last row may return zeros.
+
+        The engine checks token ids when a request arrives.
         """
         return self._ops.rows_of_packed(self._panels, indices.contiguous())
 
@@ -112,10 +118,10 @@ class CpuMatrix:
 def choose_linear_backend(
     name: LinearBackendName, dtype: torch.dtype, device: torch.device
 ) -> MakeMatrix:
-    """What lays out the weights of a model of this dtype on this device.
+    """Return the function that lays out weights of this dtype for this device.
 
-    `auto` takes the first of `cpu`, `onednn` and `torch` that can be had. Raises `ConfigError` if
-    what is asked for by name cannot.
+    `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
+    a backend was asked for by name and cannot run.
     """
     ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
         "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),

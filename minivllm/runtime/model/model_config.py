@@ -1,8 +1,7 @@
 """`ModelConfig`: the shape of a decoder, read from a checkpoint's `config.json`.
 
-Knows nothing of files or weights. It refuses what our decoder would compute wrongly: the easy
-mistake is to ignore a key (a sliding window, a scaled rope, a second bias) and to produce fluent
-nonsense. So each key that changes the arithmetic is either understood here or an error.
+A decoder that ignores one key (a sliding window, a scaled rope, a second bias) still writes fluent
+text, but wrong text. So each key that changes the arithmetic is either supported here or an error.
 
 Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and
 `modeling_rope_utils.py`. Its version 4 wrote `rope_theta` and `rope_scaling`; version 5 writes both
@@ -15,7 +14,7 @@ from typing import Any
 
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 
-# Architecture -> `model_type`, the name that a config without "architectures" goes by.
+# Architecture -> `model_type`, which identifies a config without "architectures".
 SUPPORTED_ARCHITECTURES = {
     "LlamaForCausalLM": "llama",
     "Qwen2ForCausalLM": "qwen2",
@@ -24,22 +23,18 @@ SUPPORTED_ARCHITECTURES = {
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
 MAX_LAYERS = 1024
 MAX_SIZE = 1 << 24
-"""Of any other number in a config: 65 times the largest vocabulary, and 16 million positions. A
-wild number must not become memory.
-"""
+"""Upper bound for any other number in a config, so that a damaged one cannot fill the memory."""
 _MAX_REAL = 1e30
 _FACTORS = (
     "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier",
     "final_logit_softcapping", "logit_scale", "logits_scaling", "residual_multiplier",
 )  # fmt: skip
-"""Of Granite, Cohere and Gemma, some of whose checkpoints go by Llama's name."""
+"""Keys of Granite, Cohere and Gemma; some of their checkpoints use Llama's architecture name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Llama3RopeScaling:
-    """Llama 3.1's stretched rotary frequencies: long wavelengths are divided by `factor`, short
-    ones kept.
-    """
+    """Llama 3.1's rotary scaling: low frequencies are divided by `factor`, high ones kept."""
 
     factor: float
     low_freq_factor: float
@@ -49,7 +44,7 @@ class Llama3RopeScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """All that the decoder needs to know about a model."""
+    """The parameters that define a decoder."""
 
     architecture: str
     vocab_size: int
@@ -68,18 +63,18 @@ class ModelConfig:
     attention_bias: bool = False
     """q, k and v have a bias (always in Qwen2)."""
     attention_output_bias: bool = False
-    """The output projection has one too (Llama and Qwen3 with `attention_bias`, never Qwen2)."""
+    """The output projection has a bias (Llama and Qwen3 with `attention_bias`, never Qwen2)."""
     qk_norm: bool = False
-    """Each head's query and key are normalised before the rotation (Qwen3)."""
+    """Each head's query and key are normalized before the rotation (Qwen3)."""
     dtype: str = "float32"
-    """What the checkpoint's weights are stored in: `float32`, `bfloat16` or `float16`."""
+    """The dtype of the checkpoint's weights: `float32`, `bfloat16` or `float16`."""
 
     @classmethod
     def from_hf_dict(cls, hf: Mapping[str, Any]) -> "ModelConfig":
         """Read the contents of a `config.json`.
 
-        Raises `UnsupportedModelError` for what our decoder does not compute, `ModelIntegrityError`
-        where a number is missing or impossible.
+        Raises `UnsupportedModelError` for a model that our decoder cannot compute,
+        `ModelIntegrityError` for a number that is missing or impossible.
         """
         architecture = _architecture(hf)
         _refuse_what_we_do_not_compute(hf, architecture)
@@ -112,8 +107,7 @@ class ModelConfig:
             rope_theta=rope_theta,
             rope_scaling=rope_scaling,
             max_position_embeddings=_number(hf, "max_position_embeddings"),
-            # Transformers 5 leaves out what equals a class's default, and Llama's and Qwen's is
-            # False.
+            # Transformers 5 omits values that equal the class's default: False for Llama and Qwen.
             tie_word_embeddings=_flag(hf, "tie_word_embeddings"),
             attention_bias=has_bias or architecture == "Qwen2ForCausalLM",
             attention_output_bias=has_bias and architecture != "Qwen2ForCausalLM",
@@ -140,12 +134,9 @@ def _architecture(hf: Mapping[str, Any]) -> str:
 
 
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
-    """Options of these three architectures, and of others that go by their names, that change the
-    arithmetic.
-    """
+    """Raise `UnsupportedModelError` for options that change the arithmetic."""
     rope = _rope_options(hf)
-    # Qwen's configs have a window and say whether it is used; in all others it is used where there
-    # is one.
+    # A Qwen config always has a window, and a flag for its use; other models use theirs.
     slides = hf.get(
         "use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window"))
     )
@@ -178,7 +169,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
 
 
 def _rope_options(hf: Mapping[str, Any]) -> dict[str, Any]:
-    """Both generations of rope settings as one flat dictionary."""
+    """Return both generations of rope settings as one flat dictionary."""
     options = {key: hf[key] for key in ("rope_theta", "partial_rotary_factor") if key in hf}
     for key in ("rope_scaling", "rope_parameters"):
         if not isinstance(part := hf.get(key) or {}, dict):
@@ -223,7 +214,7 @@ def _dtype(hf: Mapping[str, Any]) -> str:
     return name
 
 
-# ---- one value of a config, whatever it may be ----
+# ---- one value of a config, which can be of any type ----
 
 
 def _number(

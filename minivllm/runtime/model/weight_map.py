@@ -1,8 +1,8 @@
-"""Which tensor of a Hugging Face checkpoint goes where in our decoder.
+"""Where each tensor of a Hugging Face checkpoint goes in our decoder, by name and shape.
 
-Knows names and shapes, no tensors. The thing that is easy to get wrong is fusing: q, k and v become
-rows of one matrix, gate and up of another, because one large multiplication beats three small ones.
-The order of the rows here must be the order in which `decoder.py` takes the product apart.
+q, k and v become rows of one matrix, gate and up of another: one large multiplication is faster
+than several small ones. Their order here must be the order in which `decoder.py` splits the
+product.
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from minivllm.runtime.model.model_config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """A checkpoint tensor's place: these rows of that parameter."""
+    """The rows of a parameter that a checkpoint tensor fills."""
 
     parameter: str
     first_row: int
@@ -20,7 +20,7 @@ class Shard:
 
 
 def weight_shards(config: ModelConfig) -> dict[str, Shard]:
-    """Every tensor that a checkpoint of this shape must have, by its Hugging Face name."""
+    """Return every tensor that a checkpoint of this shape must have, by its Hugging Face name."""
     hidden, inner = config.hidden_size, config.intermediate_size
     q_size = config.num_attention_heads * config.head_size
     kv_size = config.num_key_value_heads * config.head_size
@@ -69,7 +69,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
 
 
 def is_redundant(name: str, config: ModelConfig) -> bool:
-    """Tensors that some checkpoints carry although they follow from the rest."""
+    """Whether a tensor follows from the others, although some checkpoints contain it."""
     return name.endswith("rotary_emb.inv_freq") or (
         config.tie_word_embeddings and name == "lm_head.weight"
     )

@@ -1,12 +1,8 @@
-"""Log-probabilities of a prompt's own tokens, for the sequences that asked for them.
+"""Log-probabilities of a prompt's own tokens, for the sequences that ask for them.
 
-A model says at every position what comes next; generation uses the last position of a prompt alone,
-and here the others are used, too: the row of token p judges token p + 1. That takes the LM head
-over all of them, so it is done for those who asked, a few rows at a time.
-
-The easy thing to get wrong is a chunk. The row that judges the first token of a chunk was the last
-of the chunk before, so each step tells of the tokens *after* its rows, and a prompt cut in chunks
-loses none of them.
+The row of token p predicts token p + 1. Generation uses only the last row of a prompt; here all
+rows go through the LM head, a few at a time. A step returns the tokens *after* its rows, so that a
+prompt in chunks loses none: the first token of a chunk is predicted by the chunk before.
 """
 
 from collections.abc import Callable
@@ -18,7 +14,7 @@ from minivllm.outputs import PromptTokenLogprob
 from minivllm.runtime.sampling.sampler import token_logprobs
 
 _ROWS_AT_ONCE = 64
-"""Rows of logits in memory at a time: 12 MB of them for a vocabulary of 49,152."""
+"""Rows of logits in memory at one time: 12 MB for a vocabulary of 49,152."""
 
 
 def prompt_logprobs(
@@ -26,15 +22,17 @@ def prompt_logprobs(
     hidden: torch.Tensor,
     compute_logits: Callable[[torch.Tensor], torch.Tensor],
 ) -> list[PromptTokenLogprob]:
-    """hidden: [num_tokens, hidden_size] of the plan's tokens; compute_logits: rows of it ->
-    [num_rows, vocab_size]
+    """Return the log-probabilities of prompt tokens that this step can compute.
+
+    hidden: [num_tokens, hidden_size], for the plan's tokens
+    compute_logits: [num_rows, hidden_size] -> [num_rows, vocab_size]
     """
     found: list[PromptTokenLogprob] = []
     first_row = 0
     for item in plan.scheduled:
         sequence = item.sequence
         if sequence.judges_prompt:
-            # The token after the last row may be the first output: that one is the sampler's.
+            # Stop before the last prompt token's row: it predicts the first output token.
             end = min(item.start + item.num_tokens, sequence.num_prompt_tokens - 1)
             for start in range(item.start, end, _ROWS_AT_ONCE):
                 stop = min(start + _ROWS_AT_ONCE, end)

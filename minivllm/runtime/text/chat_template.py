@@ -1,11 +1,11 @@
-"""A model's chat template: turns a list of messages into the text that the model was trained to
-continue.
+"""`ChatTemplate`: turns a list of messages into the text that the model was trained to continue.
 
 Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its
-seconds of imports. A template is a Jinja program written by whoever published the model. It runs in
-Jinja's sandbox, and the sandbox runs in a worker process that the operating system ends when it
-takes too much time or memory (see `template_worker`). A template that loops for ever or fills the
-memory costs the request that asked for it.
+seconds of imports.
+
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
+system ends when it uses too much time or memory (see `template_worker`). So a template that loops
+forever fails only the request that uses it.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -21,21 +21,21 @@ from typing import Any
 from minivllm.errors import InvalidRequestError
 
 ChatMessage = Mapping[str, Any]
-"""At least `role`, nearly always `content`."""
+"""Has `role`, and nearly always `content`."""
 
 MAX_SECONDS = 5.0
-"""Of processor time. A thousand messages take some hundredths of one."""
+"""Limit of processor time. A thousand messages take a few hundredths of a second."""
 _MAX_ANSWER_BYTES = 64 << 20
-"""More than JSON needs for the longest text that a worker sends."""
+"""More than the longest text that a worker sends, encoded as JSON."""
 
 
 class ChatTemplate:
-    """One template, and the workers that have compiled it. Threads may render at the same time."""
+    """One template and the workers that have compiled it; several threads can render at once."""
 
     def __init__(
         self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS
     ) -> None:
-        """`special_tokens`: what the template may refer to, such as `bos_token`."""
+        """special_tokens: variables of the template, such as `bos_token`"""
         self._setup = {
             "source": source,
             "special_tokens": dict(special_tokens),
@@ -44,9 +44,7 @@ class ChatTemplate:
         self._idle: list[_Worker] = []
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
-        """The conversation as text, ready for the assistant's answer. Raises
-        `InvalidRequestError`.
-        """
+        """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
         conversation = _encode([_plain_message(message) for message in messages])
         try:
             worker = self._idle.pop()
@@ -54,12 +52,12 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        # also Ctrl-C: its answer must not be taken for that to the next conversation
+        # Ctrl-C too: a late answer must not be taken for the next conversation's.
         except BaseException:
             worker.close()
             raise
         self._idle.append(worker)
-        # what a template complains of is for the model's owner and not for strangers
+        # The template's own message is for the server's operator, not for clients.
         if "error" in answer:
             raise InvalidRequestError(
                 "The model's chat template does not accept these messages: change their roles or"
@@ -80,7 +78,7 @@ class ChatTemplate:
 
 
 class _Worker:
-    """One process. Not to be asked again after `ask` has raised."""
+    """One worker process; do not use it again after `ask` has raised."""
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
@@ -88,10 +86,10 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # Ctrl-C in our terminal is not for it
+            start_new_session=True,  # not ended by Ctrl-C in our terminal
         )
         self.close = weakref.finalize(self, _end, self._process)
-        """Also called when nobody holds the worker any more, and at exit."""
+        """Also called when the worker is garbage-collected, and at exit."""
 
     def ask(self, line: bytes) -> dict[str, str]:
         try:
@@ -110,7 +108,7 @@ class _Worker:
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    # closes the pipes, one perhaps with a line that it never read, and waits
+    # Close the pipes (one can still hold an unread line) and wait.
     with suppress(BrokenPipeError), process:
         pass
 

@@ -1,17 +1,13 @@
-"""`python -m minivllm.runtime.text.template_worker`: renders one chat template in a process of its
-own.
+"""`python -m minivllm.runtime.text.template_worker`: render one chat template, in its own process.
 
-Standard input has one JSON value per line: first the template with its special tokens, then a
-conversation per line. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}`
-with what the template raised. A conversation that takes too long or too much memory gets no answer,
-because the system ends the process.
+Standard input has one JSON value per line: first the template with its special tokens, then
+conversations. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}` with the
+template's exception. If a conversation takes too much time or memory, the system ends the process.
 
-Jinja's sandbox keeps a template away from our objects and files. It does not bound one operation:
-`'a' * 10**9` takes a gigabyte and doubling a string forty times takes a terabyte, both without a
-single loop.
+Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
+`'a' * 10**9` takes a gigabyte, and doubling a string forty times a terabyte.
 
-The time that counts is the processor's: a template cannot sleep, and on a busy machine a long chat
-waits without being wrong.
+The limit is processor time: a template cannot sleep, and a busy machine must not fail a long chat.
 """
 
 import json
@@ -28,14 +24,14 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_BYTES = 256 << 20
-"""Address space, of which Python and Jinja take 25 MiB. Only Linux keeps this limit."""
+"""Limit of the address space; Python and Jinja take 25 MiB. Only Linux enforces it."""
 MAX_CHARACTERS = 1 << 22
-"""Four times what a client of the server can send."""
+"""Four times the longest text that a client of the server can send."""
 
 
 def compile_template(source: str) -> jinja2.Template:
-    """As transformers does it. Raises whatever Jinja raises."""
-    # White space is part of the format: a newline more or less makes a model noticeably worse.
+    """Compile with the options of transformers. Raises Jinja's exceptions."""
+    # White space is part of the format: one newline more or less makes the answers worse.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
     )
@@ -63,14 +59,12 @@ def _raise_exception(message: str) -> NoReturn:
 def _to_json(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any
 ) -> str:
-    # Jinja's own filter escapes for HTML, which no model was trained on.
+    # Jinja's own filter escapes for HTML, which models are not trained on.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
 
 class _GenerationTag(Extension):
-    """`{% generation %}...{% endgeneration %}` marks an answer for training; here it is just its
-    contents.
-    """
+    """Ignores `{% generation %}...{% endgeneration %}`, which marks answers for training."""
 
     tags = {"generation"}  # noqa: RUF012  (Jinja reads it from the class)
 
@@ -82,7 +76,7 @@ class _GenerationTag(Extension):
 
 
 def main() -> None:
-    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # which ends the process, whatever it is doing
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the default ends the process at once
     if sys.platform == "linux":
         resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -97,7 +91,7 @@ def main() -> None:
             else:
                 answer = {"text": render(template, request, setup["special_tokens"])}
         except MemoryError:
-            raise  # no state to go on from: the next conversation gets a new process
+            raise  # the state is unknown: the next conversation gets a new process
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         signal.setitimer(signal.ITIMER_PROF, 0)

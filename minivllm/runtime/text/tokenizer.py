@@ -1,14 +1,11 @@
-"""`Tokenizer`: text to token ids and back, chat messages to token ids, and which tokens end an
-answer.
+"""`Tokenizer`: text to token ids and back, chat messages to token ids, and the end tokens.
 
-A thin layer over the `tokenizers` library and the files of a checkpoint. `transformers` would read
-the same files and give the same ids (the tests compare), but importing it takes longer than loading
-a small model.
+A thin layer over the `tokenizers` library. `transformers` returns the same ids, but importing it
+takes longer than loading a small model.
 
-Easy to get wrong: the end of an answer. A chat model may have several end tokens, and they are
-spread over three files: `generation_config.json` (one id or a list), `config.json` (older models),
-and the tokenizer's own `eos_token`. Missing one of them means answers that run on as a conversation
-with itself.
+A chat model can have several end tokens, in three files: `generation_config.json` (one id or a
+list), `config.json` (older models), and the tokenizer's own `eos_token`. If one is missed, the
+model continues both sides of the conversation.
 """
 
 import json
@@ -37,8 +34,8 @@ _NAMED_TOKENS = (
 )
 
 _TEXTS_AT_ONCE = 512
-"""A message with a control token's text at every tenth character has a hundred thousand pieces, of
-a kilobyte each while encoded.
+"""Bounds the memory: `plain_text` can cut a message into a hundred thousand pieces, with a kilobyte
+each while encoded.
 """
 
 
@@ -54,19 +51,17 @@ class Tokenizer:
         chat_template: str | None,
         num_embeddings: int | None = None,
     ) -> None:
-        """`num_embeddings`: rows of the model's embedding table, where known. A token beyond them
-        is none of this model's.
-        """
+        """num_embeddings: rows of the model's embedding table, if known; ids beyond are ignored"""
         backend.no_truncation()
         backend.no_padding()
         in_vocabulary = [
             token for token in named_tokens.values() if backend.token_to_id(token) is not None
         ]
-        # adds nothing: marks them as special, should the file not say so
+        # This adds no token; it marks these as special, in case the file does not.
         backend.add_special_tokens(in_vocabulary)
         self._backend = backend
         self.named_tokens = named_tokens
-        """Such as `{"eos_token": "<|im_end|>"}`."""
+        """For example `{"eos_token": "<|im_end|>"}`."""
         self._template_source = chat_template
         self._control_tokens = ControlTokens(backend)
         self._special_ids = frozenset(
@@ -77,7 +72,7 @@ class Tokenizer:
         self.eos_token_ids = frozenset(id_ for id_ in eos_token_ids if id_ < limit)
         """Each of these ends an answer."""
         self.vocab_size: int = min(backend.get_vocab_size(with_added_tokens=True), limit)
-        """Tokens that have a text. A model may have more (padding of its embedding table)."""
+        """Number of tokens with a text. The embedding table can have more rows (padding)."""
 
     @classmethod
     def from_directory(cls, directory: Path) -> "Tokenizer":
@@ -111,17 +106,16 @@ class Tokenizer:
         )
 
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
-        """The token ids of a prompt, with the special tokens that the model wants around one (often
-        a BOS).
+        """Return the token ids of a prompt, with the model's special tokens (often a BOS).
 
-        A control token's text in a prompt is that token, as in vLLM: whoever writes a raw prompt
-        writes the format, too.
+        A control token's text in a raw prompt becomes that token, as in vLLM.
         """
         return self._encode([text], add_special_tokens)[0]
 
     def decode(self, token_ids: Sequence[int], skip_special_tokens: bool = True) -> str:
-        """The text of `token_ids`, with U+FFFD for bytes that are no UTF-8. Ids without a text give
-        nothing.
+        """Return the text of `token_ids`; bytes that are not UTF-8 become U+FFFD.
+
+        Ids without a text are skipped.
         """
         try:
             return self._backend.decode(token_ids, skip_special_tokens=skip_special_tokens)
@@ -131,14 +125,14 @@ class Tokenizer:
             raise RuntimeError("The tokenizer panicked.") from error
 
     def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
-        """The prompt for the assistant's next message. Raises `InvalidRequestError`.
+        """Return the prompt for the assistant's next message. Raises `InvalidRequestError`.
 
-        Control tokens come from the template alone: their texts inside a message are ordinary text
-        (see `plain_text`).
+        Only the template makes control tokens: their texts inside a message are ordinary text (see
+        `plain_text`).
         """
         hidden = self._control_tokens.hide(messages)
         pieces = list(hidden.pieces(self._render(hidden.messages)))
-        # The template writes the BOS itself, where there is one.
+        # The template itself writes the BOS, if the model has one.
         encoded = iter(
             self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
         )
@@ -151,7 +145,7 @@ class Tokenizer:
         return token_ids
 
     def render_chat_template(self, messages: Sequence["ChatMessage"]) -> str:
-        """As `apply_chat_template`, before it is cut into tokens."""
+        """Return the text of `apply_chat_template`, before it is split into tokens."""
         hidden = self._control_tokens.hide(messages)
         return hidden.restore(self._render(hidden.messages))
 
@@ -162,33 +156,30 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether the model was trained on conversations, so that `apply_chat_template` has
-        something to apply.
-        """
+        """Whether the model has a chat template for `apply_chat_template`."""
         return self._template_source is not None
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:
-        """Whether the token never shows in a text (see `minivllm.engine.detokenizer`)."""
+        """Whether the token never appears in a text (see `minivllm.engine.detokenizer`)."""
         if skip_special_tokens and token_id in self._special_ids:
             return True
         return self._backend.id_to_token(token_id) is None
 
     def is_byte_fallback(self, token_id: int) -> bool:
-        """Whether the token is a raw byte of a sentencepiece vocabulary (see
-        `minivllm.engine.detokenizer`).
-        """
+        """Whether the token is a raw byte of a SentencePiece vocabulary."""
         return token_id in self._byte_fallback_ids
 
     @cached_property
     def most_characters_per_token(self) -> int | None:
-        """A text of more than n times as many characters is more than n tokens; None if there is no
-        telling.
+        """Upper bound n of characters per token; None if no bound is known.
+
+        A text of more than k * n characters has more than k tokens.
         """
         return _most_characters_per_token(self._backend)
 
     @cached_property
     def _chat_template(self) -> "ChatTemplate":
-        # Jinja only for those who chat
+        # Load Jinja only for chats.
         from minivllm.runtime.text.chat_template import ChatTemplate
 
         if self._template_source is None:
@@ -201,9 +192,9 @@ class Tokenizer:
         token_ids: list[list[int]] = []
         try:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
-                # The library's `encode` keeps the GIL, half a second for a long text, and all other
-                # threads wait for it. The "fast" one of the two that do not leaves out each token's
-                # text and place: a tenth of the time and of the memory.
+                # `encode` holds the GIL, for half a second on a long text. The batch functions
+                # release it; the fast one omits texts and positions, and needs a tenth of the time
+                # and memory.
                 batch = self._backend.encode_batch_fast(
                     texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
                 )
@@ -223,23 +214,24 @@ class Tokenizer:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether the library's Rust code panicked, which a regex does that gives up. The class cannot
-    be imported, and is no `Exception`.
+    """Whether the library's Rust code panicked, as it does when a regex gives up.
+
+    The class cannot be imported, and is not a subclass of `Exception`.
     """
     return type(error).__name__ == "PanicException"
 
 
 def _token_text(value: Any) -> str | None:
-    """A token in tokenizer_config.json: a string, or an object with more about it."""
+    """Return the text of a token in tokenizer_config.json: a string, or an object with details."""
     text = value.get("content") if isinstance(value, dict) else value
-    # JSON may hold half of a surrogate pair, which is no text.
+    # JSON can hold half of a surrogate pair, which is not valid text.
     return (
         text if isinstance(text, str) and text == text.encode("utf-8", "ignore").decode() else None
     )
 
 
 def _ids(value: Any) -> set[int]:
-    """`eos_token_id`: absent, one id, or several."""
+    """Return the ids of `eos_token_id`, which can be absent, one id or a list."""
     values = value if isinstance(value, list) else [value]
     return {id_ for id_ in values if type(id_) is int and id_ >= 0}
 
@@ -253,17 +245,16 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
 
 
 def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
-    """The length of the longest token, where each character of a text is sure to end up in a token.
+    """Return the length of the longest token, if every character of a text ends up in a token.
 
-    So it is with byte-level tokenizers, the usual ones. Others may drop white space, or make one
-    token of any number of unknown characters.
+    This holds for byte-level tokenizers, the usual ones. Others can drop white space, or turn many
+    unknown characters into one token; for them the result is None.
     """
     state = json.loads(backend.to_str())
     pre_tokenizer = state["pre_tokenizer"] or {}
     steps = pre_tokenizer.get("pretokenizers", [pre_tokenizer])
     kinds = {step.get("type") for step in steps}
-    # NFC makes one character of up to four (Unicode's annex 15), and other normalizers may do
-    # anything.
+    # NFC joins up to four characters (Unicode's annex 15); other normalizers have no known bound.
     shrinks = {None: 1, "NFC": 4}.get((state["normalizer"] or {"type": None})["type"])
     if (
         shrinks is None
@@ -275,14 +266,12 @@ def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
         return None
     vocab = backend.get_vocab(with_added_tokens=True)
     if any(character not in vocab for character in tokenizers.pre_tokenizers.ByteLevel.alphabet()):
-        return None  # what has no token is left out
+        return None  # bytes without a token are dropped
     return shrinks * max(map(len, vocab))
 
 
 def _read_chat_template(directory: Path, tokenizer_config: dict[str, Any]) -> str | None:
-    """A file of its own since 2025; before, an entry of the config, which may hold several under
-    names.
-    """
+    """Read the template from its own file (since 2025) or from the config."""
     file = directory / "chat_template.jinja"
     if file.is_file():
         try:

@@ -1,3 +1,1 @@
-"""Models that are made and not downloaded: tiny ones with random weights, and one with the shape of
-Qwen3-0.6B.
-"""
+"""Generated models: a tiny one with random weights, and one with the shape of Qwen3-0.6B."""

@@ -1,13 +1,8 @@
-"""A tokenizer made on the spot, for models made on the spot: one byte is one token, so lengths are
-plain to see.
+"""A generated tokenizer for generated models: one byte is one token, so lengths are easy to see.
 
-A vocabulary may be larger than the bytes (a model's real one, for its real shape). The tokens
-beyond them are four-letter words that no text is encoded to: there are no merges that would lead
-there.
-
-Easy to get wrong: ids without a text. An engine has less to do with a token that says nothing, so a
-bench with a vocabulary of holes would flatter whoever detokenizes. Here every id has a text of
-about the usual length.
+The vocabulary can be larger, to match a real model's shape. The tokens beyond the bytes are
+four-letter words. Encoding never produces them, since there are no merges, but each id has a text
+of typical length. Tokens without a text would make detokenizing look faster in a benchmark.
 """
 
 import json
@@ -28,13 +23,10 @@ _CHAT_TEMPLATE = (
 
 
 def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json`; ids from 0 to `vocab_size` - 1, each with
-    a text.
-    """
+    """Write `tokenizer.json` and `tokenizer_config.json`, with a text for each of the ids."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    # ByteLevel spells each of the 256 bytes as one printable character; no merges, so each stays a
-    # token.
+    # ByteLevel writes each byte as one printable character, which stays one token without merges.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = islice(
         ("".join(letters) for letters in product(ascii_lowercase, repeat=4)),
@@ -61,5 +53,5 @@ def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> N
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """One of a checkpoint's small files, the same bytes for the same value."""
+    """Write one of a checkpoint's small files; the same value gives the same bytes."""
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

@@ -1,13 +1,9 @@
-"""`qwen3-0.6b-dummy`: the shape of Qwen3-0.6B without its weights, made on the spot, for benches of
-speed.
+"""`qwen3-0.6b-dummy`: the shape of Qwen3-0.6B without its weights, for speed benchmarks.
 
-A directory with a `config.json` that `transformers` builds the same architecture from, and a
-tokenizer. It holds no weights and is loaded with `load_format="dummy"` only, which draws them from
-a seed. What a step costs depends on shapes and not on values, so speed can be measured where
-nothing can be downloaded.
-
-Easy to get wrong: to believe what it says. Its text is noise, and the best two of 151,936 nearly
-equal logits change places with any reordered sum, so tokens of two engines are not compared on it.
+It is a directory with a tokenizer and a `config.json`; `load_format="dummy"` draws the weights from
+a seed. The time of a step depends on shapes, not on values, so speed can be measured without a
+download. Do not compare the tokens of two engines: any reordered sum can swap the best two of
+151,936 nearly equal logits.
 
 Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B.
 """
@@ -40,14 +36,14 @@ _CONFIG: dict[str, Any] = {
     "tie_word_embeddings": True,
     "attention_bias": False,
     "use_sliding_window": False,
-    # Of our tokenizer, not of Qwen's.
+    # These are ids of our tokenizer, not of Qwen's.
     "bos_token_id": BOS,
     "eos_token_id": EOS,
 }
 
 
 def write_checkpoint(directory: Path) -> None:
-    """Write the files into `directory`, the same bytes every time."""
+    """Write the checkpoint's files into `directory`, the same bytes every time."""
     write_json(directory / "config.json", _CONFIG)
     write_json(directory / "generation_config.json", {"bos_token_id": BOS, "eos_token_id": EOS})
     write_byte_tokenizer(directory, _CONFIG["vocab_size"])

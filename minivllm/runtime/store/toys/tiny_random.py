@@ -1,12 +1,11 @@
-"""`tiny-random`: a Llama small enough to make on the spot, for tests and instant demos.
+"""`tiny-random`: a tiny Llama, generated for tests and instant demos.
 
-One byte is one token, so the length of a prompt is plain to see, and the text it writes is noise.
-It is a complete checkpoint all the same: `transformers` loads it and computes the same numbers.
+One byte is one token, so the length of a prompt is easy to see. The output is noise, but the
+checkpoint is complete: `transformers` loads it and computes the same numbers.
 
-Easy to get wrong: the size of the random weights. With the usual 0.02 the layers add next to
-nothing, the logits are almost equal, and a broken KV cache or a reordered sum changes tokens by
-luck or not at all. So each matrix keeps the size of what goes through it, and what attention reads
-decides what is said.
+With the usual standard deviation of 0.02, the layers would add almost nothing and the logits would
+be almost equal: a broken KV cache would change tokens only by chance. So here each matrix preserves
+the magnitude of its input, and the keys and values that attention reads decide the next token.
 """
 
 from collections.abc import Iterator
@@ -87,7 +86,7 @@ def _weights(shapes: dict[str, tuple[int, ...]]) -> Iterator[tuple[str, np.ndarr
         if len(shape) == 1:
             noise = 1.0 + 0.1 * noise  # a norm's scale
         elif name == "lm_head.weight":
-            noise *= 2.0 / np.sqrt(shape[1])  # logits spread over +-2: neither flat nor one-sided
+            noise *= 2.0 / np.sqrt(shape[1])  # logits in about +-2: neither flat nor extreme
         elif name != "model.embed_tokens.weight":
             noise /= np.sqrt(shape[1])
         yield name, noise.astype(np.float32)
