@@ -18,7 +18,7 @@ from support.tui.driven_app import (
     told,
     until,
 )
-from support.tui.fake_control import FakeControl
+from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev

@@ -89,10 +89,3 @@ def test_no_panel_lets_through_what_a_terminal_would_obey(stage, ask) -> None:
         for panel in panels:
             panel.context = context
         check(panels, context.transport.view)
-
-
-@pytest.mark.parametrize("panel", all_panels(), ids=lambda one: type(one).__name__)
-def test_every_panel_explains_itself_in_two_or_three_sentences(panel: Panel) -> None:
-    assert (
-        panel.HELP_TITLE and panel.HELP_TEXT.endswith(".") and panel.HELP_TEXT.count(". ") in (1, 2)
-    )

@@ -19,14 +19,6 @@ def test_an_ended_sequence_keeps_its_letter_until_it_is_needed_again() -> None:
     assert letters.of("old") is None
 
 
-def test_more_live_sequences_than_letters_share_a_sign_that_is_no_letter() -> None:
-    letters = Letters()
-    for number in range(len(ALPHABET) + 1):
-        letters.assign(f"s{number}")
-    assert letters.of(f"s{len(ALPHABET)}") == NO_LETTER
-    assert letters.hue(NO_LETTER) == letters.hue(None) == "muted"
-
-
 def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None:
     letters = Letters()
     for seq_id in ("cleo.0", "ada.0", "ada.1", "ada.2", "ben.0", "amy.0", "user-1.0"):

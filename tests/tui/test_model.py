@@ -31,23 +31,6 @@ def test_the_model_folds_what_the_engine_is(scenario: str, request: pytest.Fixtu
         )
 
 
-def test_touched_blocks_are_those_of_the_last_step_alone(shared_prefix) -> None:
-    events = shared_prefix.run(30).events
-    model = feed(DashboardModel(shared_prefix.header), events)
-    last = max(event.step for event in events)
-    of_last = [event for event in events if event.step == last]
-    written = {
-        model.fold.sequences[event.seq_id].block_table[at // 8]
-        for event in of_last
-        if isinstance(event, ev.StepScheduled)
-        for at in range(event.num_computed_tokens, event.num_computed_tokens + event.num_tokens)
-    }
-    assert written
-    assert model.changed == written | {
-        event.block_id for event in of_last if hasattr(event, "block_id")
-    }
-
-
 def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> None:
     events = shared_prefix.run().events
     model = DashboardModel(shared_prefix.header)

@@ -149,13 +149,6 @@ def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(
     check()
 
 
-def test_a_moment_does_not_differ_from_itself(memory_pressure) -> None:
-    run = memory_pressure.run(30)
-    recording = MemoryRecording(run.header, run.events)
-    same = difference(recording.view_at_event(200), recording.view_at_event(200))
-    assert len(same) == 2 and "Nothing else differs" in same[1]
-
-
 def test_who_came_and_went_in_between_is_named(shared_prefix) -> None:
     run = shared_prefix.run()
     recording = MemoryRecording(run.header, run.events)

@@ -9,15 +9,13 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_traces import RUNS
-from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
+from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cells import CACHED
-from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
@@ -45,24 +43,6 @@ asks = st.lists(
 
 def chosen(block_id: int | None) -> SimpleNamespace:
     return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
-
-
-def check_the_map(model: DashboardModel) -> None:
-    panel = BlockMap()
-    panel.context = chosen(len(model.fold.blocks) - 1)
-    lines = panel.lines(model, 90, 40)
-    assert read_cells(lines, len(model.fold.blocks), 90, 40) == expected_cells(model)
-
-
-def check_the_queue(model: DashboardModel) -> None:
-    shown = " ".join(text_of(line) for line in FreeQueue().lines(model, 100, 40)).split()
-    if not model.fold.free_queue:
-        assert shown == ["no", "block", "is", "free"]
-        return
-    assert [int(re.sub(r"\D", "", item)) for item in shown[1:]] == list(model.fold.free_queue)
-    assert [CACHED in item for item in shown[1:]] == [
-        model.fold.blocks[i].hash is not None for i in model.fold.free_queue
-    ]
 
 
 def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) -> None:
@@ -205,8 +185,6 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         # At one moment everything, and on the way a sample, so that nothing kept from an earlier
         # frame can be wrong.
         if number == here or number % 97 == 0:
-            check_the_map(model)
-            check_the_queue(model)
             check_the_tree(model, tree)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:

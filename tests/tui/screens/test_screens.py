@@ -205,32 +205,6 @@ def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
     drive(app, script, SIZES[0])
 
 
-@pytest.mark.slow
-def test_without_colour_every_screen_has_the_same_characters_in_grey(
-    memory_pressure, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stage = memory_pressure.run(60)
-    pictures: list[dict[str, list[str]]] = []
-    colours: list[set[str]] = []
-
-    async def script(pilot: Pilot) -> None:
-        seen: dict[str, list[str]] = {}
-        found = []
-        async for name in through_all_screens(pilot):
-            seen[name] = picture(pilot.app)
-            found += re.findall(r"fill: #(..)(..)(..)", pilot.app.export_screenshot())
-        pictures.append(seen)
-        colours.append({"".join(rgb) for rgb in found if len(set(rgb)) > 1})
-
-    drive(app_for(stage), script)
-    monkeypatch.setenv("NO_COLOR", "1")
-    drive(app_for(stage), script)
-    assert pictures[0] == pictures[1]
-    assert len(colours[0]) > 10
-    # What is left is the foreground that Rich gives to text without a style.
-    assert colours[1] <= {"c5c8c6"}
-
-
 def test_a_click_chooses_and_a_double_click_opens(memory_pressure, no_footer) -> None:
     stage = memory_pressure.run(40)
     app = app_for(stage)
