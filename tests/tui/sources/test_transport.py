@@ -71,23 +71,6 @@ def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], wal
         assert same(transport.view, folded(stage.header, stage.events[: transport.position]))
 
 
-def test_notable_events_are_where_the_next_one_stops(memory_pressure) -> None:
-    stage = memory_pressure.run(40)
-    transport = transport_of(stage, "paused")
-    found = []
-    while not transport.at_end:
-        transport.notable(+1)
-        found.append(transport.event_here())
-    kinds = {type(event) for event in found}
-    assert {ev.RequestArrived, ev.RequestPreempted, ev.RequestDeferred, ev.BlockEvicted} <= kinds
-    assert not kinds & {ev.TokenSampled, ev.StepBegin, ev.BlockAllocated}
-    positions = []
-    while transport.position:
-        transport.notable(-1)
-        positions.append(transport.position)
-    assert len(positions) >= len(found) - 1
-
-
 def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_prefix) -> None:
     transport = transport_of(shared_prefix.run(30), "paused")
     transport.change_speed(+1)
@@ -111,21 +94,6 @@ def test_it_is_known_how_long_nothing_came(shared_prefix) -> None:
     source.put(stage.events[-1])
     transport.tick(113.0, 1.0)
     assert transport.quiet_seconds == 0.0
-
-
-def test_marks_are_places_to_come_back_to_and_to_compare(shared_prefix) -> None:
-    transport = transport_of(shared_prefix.run(30))
-    assert transport.to_previous_mark() is None and transport.two_marks() is None
-    transport.to_step(5)
-    assert transport.mark() == transport.mark() and len(transport.marks) == 1, (
-        "two at one moment are one"
-    )
-    transport.to_step(20)
-    assert [model.fold.step for model in transport.two_marks()] == [5, 20]
-    transport.mark()
-    transport.to_step(25)
-    assert [transport.to_previous_mark().step, transport.to_previous_mark().step] == [20, 5]
-    assert [model.fold.step for model in transport.two_marks()] == [5, 20]
 
 
 def test_steps_and_requests_are_found_or_nothing_moves(shared_prefix) -> None:
