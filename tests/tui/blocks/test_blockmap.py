@@ -1,5 +1,6 @@
 """The block map is read back off its lines and compared with the fold: it can show nothing else."""
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -32,27 +33,20 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
             cells = read_cells(lines, stage.header.num_blocks, *size)
             assert cells == expected_cells(model)
             seen.update(sign for cell in cells for sign in cell[:2])
-            reversed_marks = [
-                text for line in lines[:-1] for text, style in line if style.endswith("!")
-            ]
-            assert len(reversed_marks) == len(model.changed) and set(map(len, reversed_marks)) <= {
-                1
-            }
-    assert {EMPTY, "█", "▁", "▄", "a"} <= seen
-    assert {
-        "memory_pressure": {CACHED, "h"},
-        "shared_prefix": {CACHED, "2", "4"},
-        "samples": {CACHED, "2", "3", "c", "d"},
-        "beams": {CACHED, "2", "3", "j"},
-    }[scenario] <= seen
+            spans = [span for line in lines[:-1] for span in line]
+            lit = [text for text, style in spans if style.endswith("!")]
+            assert len(lit) == len(model.changed) and set(map(len, lit)) <= {1}
+    assert {EMPTY, CACHED, "█", "▁", "▄", "a"} <= seen
+    assert seen >= set("h" if scenario == "memory_pressure" else "2"), "owners and counts"
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
+def test_the_touched_blocks_are_those_that_the_step_writes_into_or_names(
     scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = request.getfixturevalue(scenario)
-    size, written, execute = stage.header.block_size, {}, stage.engine._stepper.runner.execute_model
+    size, written, named = stage.header.block_size, {}, defaultdict(set)
+    execute = stage.engine._stepper.runner.execute_model
 
     def watched(plan: SchedulerOutput, *rest: object, **options: object) -> object:
         """Notes the blocks that the model runner would write into, read off the plan that it
@@ -70,8 +64,11 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)
+        named[event.step] |= {
+            getattr(event, name) for name in ("block_id", "src", "dst") if hasattr(event, name)
+        }
         if isinstance(event, ev.StepEnd):
-            assert written[event.step] <= model.changed
+            assert model.changed == written[event.step] | named[event.step]
             assert {model.ages.blocks[block_id].touched for block_id in written[event.step]} <= {
                 event.step
             }

@@ -12,18 +12,15 @@ from support.engine.random_traces import RUNS
 from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.lines import target_of, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
-BEGINNINGS = (
-    "",
-    "you are a kind and patient librarian who " * 2,
-    "you are a kind and patient librarian who never sleeps " * 2,
-)
+KIND = "you are a kind and patient librarian who "
+BEGINNINGS = ("", KIND * 2, f"{KIND}never sleeps " * 2)
 SEARCHES = ({}, {}, {}, {"samples": 2}, {"beams": 2})
 
 asks = st.lists(
@@ -80,41 +77,29 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
             else f"none of {size}"
         )
         ids = []
-        for s, _ in owners:
-            sequence = fold.sequences[s]
-            known = [
-                *fold.requests[sequence.request_id].prompt_token_ids,
-                *sequence.output_token_ids,
-            ]
+        for sequence in (fold.sequences[s] for s, _ in owners):
+            prompt = fold.requests[sequence.request_id].prompt_token_ids
+            known = [*prompt, *sequence.output_token_ids]
             ids.append([str(i) for i in known[start : start + filled]])
         assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
     queue = list(fold.free_queue)
     assert ("dies" in facts or "taken" in facts) == (block_id in queue)
     if block_id in queue:
         place = queue.index(block_id)
+        after = f"after {place} more allocation{'s' * (place > 1)}"
         said = facts["dies" if block.hash is not None else "taken"]
-        assert said == (
-            "with the next allocation"
-            if place == 0
-            else f"after {place} more allocation{'s' * (place > 1)}"
-        )
-    related = {"hash": [], "next": [], "same": []}
-    if block.hash is not None:
-        assert facts["hash"].startswith(block.hash[:12])
-        for other_id, other in enumerate(fold.blocks):
-            if other.hash is None:
-                continue
-            if other.hash == block.parent:
-                related["hash"].append(other_id)
-            if other.parent == block.hash:
-                related["next"].append(other_id)
-            if other.hash == block.hash and other_id != block_id:
-                related["same"].append(other_id)
-    for label, ids in related.items():
+        assert said == (after if place else "with the next allocation")
+    hashed = {i: one for i, one in enumerate(fold.blocks) if one.hash and block.hash}
+    assert facts.get("hash", "").startswith((block.hash or "")[:12])
+    for label, ids in (
+        ("hash", [i for i, one in hashed.items() if one.hash == block.parent]),
+        ("next", [i for i, one in hashed.items() if one.parent == block.hash]),
+        ("same", [i for i, one in hashed.items() if one.hash == block.hash and i != block_id]),
+    ):
         assert [int(i) for i in re.findall(r"block (\d+)", facts.get(label, ""))] == ids
 
 
-def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
+def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
     """Every cached block stands in it once, under its parent, with its holders; those that nobody
     holds are marked.
     """
@@ -150,15 +135,12 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
         assert parents[1:] == names[:-1]
         if level:
             assert parents[0] == above[level - 1]
-        else:
-            assert parents[0] is None or (
-                "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
-            )
+        elif parents[0] is not None:
+            assert "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
         above[level:] = [names[-1]]
     assert sorted(seen) == [
         block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None
     ]
-    return lines
 
 
 @settings(RUNS, max_examples=15)

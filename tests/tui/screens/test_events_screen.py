@@ -72,19 +72,6 @@ def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure
         assert moved > 20
 
 
-def test_a_filter_shows_only_what_it_means_and_says_how_far_it_looked(memory_pressure) -> None:
-    run = memory_pressure.run()
-    panel = panel_at(EventList, run, len(run.events), "evicted")
-    for _ in range(3):
-        rows = drawn(panel, 110, 12)
-    evicted = [one.seq for one in run.events if isinstance(one, ev.BlockEvicted)]
-    assert [int(row[2:].split()[0]) for row in rows[2:]] == evicted[-10:]
-    assert f"of {len(run.events):,} events looked at" in rows[0] and "looking on" not in rows[0]
-    panel.context.event_filter = "!evicted"
-    drawn(panel, 110, 12)
-    assert not any("block.evicted" in row for row in drawn(panel, 110, 12)[2:])
-
-
 def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressure) -> None:
     run = memory_pressure.run(60)
     index = next(

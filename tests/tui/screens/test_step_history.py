@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
-from support.tui.driven_app import app_for, drawn, drive, panel, settle, show_screen
 from support.tui.shown import SCENARIOS, missing_from, rows
-from textual.pilot import Pilot
 
 from minivllm.events import types as ev
 from minivllm.tui.draw.lines import target_of, text_of
@@ -206,18 +204,3 @@ def test_the_times_of_a_step_are_told_where_there_are_some(shared_prefix) -> Non
     ):
         detail = next(row for row in rows(StepDetail(), model, width) if "ms" in row)
         assert re.findall(r"\d+\.\d", detail) == times
-
-
-def test_the_cursor_goes_from_step_to_step_from_the_newest(memory_pressure) -> None:
-    app = app_for(memory_pressure.run(60))
-
-    async def script(pilot: Pilot) -> None:
-        await show_screen(pilot, "scheduler")
-        panel(app, "step-history").focus()
-        for keys, number in (("down", 60), ("pageup pageup pageup up up", 22)):
-            await pilot.press(*keys.split())
-            await settle(pilot)
-            assert app.context.selection.last == step(number)
-        assert "step 22 " in "\n".join(drawn(app, "step-detail"))
-
-    drive(app, script)
