@@ -8,6 +8,7 @@ walk goes on, so the walk is also through a recording that grows.
 
 import re
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from support.engine.random_traces import OPTIONS, REQUESTS, run_of
@@ -237,5 +238,23 @@ def test_what_is_painted_is_the_fold_at_any_moment_of_any_walk(
         await go(pilot, (len(waiting),), waiting)
         assert app.context.transport.position == len(events)
         check_the_picture(app, events)
+
+    drive(app, script, (200, 60))
+
+
+@pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
+def test_what_is_painted_is_the_fold_at_the_end_of_many_steps(
+    scenario: str, request: pytest.FixtureRequest, no_footer
+) -> None:
+    """Here are chunks of prefills, preempted ones that run again and samples, which a random walk may not meet."""
+    run = request.getfixturevalue(scenario).run(80)
+    app = app_for(run)
+
+    async def script(pilot: Pilot) -> None:
+        for step in range(1, 81, 2):
+            app.context.transport.to_step(step)
+            app.draw()
+            await settle(pilot)
+            check_the_picture(app, run.events)
 
     drive(app, script, (200, 60))

@@ -14,6 +14,7 @@ from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.draw.selection import sequence
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time import event_search
 from minivllm.tui.time.event_search import EventSearch
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
@@ -115,7 +116,8 @@ def test_an_event_chosen_elsewhere_is_gone_to_once_and_moving_on_drops_it(memory
 def test_a_search_goes_on_by_itself_while_the_picture_stands_still(
     memory_pressure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(EventSearch.look, "__defaults__", (50,))  # so that one look is not enough
+    monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # so that it takes many looks
+    monkeypatch.setattr(event_search, "_CHUNK", 100)
     run = memory_pressure.run()
     app, total = app_for(run), f"{len(run.events):,}"
     app.context.event_filter = "nobody"
