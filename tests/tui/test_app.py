@@ -7,7 +7,6 @@ from threading import Thread
 
 from support.full_disk import REASON, files_no_larger_than
 from support.tui.driven_app import (
-    FRAME,
     all_drawn,
     app_for,
     drawn,
@@ -18,7 +17,7 @@ from support.tui.driven_app import (
     told,
     until,
 )
-from support.tui.fake_control import FakeControl
+from support.tui.key_seat import FakeControl
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -41,21 +40,18 @@ def test_pausing_holds_the_picture_while_folding_goes_on(shared_prefix) -> None:
     async def script(pilot: Pilot) -> None:
         await pilot.press("space")
         held = all_drawn(app)
-        for event in shared_prefix.run(15).events[before:]:
-            put(app, event)
-        await pilot.pause(FRAME)
+        put(app, *shared_prefix.run(15).events[before:])
+        await until(pilot, lambda: "PAUSED, 15 steps behind" in all_drawn(app))
         assert app.context.transport.recording.head.fold.step == 35
         assert app.model.fold.step == 20
-        assert "PAUSED, 15 steps behind" in all_drawn(app)
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
         # A still picture can be laid out anew and painted in other colours without moving on.
         await pilot.press("t")
         await pilot.resize_terminal(80, 24)
-        await pilot.pause(FRAME)
+        await settle(pilot)
         assert "step 20" in all_drawn(app)
         await pilot.press("end")
-        await pilot.pause(FRAME)
-        assert "step 35" in all_drawn(app) and "LIVE" in all_drawn(app)
+        await until(pilot, lambda: "step 35" in all_drawn(app) and "LIVE" in all_drawn(app))
 
     drive(app, script)
 
@@ -65,18 +61,11 @@ def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefi
 
     def grounds() -> set[str]:
         """Also those of boxes, which lie bare where their panels leave room."""
-        boxes = [one for kind in (PanelRow, PanelColumn) for one in app.screen.query(kind)]
-        bare = [strip for one in boxes for strip in one.render_lines(one.size.region)]
-        cells = [
-            segment
-            for strip in (*app.screen._compositor.render_strips(), *bare)
-            for segment in strip
-        ]
-        return {
-            cell.style.bgcolor.get_truecolor().hex
-            for cell in cells
-            if cell.style and cell.style.bgcolor
-        }
+        strips = app.screen._compositor.render_strips()
+        for box in (*app.screen.query(PanelRow), *app.screen.query(PanelColumn)):
+            strips += box.render_lines(box.size.region)
+        styles = [cell.style for strip in strips for cell in strip if cell.style]
+        return {style.bgcolor.get_truecolor().hex for style in styles if style.bgcolor}
 
     async def script(pilot: Pilot) -> None:
         text = all_drawn(app)
@@ -89,62 +78,42 @@ def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefi
     drive(app, script)
 
 
-def test_the_summary_comes_from_another_thread_and_after_the_last_event(shared_prefix) -> None:
+def test_the_summary_comes_from_another_thread_and_after_the_last_event_until_there_is_more_work(
+    shared_prefix,
+) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
+    engine, events = shared_prefix.engine, shared_prefix.events
     sentences = ["8 requests finished.", "Nobody was preempted. " * 12]
 
+    def header() -> str:
+        return drawn(app, "header")[0]
+
     def run() -> None:
-        app.show_summary(sentences)
-        for event in shared_prefix.run().events:
-            put(app, event)
+        shared_prefix.run()
+        app.show_summary(sentences, events[-1].step)
+        put(app, *events)
 
     async def script(pilot: Pilot) -> None:
         thread = Thread(target=run)
         thread.start()
         await asyncio.to_thread(thread.join)
-        await until(pilot, lambda: app.model.fold.last_seq == shared_prefix.events[-1].seq)
-        await until(pilot, lambda: panel(app, "summary").display)
+        await until(pilot, lambda: "FINISHED" in header() and panel(app, "summary").display)
         await settle(pilot)
+        assert app.model.fold.last_seq == events[-1].seq and not panel(app, "slots").display
         assert panel(app, "summary").border_title == "Finished: press q to leave"
-        rows = " ".join(" ".join(drawn(app, "summary")).split())
-        assert rows == " ".join(" ".join(sentences).split())
-        assert "FINISHED" in drawn(app, "header")[0]
-        assert not panel(app, "slots").display
-        assert app.is_running
-
-    drive(app, script)
-
-
-def test_more_work_after_the_end_takes_the_summary_away_and_a_new_one_comes_after_it(
-    shared_prefix,
-) -> None:
-    shared_prefix.run()
-    before = len(shared_prefix.events)
-    app = app_for(shared_prefix, watch=WATCH)
-
-    async def script(pilot: Pilot) -> None:
-        app.show_summary(["8 requests finished."], shared_prefix.events[-1].step)
-        await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
-        engine = shared_prefix.engine
+        assert " ".join(drawn(app, "summary")).split() == " ".join(sentences).split()
+        before = len(events)
         engine.add_request("more", "What is salt made of ?", SamplingParams(max_tokens=3))
         engine._stepper.runner._answers["more"] = [1, 2, 3]
         engine.step()
-        for event in shared_prefix.events[before:]:
-            put(app, event)
-        await until(pilot, lambda: "FINISHED" not in drawn(app, "header")[0])
-        assert "LIVE" in drawn(app, "header")[0]
-        await until(
-            pilot, lambda: not panel(app, "summary").display and "more" in drawn(app, "slots")[0]
-        )
-        middle = len(shared_prefix.events)
+        put(app, *events[before:])
+        await until(pilot, lambda: "LIVE" in header() and "more" in all_drawn(app))
+        assert not panel(app, "summary").display
+        before = len(events)
         shared_prefix.run()
-        for event in shared_prefix.events[middle:]:
-            put(app, event)
-        app.show_summary(["9 requests finished."], shared_prefix.events[-1].step)
-        await until(pilot, lambda: "FINISHED" in drawn(app, "header")[0])
-        await until(
-            pilot, lambda: panel(app, "summary").display and not panel(app, "slots").display
-        )
+        put(app, *events[before:])
+        app.show_summary(["9 requests finished."], events[-1].step)
+        await until(pilot, lambda: "FINISHED" in header() and not panel(app, "slots").display)
         await until(pilot, lambda: "9 requests finished." in "".join(drawn(app, "summary")))
 
     drive(app, script)
@@ -159,10 +128,10 @@ def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes
     steps = [event.step for event in shared_prefix.run().events]
 
     async def script(pilot: Pilot) -> None:
+        put(app, *shared_prefix.events[: steps.index(9)])
         for event in shared_prefix.events[: steps.index(9)]:
-            put(app, event)
             log.write(event)
-        await pilot.pause(FRAME)
+        await until(pilot, lambda: app.model.fold.step == 8)
         assert "NOT RECORDED" not in all_drawn(app) and told(app) == []
         with files_no_larger_than((tmp_path / "run.jsonl").stat().st_size + 20):
             for event in shared_prefix.events[steps.index(9) : steps.index(11)]:
@@ -177,7 +146,7 @@ def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes
 
 def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
-    painted: list[tuple[str, int]] = []
+    painted: list[str] = []
 
     async def script(pilot: Pilot) -> None:
         for one in app.screen.query(Panel):
@@ -189,7 +158,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
             )[1]
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)
-        await pilot.pause(FRAME)
+        await until(pilot, lambda: len(painted) >= 3)
         # The slot's two rows (its count and its text), and nothing anywhere else.
         assert sorted(painted) == ["slots", "slots", "timeline"]
         assert drawn(app, "slots")[5].rstrip().endswith(" more")
@@ -227,8 +196,7 @@ def test_an_answer_that_a_limit_cut_is_told_once_to_whom_asked(stage, ask) -> No
     app = DashboardApp(InProcessSource(run.header, codec=MODELS), control=FakeControl())
 
     async def script(pilot: Pilot) -> None:
-        for event in run.events:
-            put(app, event)
+        put(app, *run.events)
         await until(pilot, lambda: app.model.fold.last_seq == run.events[-1].seq and told(app))
         (sentence,) = told(app)
         assert sentence.startswith("user-1 ") and "cut at 3 tokens" in sentence

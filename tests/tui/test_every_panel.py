@@ -31,19 +31,13 @@ HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
 
 def all_panels() -> list[Panel]:
     sides = [Side("A", is_second=False), Side("B", is_second=True)]
-    return [
-        *map(make_panel, _CLASSES),
-        Header(),
-        EventList(),
-        EventDetail(),
-        StepDetail(),
-        Comparison(),
-        *sides,
-    ]
+    others = [Header(), EventList(), EventDetail(), StepDetail(), Comparison()]
+    return [*map(make_panel, _CLASSES), *others, *sides]
 
 
 def check(panels: list[Panel], model: DashboardModel) -> None:
     for panel in panels:
+        assert panel.HELP_TITLE and panel.HELP_TEXT.endswith("."), panel
         for width, height in ROOMS:
             lines = panel.lines(model, width, height)
             assert len(lines) <= height, panel
@@ -60,9 +54,7 @@ def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs
     run = request.getfixturevalue(scenario).run(40)
     end, seq_id = run.events[-1], run.engine.inspect().running[0]
     table = run.engine.inspect().sequences[seq_id].block_table
-    run.events.append(
-        ev.AttentionMass(end.seq + 1, end.step, end.t, seq_id, [1 / len(table)] * len(table))
-    )
+    run.events.append(ev.AttentionMass(end.seq + 1, end.step, end.t, seq_id, [0.1] * len(table)))
     panels = all_panels()
     for part in (0.0, 0.02, 0.3, 0.5, 0.77, 1.0):
         context = context_of(run, int(part * len(run.events)), other=run)
@@ -75,12 +67,8 @@ def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs
 
 
 def test_no_panel_lets_through_what_a_terminal_would_obey(stage, ask) -> None:
-    asks = [
-        ask(
-            f"{HOSTILE}{i}", HOSTILE * 9, f"an\x07swer\r\n {HOSTILE} " * 9, samples=2, max_tokens=30
-        )
-        for i in (0, 1, 2)
-    ]
+    answer = f"an\x07swer\r\n {HOSTILE} " * 9
+    asks = [ask(f"{HOSTILE}{i}", HOSTILE * 9, answer, samples=2, max_tokens=30) for i in (0, 1, 2)]
     run = stage(asks, num_blocks=60, max_num_seqs=2).run(9)
     context, panels = context_of(run, other=run), all_panels()
     context.event_filter = "\x1b[2J[red]"
@@ -89,10 +77,3 @@ def test_no_panel_lets_through_what_a_terminal_would_obey(stage, ask) -> None:
         for panel in panels:
             panel.context = context
         check(panels, context.transport.view)
-
-
-@pytest.mark.parametrize("panel", all_panels(), ids=lambda one: type(one).__name__)
-def test_every_panel_explains_itself_in_two_or_three_sentences(panel: Panel) -> None:
-    assert (
-        panel.HELP_TITLE and panel.HELP_TEXT.endswith(".") and panel.HELP_TEXT.count(". ") in (1, 2)
-    )

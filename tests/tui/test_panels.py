@@ -46,56 +46,26 @@ def test_what_can_be_chosen_on_the_overview_is_there(
         assert {target.key for target in targets} <= keys
         if kind_of_panel is not EventLog:
             assert {target.key for target in targets} == keys, kind_of_panel
-    steps = [
-        target.key for target in targets_of(Budget().lines(model, 118, 8)) if target.kind == "step"
-    ]
+    chosen = targets_of(Budget().lines(model, 118, 8))
+    steps = [target.key for target in chosen if target.kind == "step"]
     assert steps == [str(record.step) for record in model.steps.records]
+
+
+def test_a_slot_shows_its_prompt_and_in_one_line_what_it_says(shared_prefix) -> None:
+    model = folded(shared_prefix.run(22))
+    assert rows(Slots(), model, 110, 8)[0].endswith("Why is the sky blue ?")
+    narrow = rows(Slots(), model, 78, 4)
+    assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
 
 
 def test_slots_follow_a_limit_that_changes_while_the_engine_runs(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     model.fold.max_num_seqs = 6
     assert [row.split()[:2] for row in rows(Slots(), model, 78, 6)[4:]] == [["4", "·"], ["5", "·"]]
-    assert missing_from(Slots().title(model, 78), 4, 6) == []
     # Lowered, the ones above it still run and still have their rows.
     model.fold.max_num_seqs = 2
     assert len(rows(Slots(), model, 78, 6)) == 4
     assert missing_from(rows(Waiting(), model)[0], "all 2 slots") == []
-
-
-def test_a_slot_shows_who_runs_in_which_blocks_and_what_it_says(shared_prefix, samples) -> None:
-    model = folded(shared_prefix.run(22))
-    shown = rows(Slots(), model, 110, 8)
-    for slot, name in enumerate(("r0", "r1", "r2", "r3")):
-        sequence = model.fold.sequences[f"{name}.0"]
-        head, text = shown[2 * slot], shown[2 * slot + 1]
-        assert head.split()[:4] == [str(slot), "abcd"[slot], name, "DECODE"]
-        assert f"+{len(sequence.output_token_ids)} " in head and text.strip() == sequence.text
-    assert " 0-6 8 14 18 " in shown[0] and shown[0].endswith("Why is the sky blue ?")
-    # With one line a slot the text stands beside.
-    narrow = rows(Slots(), model, 78, 4)
-    assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
-    # Samples have the blocks of the prompt in common; only the last, which had nothing to copy, has
-    # the next one, too.
-    forks = rows(Slots(), folded(samples.run(8)), 110, 4)
-    assert [row.split()[2] for row in forks] == ["r0", "r0.1", "r0.2", "r1"]
-    assert [re.search(r" 0-(\d) ", row)[1] for row in forks[:3]] == ["6", "6", "7"]
-
-
-def test_a_sequence_that_was_preempted_is_marked_when_it_runs_again(memory_pressure) -> None:
-    model, marked = DashboardModel(memory_pressure.header), 0
-    for event in memory_pressure.run().events:
-        model.apply(event)
-        if isinstance(event, ev.StepEnd):
-            for seq_id, row in zip(
-                sorted(model.fold.running, key=lambda one: model.fold.sequences[one].slot),
-                [row for row in rows(Slots(), model, 78, 4) if "free" not in row.split()[:3]],
-                strict=True,
-            ):
-                times = re.search(r"↺(\d)", row)
-                assert int(times[1] if times else 0) == model.fold.sequences[seq_id].num_preemptions
-                marked += bool(times)
-    assert marked
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
@@ -127,6 +97,8 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     model = folded(memory_pressure.run(30))
     _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
     assert missing_from(said(model), "r2", f"{need} blocks", f"{free} free") == []
+    # In a narrow queue, too, the reason stays whole and the details give way.
+    assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
     assert "nobody waits" in said(folded(memory_pressure.run()))
     first = DashboardModel(shared_prefix.header)
     first.apply(ev.RequestArrived(1, 0, 0.0, "new", "new.0", 0, [1, 2, 3], 9))
@@ -156,31 +128,14 @@ def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:
     assert "1 INVARIANT VIOLATION" in row and "12 EVENTS LOST" in row
 
 
-def test_a_prefill_shows_how_far_it_is_until_it_has_given_its_first_token(stage, ask) -> None:
-    run = stage([ask("r0", "word " * 100 + "end?", "yes it is")], max_num_batched_tokens=32)
-    shown = rows(Slots(), folded(run.run(2)), 110, 4)
-    assert "PREFILL 64/101 " in shown[0] and shown[0].endswith("end?")
-    model = folded(run.run(2))
-    assert model.fold.sequences["r0.0"].output_token_ids
-    assert "PREFILL 101/101 " in rows(Slots(), model, 110, 4)[0]
-    assert " 101/101 " in rows(BatchOrder(), model)[0]
-    # A chunk that ends one token before the end of the prompt is not complete.
-    run = stage([ask("r1", "word " * 95 + "end?", "yes it is")], max_num_batched_tokens=95)
-    assert "PREFILL 95/96 " in rows(Slots(), folded(run.run(1)), 110, 4)[0]
-
-
 def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(stage, ask) -> None:
     run = stage(
         [ask(f"r{i}", "a question", "a long answer " * 20) for i in range(12)], max_num_seqs=12
     )
     shown = rows(Slots(), folded(run.run(3)), 110, 5)
     assert len(shown) == 5
-    assert (
-        missing_from(
-            shown[-1], 8, *(name for i in range(4, 12) for name in (f"r{i}", "abcdefghijkl"[i]))
-        )
-        == []
-    )
+    names = [name for i in range(4, 12) for name in (f"r{i}", "abcdefghijkl"[i])]
+    assert missing_from(shown[-1], 8, *names) == []
     run = stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(30)])
     assert missing_from(rows(Waiting(), folded(run.run(2)), 60, 4)[-1], 23) == []
     assert len(rows(Waiting(), folded(run.run()), 60, 4)) == 1
@@ -189,38 +144,10 @@ def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(st
     assert len(shown) - 4 + int(shown[-2]) == len(model.fold.free_queue)
 
 
-def test_the_first_waits_for_what_it_lacks_and_the_others_for_the_first(
-    shared_prefix, memory_pressure, stage, ask
-) -> None:
-    shown = [" ".join(row.split()) for row in rows(Waiting(), folded(shared_prefix.run(22)))]
-    assert missing_from(shown[0], "r4", 56, "all 4 slots") == []
-    for row, name, before in zip(shown[1:], ("r5", "r6", "r7"), ("r4", "r5", "r6"), strict=True):
-        assert missing_from(row, name, 56, f"behind {before}") == []
-    model = folded(memory_pressure.run(30))
-    _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
-    assert missing_from(rows(Waiting(), model)[0], "↺1", f"{need} blocks", f"{free} free") == []
-    # Where it is narrow the reason stays whole and the details give way.
-    assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
-    asks = [
-        ask("r0", "a question", "an answer " * 9),
-        ask("r1", "another", "an answer " * 9, max_tokens=20, samples=4),
-    ]
-    assert (
-        missing_from(rows(Waiting(), folded(stage(asks).run(2)), 60, 4)[0], "4 slots", "3 free")
-        == []
-    )
-
-
 def test_the_finished_are_shown_newest_first_with_text(shared_prefix) -> None:
     model = folded(shared_prefix.run())
-    for row, done in zip(
-        rows(Finished(), model, 90, 3), list(model.fold.history)[::-1][:3], strict=True
-    ):
+    newest = list(model.fold.history)[::-1][:3]
+    for row, done in zip(rows(Finished(), model, 90, 3), newest, strict=True):
         assert missing_from(row, done.request_id, done.num_tokens) == [] and done.text[:30] in row
-    assert missing_from(Finished().title(model, 90), 8) == []
-    assert (
-        missing_from(
-            rows(EventLog(), model, 60, 6)[-1], model.fold.history[-1].request_id, "finishes"
-        )
-        == []
-    )
+    last = rows(EventLog(), model, 60, 6)[-1]
+    assert missing_from(last, model.fold.history[-1].request_id, "finishes") == []

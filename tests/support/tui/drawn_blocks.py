@@ -31,10 +31,8 @@ def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> l
         if grid.numbered:
             step = digits + 1 + grid.glyphs + 1 + grid.gap
             for start in range(0, len(text), step):
-                number, cell = (
-                    text[start : start + digits],
-                    text[start + digits + 1 : start + step - grid.gap],
-                )
+                number = text[start : start + digits]
+                cell = text[start + digits + 1 : start + step - grid.gap]
                 assert int(number) == len(cells)
                 assert len(set(cell[:-1])) == 1
                 cells.append(cell[-2:])
@@ -59,9 +57,8 @@ def expected_cells(model: DashboardModel) -> list[str]:
         assert block.ref_cnt == len(held_by)
         if held_by:
             fill = FILL[max(tokens for _, tokens in held_by) * 8 // size]
-            cells.append(
-                fill + (model.letter(held_by[0][0]) if len(held_by) == 1 else str(len(held_by)))
-            )
+            owner = model.letter(held_by[0][0])
+            cells.append(fill + (owner if len(held_by) == 1 else str(len(held_by))))
         elif block.hash is not None:
             cells.append(CACHED + (model.last_owner_letter(block_id) or EMPTY))
         else:

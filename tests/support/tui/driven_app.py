@@ -17,9 +17,12 @@ SIZES = [(80, 24), (120, 36), (200, 60)]
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
 FRAME = 0.15
 """Seconds in which at least one frame is drawn."""
-CONTROL_CHARACTERS = {chr(code) for code in (*range(9), *range(11, 32), *range(127, 160), 0x202E)}
-"""All that a terminal obeys, and the mark that reverses a line; a picture in SVG has tabs and line
-ends of its own.
+CONTROL_CHARACTERS = {
+    *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
+    *"\u200d\u202e\u2066",
+}
+"""All that a terminal obeys, and marks that join letters or reverse a line; a picture in SVG has
+tabs and line ends of its own.
 """
 
 
@@ -48,8 +51,9 @@ def app_for(stage, watch: str = "", **options: object) -> DashboardApp:
     return DashboardApp(source_of(stage), watch=watch, **options)
 
 
-def put(app: DashboardApp, event: ev.Event) -> None:
-    app.context.transport.source.put(event)
+def put(app: DashboardApp, *events: ev.Event) -> None:
+    for event in events:
+        app.context.transport.source.put(event)
 
 
 async def until(pilot: Pilot, holds: Callable[[], object]) -> None:

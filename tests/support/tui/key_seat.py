@@ -15,13 +15,33 @@ from textual.widgets import Input
 from minivllm.events.fold import fold
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.control import ControlState
 from minivllm.tui.draw.selection import Target
 from minivllm.tui.screens.dialogs import AskScreen
 from support.tui.driven_app import drawn, panel, settle
-from support.tui.fake_control import FakeControl
 
 MIDDLE = 20
 """The step at whose end a check begins."""
+
+
+class FakeControl:
+    """An engine control (`minivllm.tui.control.EngineControl`) that only remembers its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple] = []
+        """Every call with its arguments, oldest first."""
+        self.to_say: list[str] = []
+
+    def state(self) -> ControlState:
+        paused = [name for name, *_ in self.calls if name in ("pause", "resume")][-1:] == ["pause"]
+        return ControlState(paused, "schedule")
+
+    def messages(self) -> list[str]:
+        said, self.to_say = self.to_say, []
+        return said
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *arguments: self.calls.append((name, *arguments))
 
 
 @dataclass
@@ -30,7 +50,7 @@ class Seat:
 
     pilot: Pilot
     stage: object
-    control: FakeControl | None
+    control: FakeControl | None = None
     steps: list[int] = field(default_factory=list)
     """Of each event."""
 
@@ -44,6 +64,11 @@ class Seat:
     @property
     def transport(self):
         return self.app.context.transport
+
+    @property
+    def running(self) -> str:
+        """A sequence that runs at this moment."""
+        return self.app.model.fold.running[0]
 
     async def sit_down(self) -> None:
         """The same beginning for every check."""
@@ -80,9 +105,8 @@ class Seat:
         self.app.screen.query_one(Input).value = text
         await self.press("enter")
 
-    async def choose(self, *targets: Target) -> None:
-        for target in targets:
-            self.app.context.selection.choose(target)
+    async def choose(self, target: Target) -> None:
+        self.app.context.selection.choose(target)
         self.app.draw()
         await settle(self.pilot)
 
@@ -90,17 +114,17 @@ class Seat:
         """The number of events up to the end of a step."""
         return bisect_right(self.steps, step)
 
-    def stops(self) -> list[int]:
-        """Positions just after a notable event; of neighbours of one kind in one step only the
-        first.
+    def stops(self, before: bool = False) -> list[int]:
+        """Positions just after a notable event, after the seat's own place or `before` it; of
+        neighbours of one kind in one step only the first.
         """
-        found, last = [], None
-        for number, one in enumerate(self.stage.events):
+        found, last, here = [], None, self.end_of(MIDDLE)
+        for number, one in enumerate(self.stage.events, start=1):
             if type(one) in NOTABLE_KINDS:
                 if last != (one.step, type(one)):
-                    found.append(number + 1)
+                    found.append(number)
                 last = one.step, type(one)
-        return found
+        return [stop for stop in found if stop < here] if before else [s for s in found if s > here]
 
     def stands_at(self, position: int, state: str = "paused") -> None:
         """The picture is that of the fold of so many events, and says so."""
@@ -109,7 +133,7 @@ class Seat:
         assert self.app.model.fold.state == truth.state
         assert f"step {truth.step:,}" in drawn(self.app, "header")[0]
         assert f"event {position:,}/{len(self.steps):,}" in drawn(self.app, "timeline")[0]
-        badge = {"paused": "PAUSED", "live": "LIVE", "playing": "▶"}[state]
+        badge = {"paused": "PAUSED", "live": "LIVE"}[state]
         assert badge in drawn(self.app, "header")[0]
 
     def window_text(self) -> str:
@@ -120,16 +144,3 @@ class Seat:
 
 
 Check = Callable[[Seat, str], Awaitable[None]]
-
-
-class Checks(dict[str, Check]):
-    """One check for each of some commands, by the command's id."""
-
-    def of(self, command_id: str) -> Callable[[Check], Check]:
-        """Decorates the check of a command."""
-
-        def note(check: Check) -> Check:
-            self[command_id] = check
-            return check
-
-        return note

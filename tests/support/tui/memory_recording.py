@@ -50,12 +50,6 @@ class MemoryRecording:
     def step_end(self, step: int) -> int:
         return sum(event.step <= step for event in self.all)
 
-    def arrival(self, request_id: str) -> int | None:
-        named = (
-            i for i, one in enumerate(self.all) if getattr(one, "request_id", None) == request_id
-        )
-        return next(named, None)
-
     @property
     def first_step(self) -> int:
         return self.step_of(0)

@@ -2,6 +2,7 @@
 
 from typing import get_args
 
+import pytest
 from support.engine.random_traces import folded
 from support.tui.shown import missing_from
 
@@ -9,57 +10,58 @@ from minivllm.events import types as ev
 from minivllm.tui.state.decisions import LOG_LENGTH, DecisionLog, deferral, miss
 from minivllm.tui.state.model import DashboardModel
 
+OF_NO_RUN = (
+    ev.TextFlushed(0, 0, 0.0, "r0.0", "the rest"),
+    ev.RequestAborted(0, 0, 0.0, "r0.0"),
+    ev.InvariantViolated(0, 0, 0.0, "in use + free = total", "3 + 4 != 8"),
+    ev.AttentionMass(0, 0, 0.0, "r0.0", [0.25, 0.75]),
+    ev.OptionChanged(0, 0, 0.0, "max_num_seqs", 3, 8),
+    ev.KernelTraced(0, 0, 0.0, "r0.0", 0, 0, [], "r0.0 has ended before its next decode."),
+    ev.Gap(0, 0, 0.0, 7),
+)
+WITHOUT_A_SENTENCE = {
+    ev.StepBegin,
+    ev.StepScheduled,
+    ev.StepEnd,
+    ev.AttentionMass,
+    ev.TokenSampled,
+    ev.TextFlushed,
+}
+"""These have a panel of their own."""
+
 
 def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
     memory_pressure, shared_prefix, samples, beams
 ) -> None:
     stages = (memory_pressure, shared_prefix, samples, beams)
     one_of_each = {type(event): event for stage in stages for event in stage.run().events}
-    of_no_run = [
-        ev.TextFlushed(0, 0, 0.0, "r0.0", "the rest"),
-        ev.RequestAborted(0, 0, 0.0, "r0.0"),
-        ev.InvariantViolated(0, 0, 0.0, "in use + free = total", "3 + 4 != 8"),
-        ev.AttentionMass(0, 0, 0.0, "r0.0", [0.25, 0.75]),
-        ev.OptionChanged(0, 0, 0.0, "max_num_seqs", 3, 8),
-        ev.KernelTraced(0, 0, 0.0, "r0.0", 0, 0, [], "r0.0 has ended before its next decode."),
-        ev.Gap(0, 0, 0.0, 7),
-    ]
-    one_of_each |= {type(event): event for event in of_no_run}
+    one_of_each |= {type(event): event for event in OF_NO_RUN}
     assert set(one_of_each) == set(ev.EVENT_KINDS)
-    silent = {
-        ev.StepBegin,
-        ev.StepScheduled,
-        ev.StepEnd,
-        ev.AttentionMass,
-        ev.TokenSampled,
-        ev.TextFlushed,
-    }
     for kind, event in one_of_each.items():
         log = DecisionLog()
         log.add(event, "r0.0", "a")
-        assert len(log.decisions) == (kind not in silent), kind
+        assert len(log.decisions) == (kind not in WITHOUT_A_SENTENCE), kind
 
 
-def test_every_reason_of_the_engine_is_put_into_words() -> None:
+def test_every_reason_of_the_engine_is_put_into_words_of_its_own() -> None:
     waits = [deferral(reason, 3, 1, 4) for reason in get_args(ev.DeferReason)]
-    assert waits[0] == "needs 3 blocks, 1 free"
-    assert waits[2] == "needs 3 slots, 1 free"
-    assert deferral("max_num_seqs", 1, 0, 4) == "all 4 slots taken"
-    misses = [miss(why) for why in get_args(ev.MissReason)]
-    for words in (*waits, *misses):
-        assert "_" not in words
-    assert len({*waits, *misses}) == len(waits) + len(misses)
+    assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
+    words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
+    assert len(set(words)) == len(words) and not any("_" in one for one in words)
 
 
-def test_the_blocks_of_one_prompt_become_one_sentence(shared_prefix) -> None:
-    lines = told(shared_prefix, 1)
-    for facts in (
+@pytest.mark.parametrize(
+    "facts",
+    [
         ("r0", "takes", "0-6"),
         ("r1", "reuses", "0-5"),
         ("r1", "misses", 6),
         ("r1", "slot 1", 48),
-    ):
-        assert len([line for line in lines if not missing_from(line, 1, *facts)]) == 1, facts
+    ],
+)
+def test_the_blocks_of_one_prompt_become_one_sentence(facts: tuple, shared_prefix) -> None:
+    lines = told(shared_prefix, 1)
+    assert len([line for line in lines if not missing_from(line, 1, *facts)]) == 1
 
 
 def test_a_preemption_says_for_whom_and_an_eviction_whose(memory_pressure) -> None:
@@ -72,20 +74,16 @@ def test_a_preemption_says_for_whom_and_an_eviction_whose(memory_pressure) -> No
     assert any("resumes in slot" in line for line in lines)
 
 
-def test_a_block_is_filled_by_the_one_whose_tokens_fill_it_whoever_had_it_first(samples) -> None:
+def test_a_block_is_filled_by_the_sequence_whose_tokens_fill_it(samples) -> None:
     """The last sample writes into the block that its parent was given."""
     model, filled = DashboardModel(samples.header), set()
     for event in samples.run(12).events:
         model.apply(event)
         if isinstance(event, ev.BlockHashed):
-            decision = model.log.decisions[-1]
-            table = next(
-                s.block_table
-                for n, s in model.fold.sequences.items()
-                if n.removesuffix(".0") == decision.name
-            )
-            assert event.block_id in table
-            filled.add(decision.name)
+            name = model.log.decisions[-1].name
+            seq_id = name if "." in name else f"{name}.0"
+            assert event.block_id in model.fold.sequences[seq_id].block_table
+            filled.add(name)
     assert filled == {"r0", "r0.1", "r0.2", "r1"}
 
 
@@ -96,19 +94,8 @@ def test_a_wait_is_told_once_and_not_at_every_step(shared_prefix) -> None:
 
 
 def test_the_log_forgets_what_is_long_past(stage, ask) -> None:
-    model = folded(
-        stage(
-            [ask(f"r{i}", f"question number {i}", f"answer number {i}") for i in range(100)]
-        ).run()
-    )
+    model = folded(stage([ask(f"r{i}", f"question {i}", f"answer {i}") for i in range(100)]).run())
     assert len(model.log.decisions) == LOG_LENGTH and model.log.decisions[-1].name == "r99"
-
-
-def test_every_reason_of_the_engine_is_put_into_words_of_its_own() -> None:
-    waits = [deferral(reason, 3, 1, 4) for reason in get_args(ev.DeferReason)]
-    assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
-    words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
-    assert len(set(words)) == len(words) and not any("_" in one for one in words)
 
 
 def told(stage, steps: int = 10_000) -> list[str]:

@@ -6,16 +6,25 @@ import re
 
 import pytest
 from hypothesis import given
-from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, folded, run_of
-from support.tui.asked_why import NOTHING, ask_why, short
+from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
 from minivllm.tui.answers.why import why
 from minivllm.tui.answers.why_blocks import why_block
 from minivllm.tui.answers.why_sequences import named, reason_to_wait
-from minivllm.tui.draw.selection import block, event, sequence, step
+from minivllm.tui.draw.selection import Selection, Target, block, event, sequence, step
 from minivllm.tui.state.model import DashboardModel
+
+NOTHING = Selection()
+
+
+def ask_why(model: DashboardModel, target: Target) -> str:
+    return why(model, context_with(target).selection)
+
+
+def short(seq_id: str) -> str:
+    return seq_id.removesuffix(".0")
 
 
 def says(said: str, *facts: object) -> None:
@@ -37,19 +46,12 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
                     assert (one.step, item.seq_id) in sampled
         if number % 13:
             continue
-        chosen = [
-            sequence(s) for s in [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
-        ]
-        chosen += [
-            step(one.step),
-            event(one.seq),
-            *(block(b) for b in range(0, len(model.fold.blocks), 3)),
-        ]
+        named = [*model.fold.running, *model.fold.waiting[:2], "r0.0", "r0.1"]
+        chosen = [step(one.step), event(one.seq), *map(sequence, named)]
+        chosen += [block(number) for number in range(0, len(model.fold.blocks), 3)]
         for said in [why(model, NOTHING), *(ask_why(model, target) for target in chosen)]:
-            assert (
-                said.endswith(".") and ". " not in said and "  " not in said and "None" not in said
-            )
-            assert said.isprintable()
+            assert said.endswith(".") and said.isprintable()
+            assert not re.search(r"\. |  |None", said)
 
 
 # ---- steps, events and the moment ----
@@ -61,14 +63,8 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
     preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
     for record in model.steps.records:
         said = ask_why(model, step(record.step))
-        says(
-            said,
-            record.step,
-            record.used,
-            record.budget,
-            record.decode_tokens,
-            record.prefill_tokens,
-        )
+        says(said, record.step, record.used, record.budget)
+        says(said, record.decode_tokens, record.prefill_tokens)
         if (one := preempted.get(record.step)) is not None:
             says(said, "preempted", short(one.seq_id), short(one.victim_of), one.need, one.free)
         if (one := deferred.get(record.step)) is not None:
@@ -86,14 +82,8 @@ def test_a_step_that_is_not_remembered_or_under_way_is_said_to_be_so(shared_pref
 
 def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
-    admitted = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
-    says(
-        ask_why(model, event(admitted.seq)),
-        admitted.step,
-        "r3",
-        admitted.num_cached_tokens,
-        admitted.seq,
-    )
+    one = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
+    says(ask_why(model, event(one.seq)), one.step, "r3", one.num_cached_tokens, one.seq)
     begun = next(e for e in shared_prefix.events if isinstance(e, ev.StepBegin))
     says(ask_why(model, event(begun.seq)), begun.seq, "none")
 
@@ -130,11 +120,10 @@ def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(
     fold = model.fold
     reason, need, free = fold.sequences["r3.0"].deferred
     assert (reason, need > free) == ("no_blocks", True)
-    holders = [
-        fact for s in fold.running for fact in (short(s), len(fold.sequences[s].block_table))
-    ]
     said = ask_why(model, sequence("r3.0"))
-    says(said, "r3", need, free, *holders, len(fold.blocks), short(fold.waiting[1]))
+    says(said, "r3", need, free, len(fold.blocks), short(fold.waiting[1]))
+    for seq_id in fold.running:
+        says(said, short(seq_id), len(fold.sequences[seq_id].block_table))
     says(ask_why(model, sequence("r5.0")), "r5", 3, "r3", need, free)
     for_a_slot = ask_why(folded(shared_prefix.run(22)), sequence("r4.0"))
     says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3", "r5")
@@ -202,14 +191,8 @@ def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(
     # Tokens from the cache are part of the reason.
     model = folded(shared_prefix.run(7))
     (item,) = [item for item in model.fold.scheduled if item.seq_id == "r2.0"]
-    cached = model.fold.sequences["r2.0"].num_cached_tokens
-    says(
-        ask_why(model, sequence("r2.0")),
-        item.num_tokens,
-        7,
-        item.num_computed_tokens,
-        f"{cached} came from the cache",
-    )
+    cached = f"{model.fold.sequences['r2.0'].num_cached_tokens} came from the cache"
+    says(ask_why(model, sequence("r2.0")), item.num_tokens, 7, item.num_computed_tokens, cached)
 
 
 def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stage, ask) -> None:
@@ -226,11 +209,10 @@ def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stag
     for one in (e for e in samples.events if isinstance(e, ev.RequestForked)):
         says(ask_why(model, sequence(one.seq_id)), one.seq_id, "forked", one.step, "parent")
     # A beam waits for its preempted sibling.
+    prompts = [" ".join(f"w{i}{k}" for k in range(9)) for i in range(3)]
     asks = [
-        ask(
-            f"r{i}", " ".join(f"w{i}{k}" for k in range(9)), "a b c d e f g", max_tokens=16, beams=3
-        )
-        for i in (0, 1, 2)
+        ask(f"r{i}", prompt, "a b c d e f g", max_tokens=16, beams=3)
+        for i, prompt in enumerate(prompts)
     ]
     run = stage(asks, num_blocks=18, block_size=4, max_num_batched_tokens=12, max_num_seqs=9).run()
     model, waits = DashboardModel(run.header), 0
@@ -249,10 +231,8 @@ def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
     model = folded(run)
     reasons = {"r0": "by itself", "r1": "limit", "r2": "from outside"}
     for one in model.fold.history:
-        name = short(one.seq_id)
-        says(
-            ask_why(model, sequence(one.seq_id)), name, one.step, one.num_tokens, reasons.pop(name)
-        )
+        said, name = ask_why(model, sequence(one.seq_id)), short(one.seq_id)
+        says(said, name, one.step, one.num_tokens, reasons.pop(name))
     assert reasons == {}
     says(ask_why(model, sequence("zz.0")), "zz", "not known", 20)
 
@@ -278,10 +258,8 @@ def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samp
     # the second ends with a block that is only part full
     for run in (memory_pressure.run(60), samples):
         model, kinds = folded(run), set()
-        queue, last = (
-            list(model.fold.free_queue),
-            {e.block_id: e for e in run.events if isinstance(e, ev.BlockReleased)},
-        )
+        queue = list(model.fold.free_queue)
+        last = {e.block_id: e for e in run.events if isinstance(e, ev.BlockReleased)}
         for place, block_id in enumerate(queue, start=1):
             said = ask_why(model, block(block_id))
             ordinal = re.search(r"(\d+)(?:st|nd|rd|th) of (\d+)", said)
@@ -312,22 +290,18 @@ def test_with_caching_off_blocks_and_the_moment_say_so(stage, ask) -> None:
     asks = [ask("r0", "word " * 30, "yes"), ask("r1", "word " * 30, "an answer " * 20)]
     model = folded(stage(asks, enable_prefix_caching=False).run(8))
     held, left = model.fold.sequences["r1.0"].block_table[0], next(iter(model.fold.free_queue))
-    for said in (
-        ask_why(model, block(held)),
-        ask_why(model, block(left)),
-        why(model, NOTHING).lower(),
-    ):
-        says(said, "prefix caching is off")
-    says(why(model, NOTHING), 60)
+    says(ask_why(model, block(held)), "prefix caching is off")
+    says(ask_why(model, block(left)), "prefix caching is off")
+    says(why(model, NOTHING), "Prefix caching is off", 60)
 
 
 # ---- shared blocks ----
 
 _STEPS = r"in steps? (\d+)(?: to (\d+))?"
 _WAYS = {
-    "took": rf"{{}} took it {_STEPS}",
-    "found": rf"{{}} found it in the prefix cache {_STEPS}",
-    "forked": rf"{{}} (?:was|were) forked {_STEPS}",
+    "took": "took it",
+    "found": "found it in the prefix cache",
+    "forked": "(?:was|were) forked",
 }
 
 
@@ -371,15 +345,13 @@ def test_each_owner_came_by_a_shared_block_as_it_is_said(
             owners = [seq_id for seq_id, _ in model.owners(block_id)]
             says(head, block_id, *map(short, owners), state.ref_cnt)
             for way, words in _WAYS.items():
-                steps = {
-                    by: ways.of[by][block_id][1] for by in owners if ways.of[by][block_id][0] == way
-                }
-                found = re.search(words.format(f"(?:^|and ){re.escape(named(steps))}"), said)
+                came = {by: ways.of[by][block_id] for by in owners}
+                steps = {by: at for by, (how, at) in came.items() if how == way}
+                names = f"(?:^|and ){re.escape(named(steps))}"
+                found = re.search(f"{names} {words} {_STEPS}", said)
                 assert bool(found) == bool(steps), (one, said, steps)
                 if found:
-                    assert {int(number) for number in found.groups() if number} == {
-                        min(steps.values()),
-                        max(steps.values()),
-                    }
+                    numbers = {int(number) for number in found.groups() if number}
+                    assert numbers == {min(steps.values()), max(steps.values())}
                     checked += 1
     assert checked > 10

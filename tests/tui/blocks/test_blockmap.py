@@ -1,5 +1,6 @@
 """The block map is read back off its lines and compared with the fold: it can show nothing else."""
 
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -7,16 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_traces import folded
 from support.tui.drawn_blocks import expected_cells, read_cells
-from support.tui.shown import SCENARIOS, missing_from
+from support.tui.shown import SCENARIOS
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
-from minivllm.tui.draw.lines import highlight, target_at, targets_of, text_of
-from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
-from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
@@ -34,44 +33,20 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
             cells = read_cells(lines, stage.header.num_blocks, *size)
             assert cells == expected_cells(model)
             seen.update(sign for cell in cells for sign in cell[:2])
-            reversed_marks = [
-                text for line in lines[:-1] for text, style in line if style.endswith("!")
-            ]
-            assert len(reversed_marks) == len(model.changed) and set(map(len, reversed_marks)) <= {
-                1
-            }
-    assert {EMPTY, "█", "▁", "▄", "a"} <= seen
-    assert {
-        "memory_pressure": {CACHED, "h"},
-        "shared_prefix": {CACHED, "2", "4"},
-        "samples": {CACHED, "2", "3", "c", "d"},
-        "beams": {CACHED, "2", "3", "j"},
-    }[scenario] <= seen
-
-
-def test_a_copied_block_is_touched_with_its_copy_and_the_copy_is_its_writers_own(samples) -> None:
-    model = DashboardModel(samples.header)
-    for event in samples.run(2).events:
-        model.apply(event)
-    copies = [event for event in samples.events if isinstance(event, ev.BlockCopied)]
-    cells = block_cells(model)
-    assert len(copies) == 2
-    for event in copies:
-        assert {event.src, event.dst} <= model.changed
-        assert cells[event.dst].mark == model.letter(event.seq_id)
-    # The last sample owns the block that all had: nobody copied it for that one.
-    assert {cells[event.src].mark for event in copies} == {model.letter("r0.2")}
-    assert all(
-        cells[block_id].mark == "3" for block_id in model.fold.sequences["r0.0"].block_table[:-1]
-    )
+            spans = [span for line in lines[:-1] for span in line]
+            lit = [text for text, style in spans if style.endswith("!")]
+            assert len(lit) == len(model.changed) and set(map(len, lit)) <= {1}
+    assert {EMPTY, CACHED, "█", "▁", "▄", "a"} <= seen
+    assert seen >= set("h" if scenario == "memory_pressure" else "2"), "owners and counts"
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
+def test_the_touched_blocks_are_those_that_the_step_writes_into_or_names(
     scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = request.getfixturevalue(scenario)
-    size, written, execute = stage.header.block_size, {}, stage.engine._stepper.runner.execute_model
+    size, written, named = stage.header.block_size, {}, defaultdict(set)
+    execute = stage.engine._stepper.runner.execute_model
 
     def watched(plan: SchedulerOutput, *rest: object, **options: object) -> object:
         """Notes the blocks that the model runner would write into, read off the plan that it
@@ -89,8 +64,11 @@ def test_every_block_that_a_step_writes_into_is_touched_in_that_step(
     model = DashboardModel(stage.header)
     for event in stage.run().events:
         model.apply(event)
+        named[event.step] |= {
+            getattr(event, name) for name in ("block_id", "src", "dst") if hasattr(event, name)
+        }
         if isinstance(event, ev.StepEnd):
-            assert written[event.step] <= model.changed
+            assert model.changed == written[event.step] | named[event.step]
             assert {model.ages.blocks[block_id].touched for block_id in written[event.step]} <= {
                 event.step
             }
@@ -164,27 +142,3 @@ def test_only_the_chosen_cell_and_its_number_are_bright_and_the_map_stays_readab
         assert shown[0].startswith(number)
         assert "".join(shown).endswith(cells[chosen])
         assert ("[" in "".join(lit)) == (grid.gap == 1)
-
-
-def test_in_a_map_of_groups_the_cell_with_the_chosen_block_is_marked(stage, ask) -> None:
-    model = folded(stage([ask("r0", "a b c", "d e f")], num_blocks=4096).run(1))
-    grid = lay_out(4096, 68, 15)
-    lines = choosing(BlockMap(), 4095).lines(model, 68, 16)
-    x, y = grid.origin(4095 // grid.blocks_per_cell)
-    assert text_of(lines[y])[x : x + 2] == "··"
-    assert lines[y][-1] == ("··", "text*!") and lines[y][0][1] == "text*!"
-    assert missing_from(text_of(lines[-1]), "1 cell", grid.blocks_per_cell) == []
-
-
-def test_every_block_of_map_and_free_queue_can_be_chosen_where_it_stands(memory_pressure) -> None:
-    model, blockmap = folded(memory_pressure.run(40)), choosing(BlockMap(), None)
-    blockmap._model = model
-    assert blockmap.targets() == [block(block_id) for block_id in range(24)]
-    lines = FreeQueue().lines(model, 60, 4)
-    assert targets_of(lines) == [block(block_id) for block_id in model.fold.free_queue]
-    first = next(iter(model.fold.free_queue))
-    selection = Selection()
-    selection.choose(block(first))
-    (span,) = [s for line in lines for s in highlight(line, selection) if s not in line]
-    assert str(first) in span[0]
-    assert target_at(lines[0], text_of(lines[0]).index(str(first))) == block(first)

@@ -9,23 +9,18 @@ from types import SimpleNamespace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engine.random_traces import RUNS
-from support.tui.drawn_blocks import expected_cells, ids_of, read_cells
+from support.tui.drawn_blocks import ids_of
 
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.lines import target_of, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.cells import CACHED
-from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
-BEGINNINGS = (
-    "",
-    "you are a kind and patient librarian who " * 2,
-    "you are a kind and patient librarian who never sleeps " * 2,
-)
+KIND = "you are a kind and patient librarian who "
+BEGINNINGS = ("", KIND * 2, f"{KIND}never sleeps " * 2)
 SEARCHES = ({}, {}, {}, {"samples": 2}, {"beams": 2})
 
 asks = st.lists(
@@ -45,24 +40,6 @@ asks = st.lists(
 
 def chosen(block_id: int | None) -> SimpleNamespace:
     return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
-
-
-def check_the_map(model: DashboardModel) -> None:
-    panel = BlockMap()
-    panel.context = chosen(len(model.fold.blocks) - 1)
-    lines = panel.lines(model, 90, 40)
-    assert read_cells(lines, len(model.fold.blocks), 90, 40) == expected_cells(model)
-
-
-def check_the_queue(model: DashboardModel) -> None:
-    shown = " ".join(text_of(line) for line in FreeQueue().lines(model, 100, 40)).split()
-    if not model.fold.free_queue:
-        assert shown == ["no", "block", "is", "free"]
-        return
-    assert [int(re.sub(r"\D", "", item)) for item in shown[1:]] == list(model.fold.free_queue)
-    assert [CACHED in item for item in shown[1:]] == [
-        model.fold.blocks[i].hash is not None for i in model.fold.free_queue
-    ]
 
 
 def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) -> None:
@@ -100,41 +77,29 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
             else f"none of {size}"
         )
         ids = []
-        for s, _ in owners:
-            sequence = fold.sequences[s]
-            known = [
-                *fold.requests[sequence.request_id].prompt_token_ids,
-                *sequence.output_token_ids,
-            ]
+        for sequence in (fold.sequences[s] for s, _ in owners):
+            prompt = fold.requests[sequence.request_id].prompt_token_ids
+            known = [*prompt, *sequence.output_token_ids]
             ids.append([str(i) for i in known[start : start + filled]])
         assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
     queue = list(fold.free_queue)
     assert ("dies" in facts or "taken" in facts) == (block_id in queue)
     if block_id in queue:
         place = queue.index(block_id)
+        after = f"after {place} more allocation{'s' * (place > 1)}"
         said = facts["dies" if block.hash is not None else "taken"]
-        assert said == (
-            "with the next allocation"
-            if place == 0
-            else f"after {place} more allocation{'s' * (place > 1)}"
-        )
-    related = {"hash": [], "next": [], "same": []}
-    if block.hash is not None:
-        assert facts["hash"].startswith(block.hash[:12])
-        for other_id, other in enumerate(fold.blocks):
-            if other.hash is None:
-                continue
-            if other.hash == block.parent:
-                related["hash"].append(other_id)
-            if other.parent == block.hash:
-                related["next"].append(other_id)
-            if other.hash == block.hash and other_id != block_id:
-                related["same"].append(other_id)
-    for label, ids in related.items():
+        assert said == (after if place else "with the next allocation")
+    hashed = {i: one for i, one in enumerate(fold.blocks) if one.hash and block.hash}
+    assert facts.get("hash", "").startswith((block.hash or "")[:12])
+    for label, ids in (
+        ("hash", [i for i, one in hashed.items() if one.hash == block.parent]),
+        ("next", [i for i, one in hashed.items() if one.parent == block.hash]),
+        ("same", [i for i, one in hashed.items() if one.hash == block.hash and i != block_id]),
+    ):
         assert [int(i) for i in re.findall(r"block (\d+)", facts.get(label, ""))] == ids
 
 
-def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
+def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
     """Every cached block stands in it once, under its parent, with its holders; those that nobody
     holds are marked.
     """
@@ -170,15 +135,12 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> list[Line]:
         assert parents[1:] == names[:-1]
         if level:
             assert parents[0] == above[level - 1]
-        else:
-            assert parents[0] is None or (
-                "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
-            )
+        elif parents[0] is not None:
+            assert "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
         above[level:] = [names[-1]]
     assert sorted(seen) == [
         block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None
     ]
-    return lines
 
 
 @settings(RUNS, max_examples=15)
@@ -205,8 +167,6 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         # At one moment everything, and on the way a sample, so that nothing kept from an earlier
         # frame can be wrong.
         if number == here or number % 97 == 0:
-            check_the_map(model)
-            check_the_queue(model)
             check_the_tree(model, tree)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:

@@ -62,20 +62,14 @@ def test_the_bars_stand_for_the_blocks_of_the_table_and_are_to_scale(shared_pref
     model = folded(shared_prefix.run(22))
     for seq_id, mass in (("r0.0", [0.6, 0.0, 0.1, 0.3]), ("r1.0", [0.25] * 4)):
         model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, seq_id, mass))
+    head = rows(Mass(), model, 80, 8)[0]
+    assert missing_from(head, "r0", "entry 0", "block 0", "60.0%", "30.0%") == []
     shown = rows(Mass(), model, 40, 8)
-    assert (
-        missing_from(rows(Mass(), model, 80, 8)[0], "r0", "entry 0", "block 0", "60.0%", "30.0%")
-        == []
-    )
-    assert [row[0] for row in shown[1:7]] == ["█"] * 6
-    assert [row.ljust(20)[15] for row in shown[1:7]] == [" "] * 3 + ["█"] * 3
-    assert [row.ljust(20)[10] for row in shown[1:7]] == [" "] * 5 + ["█"]
-    assert shown[7].split() == [
-        str(block_id) for block_id in model.fold.sequences["r0.0"].block_table[:4]
-    ]
-    assert (
-        missing_from(rows(with_selection(Mass(), "r1.0"), model)[0], "r1", "entry 0", "25.0%") == []
-    )
+    columns = ["".join(row.ljust(20)[x] for row in shown[1:7]) for x in (0, 10, 15)]
+    assert columns == ["██████", "     █", "   ███"]
+    assert shown[7].split() == [*map(str, model.fold.sequences["r0.0"].block_table[:4])]
+    head = rows(with_selection(Mass(), "r1.0"), model)[0]
+    assert missing_from(head, "r1", "entry 0", "25.0%") == []
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.integers(1, 200))
@@ -98,10 +92,8 @@ def test_the_mass_of_a_sequence_that_lost_its_blocks_is_not_drawn(memory_pressur
         model.apply(event)
         if isinstance(event, ev.StepEnd):
             for seq_id in model.fold.running:
-                length = len(model.fold.sequences[seq_id].block_table)
-                model.apply(
-                    ev.AttentionMass(event.seq, event.step, event.t, seq_id, [1 / length] * length)
-                )
+                mass = [0.01] * len(model.fold.sequences[seq_id].block_table)
+                model.apply(ev.AttentionMass(event.seq, event.step, event.t, seq_id, mass))
         if isinstance(event, ev.RequestPreempted):
             shown = rows(with_selection(Mass(), event.seq_id), model)
             assert f" {event.seq_id.removesuffix('.0')} most" not in shown[0]
@@ -128,6 +120,10 @@ def test_the_counter_goes_through_every_tile_in_order_and_stops_at_the_end(
     assert moment(trace, len(wanted) + 5) == wanted[-1]
 
 
+def sign_of(number: int, now: int) -> str:
+    return DONE if number < now else PLAYING if number == now else TO_COME
+
+
 def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) -> None:
     model, panel = folded(shared_prefix.run(22)), XRay()
     table = model.fold.sequences["r0.0"].block_table[:8]
@@ -140,29 +136,20 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
         signs = "".join(row.split()[0] for row in shown[1:5])
         # Three rows of two splits for the three heads, as they lie in the grid, then the one that
         # combines.
-        order = [0, 3, 1, 4, 2, 5, 6]
-        assert [signs[order.index(number)] for number in range(7)] == [
-            DONE if number < at.program else PLAYING if number == at.program else TO_COME
-            for number in range(7)
-        ]
+        expected = [sign_of(number, at.program) for number in (0, 3, 1, 4, 2, 5, 6)]
+        assert list(signs) == expected
         if not program.tiles:
             assert "reads no key" in shown[6]
             continue
-        assert (
-            missing_from(
-                shown[5], f"KV head {program.kv_head}", f"tile {at.tile + 1}", len(program.tiles)
-            )
-            == []
-        )
+        facts = (f"KV head {program.kv_head}", f"tile {at.tile + 1}", len(program.tiles))
+        assert missing_from(shown[5], *facts) == []
         assert shown[6] == " ".join(
-            (DONE if number < at.tile else PLAYING if number == at.tile else TO_COME)
-            + " ".join(f"{read.block_id}:0-7" for read in tile.reads)
+            sign_of(number, at.tile) + " ".join(f"{read.block_id}:0-7" for read in tile.reads)
             for number, tile in enumerate(program.tiles)
         )
         last = program.tiles[at.tile]
-        assert re.findall(r"-?\d+\.\d\d", shown[-1]) == [
-            f"{one:.2f}" for one in (*last.running_max, *last.running_sum)
-        ]
+        numbers = [f"{one:.2f}" for one in (*last.running_max, *last.running_sum)]
+        assert re.findall(r"-?\d+\.\d\d", shown[-1]) == numbers
         assert len(shown) == 8 + at.tile
 
 
@@ -170,12 +157,9 @@ def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None
     model, panel = folded(shared_prefix.run(22)), XRay()
     model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
-    panel.move_cursor(3)
-    assert (panel.counter, panel.plays) == (3, False)
-    panel.move_cursor(-12)
-    assert panel.counter == 0
-    panel.move_cursor(500)
-    assert panel.counter == num_ticks(model.trace) - 1
+    for by, counter in ((3, 3), (-12, 0), (500, num_ticks(model.trace) - 1)):
+        panel.move_cursor(by)
+        assert (panel.counter, panel.plays) == (counter, False)
     # The same trace after a step back and forth in time is another object, and goes on where it
     # was.
     model.remembered.trace = a_trace([0, 1, 2, 3])

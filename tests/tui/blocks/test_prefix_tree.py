@@ -4,9 +4,8 @@ screen.
 
 from types import SimpleNamespace
 
-import pytest
 from support.engine.random_traces import folded
-from support.tui.shown import SCENARIOS, missing_from, rows
+from support.tui.shown import missing_from, rows
 
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection, block
@@ -63,12 +62,8 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
 
 def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
-    assert (
-        missing_from(
-            rows(tree(seq_id="r1.0"), model)[0], "b", "r1", "step 1", "6 blocks", "entry 6"
-        )
-        == []
-    )
+    head = rows(tree(seq_id="r1.0"), model)[0]
+    assert missing_from(head, "b", "r1", "step 1", "6 blocks", "entry 6") == []
     assert missing_from(rows(tree(seq_id="nobody.0"), model)[0], "d", "r3") == []
 
 
@@ -93,17 +88,12 @@ def test_a_ring_of_parents_in_a_damaged_log_ends_nothing(stage, ask) -> None:
 def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_chain(
     stage, ask
 ) -> None:
-    model = cache(
-        stage, ask, *(chr(0x4E00 + 2 * number) + chr(0x4E01 + 2 * number) for number in range(100))
-    )
+    model = cache(stage, ask, *(chr(code) + chr(code + 1) for code in range(0x4E00, 0x4EC8, 2)))
     shown = rows(tree(), model, 60, 10)
     assert len(shown) == 10 and shown[1] == "░0 1 free" and shown[-1] == "+ 92 more chains"
     shown = rows(tree(block_id=151), model, 60, 10)
-    assert (
-        shown[1] == "+ 75 chains above"
-        and shown[2] == "░150 151 free"
-        and shown[-1] == "+ 18 more chains"
-    )
+    assert shown[1:3] == ["+ 75 chains above", "░150 151 free"]
+    assert shown[-1] == "+ 18 more chains"
     panel = tree(block_id=151)
     panel._model = model
     targets = panel.targets()
@@ -116,17 +106,3 @@ def test_without_prefix_caching_the_panel_says_so(stage, ask) -> None:
     model = folded(stage([ask("r0", "a " * 20, "b")], enable_prefix_caching=False).run(2))
     (shown,) = rows(tree(), model)
     assert missing_from(shown.lower(), "prefix caching is off") == []
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS)
-def test_an_index_that_follows_changes_is_the_one_that_is_built_anew(
-    scenario, request: pytest.FixtureRequest
-) -> None:
-    stage = request.getfixturevalue(scenario)
-    model, following = DashboardModel(stage.header), PrefixIndex()
-    for number, event in enumerate(stage.run().events):
-        model.apply(event)
-        if number % 7 == 0:
-            followed, anew = following.of(model), PrefixIndex().of(model)
-            for part in ("carriers", "children", "holders", "roots"):
-                assert getattr(followed, part) == getattr(anew, part), part

@@ -3,8 +3,9 @@ looks a bit at a time.
 """
 
 import pytest
+from support.tui.driven_app import app_for, drive, settle, show_screen, until
+from support.tui.driven_app import drawn as drawn_by
 from support.tui.memory_recording import context_of
-from support.tui.screen_host import ScreenHost, drive
 from textual.pilot import Pilot
 
 from minivllm.events import types as ev
@@ -12,8 +13,9 @@ from minivllm.tui.answers.code import meaning_of
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import event as event_target
 from minivllm.tui.draw.selection import sequence
-from minivllm.tui.screens.events import EventsScreen
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.time import event_search
+from minivllm.tui.time.event_search import EventSearch
 from minivllm.tui.widgets.events.event_detail import EventDetail
 from minivllm.tui.widgets.events.event_list import EventList
 from minivllm.tui.widgets.frame.panel import Panel
@@ -71,23 +73,6 @@ def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure
         assert moved > 20
 
 
-def test_a_filter_shows_only_what_it_means_and_says_how_far_it_looked(memory_pressure) -> None:
-    run = memory_pressure.run()
-    panel = panel_at(EventList, run, len(run.events), "evicted")
-    for _ in range(3):
-        rows = drawn(panel, 110, 12)
-    evicted = [one.seq for one in run.events if isinstance(one, ev.BlockEvicted)]
-    assert [int(row[2:].split()[0]) for row in rows[2:]] == evicted[-10:]
-    assert (
-        "looked at" in rows[0]
-        and f"of {len(run.events):,} events" in rows[0]
-        and "looking on" not in rows[0]
-    )
-    panel.context.event_filter = "!evicted"
-    drawn(panel, 110, 12)
-    assert not any("block.evicted" in row for row in drawn(panel, 110, 12)[2:])
-
-
 def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressure) -> None:
     run = memory_pressure.run(60)
     index = next(
@@ -102,87 +87,82 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
     assert "victim_of" in low and event.rule.partition(":")[2] in low
 
 
+async def at(pilot: Pilot, position: int) -> None:
+    """To another place in time."""
+    pilot.app.context.transport.to_position(position)
+    pilot.app.draw()
+    await settle(pilot)
+
+
 def test_an_event_chosen_elsewhere_is_gone_to_once_and_moving_on_drops_it(memory_pressure) -> None:
-    app = ScreenHost(EventsScreen, context_of(memory_pressure.run(30), 100))
-    app.context.selection.choose(event_target(40))
+    app = app_for(memory_pressure.run(30))
+    transport, selection = app.context.transport, app.context.selection
 
     async def script(pilot: Pilot) -> None:
-        assert app.context.transport.position == 41
-        app.shown.draw()
-        app.go(80)
-        assert app.context.transport.position == 80
-        assert app.context.selection.event_seq is None
-        assert "event 79" in app.rows("event-detail")[0]
-        app.context.selection.choose(sequence("r0.0"))
-        app.shown.draw()
-        assert app.context.transport.position == 80 and app.context.selection.seq_id == "r0.0"
-        app.context.selection.choose(event_target(40))
-        app.shown.draw()
-        assert app.context.transport.position == 41
+        await at(pilot, 100)
+        selection.choose(event_target(40))
+        await show_screen(pilot, "events")
+        assert transport.position == 41
+        await at(pilot, 80)
+        assert (transport.position, selection.event_seq) == (80, None)
+        assert "event 79" in drawn_by(app, "event-detail")[0]
+        selection.choose(sequence("r0.0"))
+        app.draw()
+        assert transport.position == 80 and selection.seq_id == "r0.0"
 
     drive(app, script)
 
 
-def test_a_search_goes_on_by_itself_while_the_picture_stands_still(memory_pressure) -> None:
+def test_a_search_goes_on_by_itself_while_the_picture_stands_still(
+    memory_pressure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # so that it takes many looks
+    monkeypatch.setattr(event_search, "_CHUNK", 100)
     run = memory_pressure.run()
-    run.events *= 8  # no real run, but a long one, with nothing to find in it
-    app = ScreenHost(EventsScreen, context_of(run, 0))
+    app, total = app_for(run), f"{len(run.events):,}"
     app.context.event_filter = "nobody"
+    expected = f"0 found in {total} of {total} events looked at"
 
     async def script(pilot: Pilot) -> None:
-        assert "looking on" in app.rows("events")[0]
-        for _ in range(60):
-            await pilot.pause(0.05)
-            if "looking on" not in app.rows("events")[0]:
-                break
-        assert (
-            f"0 found in {len(run.events):,} of {len(run.events):,} events looked at"
-            in app.rows("events")[0]
-        )
+        await at(pilot, 0)
+        await show_screen(pilot, "events")
+        await until(pilot, lambda: expected in drawn_by(app, "events")[0])
 
     drive(app, script)
 
 
 def test_the_cursor_moves_through_time_and_with_a_filter_from_match_to_match(
-    memory_pressure,
+    memory_pressure, no_footer
 ) -> None:
     run = memory_pressure.run()
-    app = ScreenHost(EventsScreen, context_of(run, 100))
-    transport, preempted = (
-        app.context.transport,
-        [one.seq for one in run.events if isinstance(one, ev.RequestPreempted)],
-    )
+    app = app_for(run)
+    transport = app.context.transport
+    preempted = [one.seq for one in run.events if isinstance(one, ev.RequestPreempted)]
 
     async def press(pilot: Pilot, key: str, position: int) -> None:
         await pilot.press(key)
-        await pilot.pause()
+        await settle(pilot)
         assert transport.position == position and app.context.selection.event_seq == position - 1
         assert transport.view.fold.last_seq == position - 1
 
     async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "events")
+        await at(pilot, 100)
         assert app.focused.id == "events"
-        for key, position in [
-            ("down", 101),
-            ("down", 102),
-            ("up", 101),
-            ("pagedown", 113),
-            ("pageup", 101),
-        ]:
-            await press(pilot, key, position)
-        row = next(y for y, text in enumerate(app.rows("events")) if " 104 " in text)
-        panel = app.shown.query_one("#events", Panel)
-        left, top = panel.content_region.offset - panel.region.offset
-        await pilot.click("#events", offset=(left + 30, top + row))
-        await pilot.pause()
-        assert transport.position == 105
-        app.go(1)
+        await press(pilot, "down", 101)
+        await press(pilot, "down", 102)
+        await press(pilot, "up", 101)
+        await press(pilot, "pagedown", 113)
+        await press(pilot, "pageup", 101)
+        await at(pilot, 1)
         await pilot.press("pageup")
         assert transport.position == 1
         app.context.event_filter = "preempted"
-        app.go(100)
-        for key, seq in [("down", preempted[0]), ("down", preempted[1]), ("up", preempted[0])]:
-            await press(pilot, key, seq + 1)
-        app.go(preempted[1] + 5)
+        await at(pilot, 100)
+        await press(pilot, "down", preempted[0] + 1)
+        await press(pilot, "down", preempted[1] + 1)
+        await press(pilot, "up", preempted[0] + 1)
+        await at(pilot, preempted[1] + 5)
         await press(pilot, "up", preempted[1] + 1)
 
     drive(app, script)

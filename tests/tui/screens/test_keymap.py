@@ -5,10 +5,8 @@ from pathlib import Path
 import pytest
 
 from minivllm.errors import ConfigError
-from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS, page
+from minivllm.tui.keys.commands import COMMANDS, LESSON_COMMANDS
 from minivllm.tui.keys.keymap import default_path, load_keymap
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
@@ -79,9 +77,3 @@ def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
     commands = (*COMMANDS, *LESSON_COMMANDS)
     lines = "\n".join(f'"{command.id}" = "{command.keys}"' for command in commands)
     assert load_keymap(keys(lines)) == {command.id: command.keys for command in commands}
-
-
-def test_the_page_of_the_documentation_is_the_table_of_today() -> None:
-    assert (ROOT / "docs/reference/keys.md").read_text(encoding="utf-8") == page(), (
-        "`make docs-pages` writes it again"
-    )

@@ -3,7 +3,6 @@ it as it was.
 """
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -53,28 +52,6 @@ def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_wi
         live.hang_up()
         live.process.send_signal(signal.SIGCONT)
         assert live.process.wait(timeout=SOON) == 128 + signal.SIGHUP
-
-
-def test_a_replay_opens_where_it_is_told_and_goes_from_screen_to_screen() -> None:
-    with Program.minivllm("replay", TRACES / "memory-pressure.jsonl", "--step", "93") as replay:
-        replay.wait_for(r"step 93/267")
-        for key, words in (
-            (b"2", "Block inspector"),
-            (b"3", "Chosen step"),
-            (b"4", "Chosen request"),
-            (b"5", "what it says"),
-        ):
-            replay.press(key)
-            replay.wait_for(words)
-        replay.press(RIGHT)
-        replay.wait_for(r"step 94/267")
-        replay.press(b"?")
-        replay.wait_for("To the end of the next step")
-        replay.press(b"\x1b")
-        time.sleep(0.5)  # an escape is one only if nothing follows it at once: the q would be alt+q
-        replay.press(b"q")
-        assert replay.wait_for_end() == 0
-        replay.check_it_is_restored()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])

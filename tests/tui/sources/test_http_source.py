@@ -2,13 +2,15 @@
 recognised.
 """
 
+import re
 import threading
-import time
+from functools import partial
 
 import msgspec
 import pytest
+from support.patience import SOON
 from support.server.event_server import Answer, messages, meta, serving, sse
-from support.tui.driven_app import drive, panel, told, until
+from support.tui.driven_app import drawn, drive, panel, told, until
 from support.tui.polled_sources import all_events, poll_until
 from textual.pilot import Pilot
 
@@ -62,9 +64,7 @@ def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) ->
         assert all_events(source) == events
         assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
         lost = [status.text for status in seen if status.state == "lost"]
-        assert lost and all(
-            "does not answer" in text and "trying again in 0.0" in text for text in lost
-        )
+        assert lost and all(re.search("does not answer.*trying again in 0.0", one) for one in lost)
         assert source.status[:2] == ("live", "")
         source.close()
 
@@ -93,15 +93,11 @@ def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bo
 
 def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix) -> None:
     engine = shared_prefix.run(9).engine
-    header, state, before = (
-        engine.log_header(),
-        msgspec.json.encode(engine.inspect()),
-        len(shared_prefix.events),
-    )
+    header, state = engine.log_header(), msgspec.json.encode(engine.inspect())
+    before = len(shared_prefix.events)
     events = shared_prefix.run().events[before:]
-    with serving(
-        Answer(meta(header) + sse(state, event="state") + messages(events), hold=True)
-    ) as server:
+    late = meta(header) + sse(state, event="state") + messages(events)
+    with serving(Answer(late, hold=True)) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: len(source.recording) == len(events))
         assert source.recording.head.state == engine.inspect()
@@ -117,11 +113,7 @@ def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefi
     ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended")
-        assert (
-            source.status.text
-            == f"{server.url}/events: another engine runs there now: attach again to see it."
-        )
-        assert source.status.replaced
+        assert source.status.replaced and "another engine runs there now" in source.status.text
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
 
@@ -152,16 +144,6 @@ def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
         (Answer(sse(b'{"hello": 1}', event="meta")), "not a minivllm recording"),
         ("newer", "upgrade"),
     ],
-    ids=[
-        "a web page",
-        "not found",
-        "no key",
-        "no server of events",
-        "elsewhere",
-        "other messages",
-        "no header",
-        "newer",
-    ],
 )
 def test_a_server_that_speaks_something_else_is_one_clear_sentence(
     answer: Answer, fact: str, shared_prefix
@@ -175,14 +157,13 @@ def test_a_server_that_speaks_something_else_is_one_clear_sentence(
         assert reader_threads() == []
 
 
-@pytest.mark.parametrize("garbage", [sse(b"garbage", id=3), sse(b"[1, 2]", id=3)])
+@pytest.mark.parametrize("garbage", [b"garbage", b"[1, 2]"])
 def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(
     shared_prefix, garbage: bytes
 ) -> None:
     events = shared_prefix.run(3).events
-    with serving(
-        Answer(meta(shared_prefix.header) + messages(events[:3]) + garbage, hold=True)
-    ) as server:
+    damaged = meta(shared_prefix.header) + messages(events[:3]) + sse(garbage, id=3)
+    with serving(Answer(damaged, hold=True)) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
         assert "what came after event 2 is no event" in source.status.text
@@ -205,12 +186,14 @@ def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, mon
         monkeypatch.setattr(source._spool, "file", FullDisk())
         server.more.append(messages(events[5:8]))
         poll_until(source, lambda: source.status.state == "ended")
-        assert (
-            source.status.text
-            == "The temporary file that keeps the events cannot grow: the disk is full."
-        )
+        assert "cannot grow: the disk is full" in source.status.text
         assert all_events(source) == events[:5]
         source.close()
+
+
+def _note(called: threading.Event, wait, seconds: float) -> bool:
+    called.set()
+    return wait(seconds)
 
 
 STREAM = (
@@ -230,8 +213,9 @@ def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, mon
     events = shared_prefix.run().events
     with serving(Answer(meta(shared_prefix.header) + messages(events), hold=True)) as server:
         source = HttpSource(server.url)
-        time.sleep(0.1)
-        assert len(source._stream.lines) < 80
+        closing, waits = source._stream._closing, threading.Event()
+        monkeypatch.setattr(closing, "wait", partial(_note, waits, closing.wait))
+        assert waits.wait(SOON) and len(source._stream.lines) < 80
         poll_until(source, lambda: len(source.recording) == len(events))
         source.close()
 
@@ -262,6 +246,8 @@ def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
         await until(pilot, lambda: "as last heard" in str(slots.border_title))
         words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
         assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
+        assert "SOURCE LOST" in drawn(app, "header")[0]
+        assert ["/events does not answer (" in one for one in told(app)] == [True], "once is enough"
         if looks_back:
             await pilot.press("left")
         answers.append(other)

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from minivllm.errors import EventLogError
 from minivllm.events.fold import fold
 from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
+from minivllm.tui.sources import tail
 from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.in_process import InProcessSource
 from minivllm.tui.sources.replay import ReplaySource
@@ -103,31 +103,29 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(
 
 
 def test_a_file_is_waited_for_and_followed_while_it_is_written(
-    tmp_path: Path, shared_prefix
+    tmp_path: Path, shared_prefix, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, events = tmp_path / "growing.jsonl", shared_prefix.run().events
     data = encode_header(shared_prefix.header) + b"".join(map(encode_event, events))
-    go_on = threading.Event()
+    pieces = [data[:20], data[20 : len(data) // 2]]  # half of the header, then half of the events
 
-    def write() -> None:
-        time.sleep(0.05)
-        with path.open("ab", buffering=0) as file:
-            file.write(data[:20])  # half of the header
-            time.sleep(0.05)
-            file.write(data[20 : len(data) // 2])
-            go_on.wait(SOON)
-            for start in range(len(data) // 2, len(data), 997):
-                file.write(data[start : start + 997])
+    def write_on(seconds: float) -> None:
+        """Instead of sleeping while there is no file, and no header in it."""
+        with path.open("ab") as file:
+            file.write(pieces.pop(0))
 
-    writer = threading.Thread(target=write)
-    writer.start()
-    source = TailSource(path)
+    with monkeypatch.context() as patch:
+        patch.setattr(tail.time, "sleep", write_on)
+        source = TailSource(path)
+    assert pieces == []
     poll_until(source, lambda: source.status.state == "live")
     assert 0 < len(source.recording) < len(events)
-    go_on.set()
-    poll_until(source, lambda: len(source.recording) == len(events))
-    writer.join()
-    assert all_events(source) == events and source.status[:2] == ("live", "")
+    for start in range(len(data) // 2, len(data), 997):
+        with path.open("ab") as file:
+            file.write(data[start : start + 997])
+        source.poll(0.0)
+    poll_until(source, lambda: source.status.state == "live")
+    assert all_events(source) == events
     source.close()
 
 
@@ -210,15 +208,8 @@ ACCIDENTS = {
 
 def test_modules_load_nothing_that_they_do_not_need() -> None:
     """One after the other in one process, from the one that needs least."""
-    heavy = (
-        "torch",
-        "numpy",
-        "transformers",
-        "triton",
-        "minivllm.core.scheduler",
-        "minivllm.runtime",
-        "minivllm.engine.engine",
-    )
+    heavy = ("torch", "numpy", "transformers", "triton")
+    heavy += ("minivllm.core.scheduler", "minivllm.runtime", "minivllm.engine.engine")
     code = f"""
 import sys
 def absent(*names): return [name for name in names if name in sys.modules]
