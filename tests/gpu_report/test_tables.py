@@ -78,10 +78,3 @@ def test_an_empty_folder_and_a_dry_run_are_refused_and_nothing_is_written(
     assert tables.main([str(write_report(tmp_path / "bad", *stages))], copy) == 2
     assert sentence in capsys.readouterr().err
     assert contents(copy) == before
-
-
-@pytest.mark.parametrize("text", ['{"stage": "kern', '{"stage": "kernels"}'])
-def test_a_file_that_is_no_stage_is_refused(text, copy, tables, tmp_path, capsys):
-    (tmp_path / "kernels.json").write_text(text)
-    assert tables.main([str(tmp_path)], copy) == 2
-    assert "kernels.json" in capsys.readouterr().err

@@ -6,12 +6,10 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 from support.tool_modules import load_tool
 
-from minivllm.events import types as ev
 from minivllm.events.recording.recording import Recording
 from minivllm.events.types import SCHEMA_NAME, SCHEMA_VERSION
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
@@ -42,12 +40,8 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     recording = Recording(TRACES / f"{name}.jsonl")
     header, scenario = recording.header, SCENARIOS[name]
     assert (header.schema, header.version) == (SCHEMA_NAME, SCHEMA_VERSION)
-    assert (header.model, header.clock, header.wall, header.mono) == (
-        "smollm2",
-        "virtual",
-        0.0,
-        0.0,
-    )
+    assert (header.model, header.clock) == ("smollm2", "virtual")
+    assert header.wall == header.mono == 0.0
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
     assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
     fold = recording.view_at_event(len(recording))
@@ -73,12 +67,8 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     sides = [
         Recording(POLICIES / f"{name}.jsonl") for name in ("static+contiguous", "continuous+paged")
     ]
-    assert sides[0].header.num_blocks == sides[1].header.num_blocks
-    differing = {
-        name
-        for name, value in sides[0].header.config.items()
-        if value != sides[1].header.config[name]
-    }
+    ours, theirs = (side.header.config for side in sides)
+    differing = {name for name, value in ours.items() if value != theirs[name]}
     assert differing == {"batching", "kv_cache_allocator"}
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
@@ -86,25 +76,8 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     assert folds[0].step > 2 * folds[1].step, "what the comparison is there to show"
 
 
-def test_the_kernel_x_ray_saw_every_key_of_its_decode_once_for_each_key_head() -> None:
-    recording = Recording(KERNELS / "x-ray.jsonl")
-    events = list(recording.events(0, len(recording)))
-    (traced,) = [event for event in events if type(event) is ev.KernelTraced]
-    reads = [
-        sum(read.num_slots for tile in one.tiles for read in tile.reads) for one in traced.programs
-    ]
-    assert traced.problem is None and [one.kv_head for one in traced.programs] == [0, 1, 2]
-    assert reads == [traced.num_tokens] * 3
-    (told,) = [event for event in events if type(event) is ev.AttentionMass]
-    assert sum(told.mass) == pytest.approx(1.0) and len(told.mass) == -(-traced.num_tokens // 16)
-
-
-@pytest.fixture(scope="module")
-def make_traces() -> ModuleType:
-    return load_tool("pictures/make_traces.py")
-
-
-def test_the_same_scenario_gives_the_same_bytes_again(make_traces: ModuleType, tmp_path: Path):
+def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
+    make_traces = load_tool("pictures/make_traces.py")
     first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
     for path in (first, second):
         make_traces.record(SCENARIOS["parallel-sampling"], "tiny-random", path)

@@ -25,18 +25,3 @@ def test_the_mass_of_every_block_equals_the_reference(shape: Shape, seed: int) -
         (case.seq_lens > 0).double()[:, None].expand(-1, shape.num_heads),
         torch.float32,
     )
-
-
-def test_the_reference_sums_softmax_weights_by_block(seed: int) -> None:
-    case = PagedCase(Shape(group=3, block_size=8), [21], seed)
-    query = case.decode_query()
-    keys = case.exact_caches[0].flatten(0, 1)[case.slots(0)]  # [21, 2, 64]
-    weights = torch.softmax(
-        torch.einsum("hd,thd->ht", query[0], keys.repeat_interleave(3, 1)) / 8, dim=1
-    )
-    by_block = torch.stack([part.sum(1) for part in weights.split(8, 1)], dim=1)
-    mass = reference.attention_mass(
-        query, case.exact_caches[0], case.block_tables, case.seq_lens, 1 / 8
-    )
-    torch.testing.assert_close(mass[0, :, :3].double(), by_block, rtol=1e-5, atol=1e-7)
-    assert mass[0, :, 3:].abs().max() == 0.0

@@ -43,14 +43,6 @@ def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, 
     assert torch.equal(ours, theirs)
 
 
-def test_a_row_of_no_numbers_stays_one_and_spoils_no_other(ops: CpuOps) -> None:
-    x = torch.randn(3, 64)
-    clean = ops.rms_norm(x, torch.ones(64), 1e-5)
-    x[1, 7] = float("nan")
-    spoiled = ops.rms_norm(x, torch.ones(64), 1e-5)
-    assert spoiled[1].isnan().all() and torch.equal(spoiled[[0, 2]], clean[[0, 2]])
-
-
 def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
     x = torch.linspace(-120.0, 120.0, 2 * 24 * 3).view(3, 48)
     torch.testing.assert_close(
@@ -100,27 +92,18 @@ def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_f
     assert torch.equal(unfused.silu_and_mul(x), ops.silu_and_mul(x))
 
 
-def test_a_product_with_no_number_in_it_spoils_no_other_row(ops: CpuOps) -> None:
-    x, panels = torch.randn(20, 32), torch.randn(2, 32, LANES)
-    clean = ops.linear(x, panels)
+@pytest.mark.parametrize("name", ["rms_norm", "linear"])
+def test_a_row_that_is_not_a_number_spoils_no_other(name: str, ops: CpuOps) -> None:
+    x, panels, weight = torch.randn(20, 32), torch.randn(2, 32, LANES), torch.ones(32)
+    compute = {
+        "rms_norm": lambda: ops.rms_norm(x, weight, 1e-5),
+        "linear": lambda: ops.linear(x, panels),
+    }[name]
+    clean = compute()
     x[7, 3] = float("nan")
-    spoiled = ops.linear(x, panels)
+    spoiled = compute()
     others = [row for row in range(20) if row != 7]
     assert spoiled[7].isnan().all() and torch.equal(spoiled[others], clean[others])
-
-
-def test_clang_is_refused_since_its_threads_are_not_torchs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clang = tmp_path / "clang"
-    clang.write_text("#!/bin/sh\necho 'Debian clang version 19.1.7'\n")
-    clang.chmod(0o755)
-    monkeypatch.setenv("CC", str(clang))
-    load_cpu_library.cache_clear()
-    with pytest.raises(
-        CpuKernelsError, match="is clang, whose OpenMP is not torch's: name a gcc in CC"
-    ):
-        load_cpu_library(tmp_path / "kernels")
 
 
 @pytest.mark.slow  # builds the kernels once more
@@ -157,22 +140,29 @@ def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
     [
         ("'cc", "CC is no command"),
         ("/no/such/compiler", "there is no C compiler"),
-        ("{broken}", "cannot be run"),
+        ("{folder}/broken", "cannot be run"),
+        # Its threads are not torch's.
+        ("{folder}/clang", "is clang, whose OpenMP is not torch's: name a gcc in CC"),
     ],
 )
-def test_a_command_that_is_no_compiler_is_one_sentence(
+def test_a_command_that_is_no_compiler_or_no_gcc_is_one_sentence(
     compiler: str, why: str, tmp_path: Path, monkeypatch
 ) -> None:
-    broken = tmp_path / "broken"
-    broken.write_bytes(b"\x7fELF and nothing more")
-    broken.chmod(0o755)
-    monkeypatch.setenv("CC", compiler.format(broken=broken))
+    programs = {
+        "broken": "\x7fELF and nothing more",
+        "clang": "#!/bin/sh\necho 'Debian clang version 19.1.7'\n",
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("CC", compiler.format(folder=tmp_path))
     load_cpu_library.cache_clear()
     with pytest.raises(CpuKernelsError, match=why):
         load_cpu_library(tmp_path / "kernels")
 
 
 def test_a_file_where_the_folder_should_be_is_one_sentence(tmp_path: Path) -> None:
+    load_cpu_library.cache_clear()
     (tmp_path / "kernels").write_text("")
     with pytest.raises(CpuKernelsError, match="cannot be kept in"):
         load_cpu_library(tmp_path / "kernels")

@@ -1,6 +1,7 @@
 """Every rung of the decode ladder against the reference, on the same problems."""
 
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 import torch
@@ -18,6 +19,7 @@ from minivllm.kernels.attention.decode_grouped import decode_grouped
 from minivllm.kernels.attention.decode_naive import decode_naive
 from minivllm.kernels.attention.decode_split import SplitWorkspace, choose_num_splits, decode_split
 from minivllm.kernels.attention.decode_static import StaticDecode
+from minivllm.kernels.attention.unified import unified_attention
 from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 
@@ -51,30 +53,34 @@ def static(
     return out[:num_seqs]
 
 
+def unified(query: torch.Tensor, *arguments: object, num_splits: int = 1) -> torch.Tensor:
+    """The unified kernel on a batch of decodes alone."""
+    keys, values, tables, lengths, scale = arguments
+    starts = torch.arange(len(query) + 1, dtype=torch.int32, device=DEVICE)
+    options = {"has_chunks": False, "num_splits": num_splits}
+    return unified_attention(query, keys, values, tables, starts, lengths, scale, **options)
+
+
 RUNGS: dict[str, Callable[..., torch.Tensor]] = {
     "naive": decode_naive,
     "grouped": decode_grouped,
     "split": split_in_4,
     "static": static,
+    "unified": unified,
+    "unified, split": partial(unified, num_splits=4),
 }
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
 def test_every_rung_of_decode_attention_equals_the_reference(shape: Shape, seed: int) -> None:
-    case = PagedCase(shape, edge_lengths(shape.block_size), seed)
+    # A row of length zero is not read and gives zeros.
+    case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
     query = case.decode_query()
     expected = case.decode_expected(query)
     for rung in RUNGS.values():
-        assert_close(rung(*case.decode_arguments(query)), expected, shape.dtype)
-
-
-@pytest.mark.parametrize("rung", RUNGS)
-def test_a_row_of_length_zero_is_not_read_and_gives_zeros(rung: str, seed: int) -> None:
-    case = PagedCase(Shape(), [0, 5, 0], seed)
-    query = case.decode_query()
-    actual = RUNGS[rung](*case.decode_arguments(query))
-    assert_close(actual, case.decode_expected(query), torch.float32)
-    assert actual[0].abs().max() == 0.0
+        actual = rung(*case.decode_arguments(query))
+        assert_close(actual, expected, shape.dtype)
+        assert actual[-1].abs().max() == 0.0
 
 
 @pytest.mark.parametrize("num_splits", [1, 2, 8, 16])
@@ -89,29 +95,18 @@ def test_the_number_of_splits_changes_nothing_but_rounding(
     assert_close(actual, case.decode_expected(query), torch.float32)
 
 
-def test_queries_and_output_may_be_slices_of_wider_tensors(seed: int) -> None:
+def test_queries_keys_and_values_may_be_slices_of_wider_tensors(seed: int) -> None:
+    """The layout is the caller's: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
     case = PagedCase(Shape(group=4), [20, 33], seed)
     query = case.decode_query()
-    dense, *arguments = case.decode_arguments(query)
+    dense, keys, values, *arguments = case.decode_arguments(query)
     wide = torch.full((2, 12, 64), float("nan"), device=DEVICE)
     wide[:, 1:9] = dense
-    for kernel in (decode_naive, decode_grouped, split_in_4):
-        assert_close(kernel(wide[:, 1:9], *arguments), case.decode_expected(query), torch.float32)
-
-
-def test_keys_and_values_of_all_heads_in_one_tensor_are_read_through_their_strides(
-    seed: int,
-) -> None:
-    """The layout is the caller's: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
-    case = PagedCase(Shape(group=3), [20, 33], seed)
-    query = case.decode_query()
-    dense, keys, values, *arguments = case.decode_arguments(query)
     cache = torch.stack((keys, values), dim=2).permute(0, 3, 2, 1, 4).contiguous()
-    keys, values = (cache[:, :, i].transpose(1, 2) for i in range(2))
+    pair = [cache[:, :, i].transpose(1, 2) for i in range(2)]
     for kernel in (decode_naive, decode_grouped, split_in_4):
-        assert_close(
-            kernel(dense, keys, values, *arguments), case.decode_expected(query), torch.float32
-        )
+        actual = kernel(wide[:, 1:9], *pair, *arguments)
+        assert_close(actual, case.decode_expected(query), torch.float32)
 
 
 def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:

@@ -64,44 +64,21 @@ def test_decodes_read_blocks_beyond_32_bits(
     assert_close(mass, expected, torch.float16)
 
 
-def test_prefill_reads_blocks_beyond_32_bits(cache: torch.Tensor, small: torch.Tensor) -> None:
-    query = torch.randn(9, 2, HEAD_SIZE).half()
-    actual = prefill_attention(
-        query.to(DEVICE),
-        cache[:, 0],
-        cache[:, 1],
-        torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE),
-        torch.tensor([0, 9], dtype=torch.int32, device=DEVICE),
-        torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE),
-        SCALE,
-        list_query_tiles([9], [0], 2, HEAD_SIZE, torch.float16).to(DEVICE),
-    )
-    tables = torch.arange(3)[None]
-    expected = reference.paged_attention(
-        query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE
-    )
-    assert_close(actual, expected, torch.float16)
-
-
-@pytest.mark.parametrize("num_splits", [1, 2])
-def test_the_unified_kernel_reads_blocks_beyond_32_bits(
-    num_splits: int, cache: torch.Tensor, small: torch.Tensor
+@pytest.mark.parametrize("num_splits", [None, 1, 2], ids=["prefill", "unified", "unified, split"])
+def test_chunks_read_blocks_beyond_32_bits(
+    num_splits: int | None, cache: torch.Tensor, small: torch.Tensor
 ) -> None:
     query = torch.randn(9, 2, HEAD_SIZE).half()
-    lengths = torch.tensor([LENGTH], dtype=torch.int32, device=DEVICE)
-    starts = torch.tensor([0, 9], dtype=torch.int32, device=DEVICE)
-    table = torch.tensor([LAST_BLOCKS], dtype=torch.int32, device=DEVICE)
-    actual = unified_attention(
-        query.to(DEVICE),
-        cache[:, 0],
-        cache[:, 1],
-        table,
-        starts,
-        lengths,
-        SCALE,
-        has_chunks=True,
-        num_splits=num_splits,
+    table, starts, lengths = (
+        torch.tensor(numbers, dtype=torch.int32, device=DEVICE)
+        for numbers in ([LAST_BLOCKS], [0, 9], [LENGTH])
     )
+    arguments = (query.to(DEVICE), cache[:, 0], cache[:, 1], table, starts, lengths, SCALE)
+    if num_splits is None:
+        tiles = list_query_tiles([9], [0], 2, HEAD_SIZE, torch.float16).to(DEVICE)
+        actual = prefill_attention(*arguments, tiles)
+    else:
+        actual = unified_attention(*arguments, has_chunks=True, num_splits=num_splits)
     tables = torch.arange(3)[None]
     expected = reference.paged_attention(
         query.double(), small[:, 0], small[:, 1], tables, [0, 9], [LENGTH], SCALE

@@ -36,12 +36,6 @@ def run_python(code: str, cwd: Path, **variables: str) -> subprocess.CompletedPr
     )
 
 
-def test_a_user_who_sets_the_variable_has_the_last_word(tmp_path: Path) -> None:
-    code = "import triton; from minivllm.kernels.mode import INTERPRETED; print(INTERPRETED)"
-    child = run_python(code, tmp_path, TRITON_INTERPRET="0")
-    assert child.stdout.strip() == "False", child.stderr
-
-
 def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path: Path) -> None:
     child = run_python("import triton; import minivllm.kernels.mode", tmp_path)
     assert child.returncode != 0
@@ -66,6 +60,7 @@ def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(
     record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
     child = run_python(record, tmp_path, TRITON_INTERPRET="1")
     assert "set TRITON_INTERPRET=0" in child.stderr
+    # The user who sets the variable has the last word, whatever the machine.
     trace = "import torch, minivllm.kernels; minivllm.kernels.trace(print, torch.empty(0))"
     child = run_python(trace, tmp_path, TRITON_INTERPRET="0")
     assert "set TRITON_INTERPRET=1" in child.stderr

@@ -61,20 +61,6 @@ def by_program(result: KernelTrace, kernel: str) -> dict[tuple[int, int, int], P
     return {program.program: program for program in result.programs if program.kernel == kernel}
 
 
-def test_rung_2_walks_each_sequence_once_for_every_key_head(seed: int) -> None:
-    case = PagedCase(SHAPE, [5, 140], seed)
-    query = case.decode_query()
-    arguments = case.decode_arguments(query)
-    programs = by_program(
-        trace(lambda: decode_grouped(*arguments), arguments[1]), "decode_grouped_kernel"
-    )
-    assert len(programs) == 2 * 2
-    for (seq, kv_head, _), program in programs.items():
-        rows = [(query[seq, kv_head * 3 + i], case.lengths[seq] - 1) for i in range(3)]
-        tile = decode_launch(64, torch.float32).tile
-        assert_same(program, naive_tiles(case, seq, rows, kv_head, 0, case.lengths[seq], tile))
-
-
 def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
     case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
     query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
@@ -120,32 +106,15 @@ def test_prefill_reads_each_context_up_to_the_last_token_of_the_query_tile(seed:
     tiles = list_query_tiles([25], [0], 3, 64, torch.float32)  # 10 tokens of 3 heads in 32 rows
     starts = torch.tensor([0, 25], dtype=torch.int32)
     caches = case.caches()
-    arguments = (
-        query.float(),
-        *caches,
-        case.block_tables,
-        starts,
-        case.seq_lens,
-        SHAPE.scale,
-        tiles,
-    )
+    lengths = (starts, case.seq_lens)
+    arguments = (query.float(), *caches, case.block_tables, *lengths, SHAPE.scale, tiles)
     result = trace(lambda: prefill_attention(*arguments), caches[0])
     for (tile, kv_head, _), program in by_program(result, "prefill_kernel").items():
         first = tiles[tile, 1].item()
         tokens = range(first, min(first + 10, 25))
         rows = [(query[token, kv_head * 3 + i], 15 + token) for token in tokens for i in range(3)]
-        assert_same(
-            program,
-            naive_tiles(
-                case,
-                0,
-                rows,
-                kv_head,
-                0,
-                15 + tokens[-1] + 1,
-                prefill_launch(64, torch.float32).tile,
-            ),
-        )
+        end, size = 15 + tokens[-1] + 1, prefill_launch(64, torch.float32).tile
+        assert_same(program, naive_tiles(case, 0, rows, kv_head, 0, end, size))
 
 
 def test_tracing_leaves_the_interpreter_as_it_was(seed: int) -> None:

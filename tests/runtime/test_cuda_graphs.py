@@ -120,14 +120,8 @@ def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None
 
     def forward(token_ids, positions, metadata):
         static = metadata.static
-        used = (
-            token_ids,
-            positions,
-            metadata.slot_mapping,
-            static.block_tables,
-            static.seq_lens,
-            static.out,
-        )
+        used = (token_ids, positions, metadata.slot_mapping)
+        used += (static.block_tables, static.seq_lens, static.out)
         seen.append([(tensor.data_ptr(), tensor.shape, tensor.stride()) for tensor in used])
         return original(token_ids, positions, metadata)
 

@@ -43,11 +43,7 @@ def prompt(length: int, seed: int = 0) -> list[int]:
 def test_a_batch_lays_tokens_positions_and_slots_end_to_end(decoder) -> None:
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
-    ahead, chunked, short = (
-        run.new(prompt(6)),
-        run.new(prompt(30, seed=1)),
-        run.new(prompt(3, seed=2)),
-    )
+    ahead, chunked, short = (run.new(prompt(length, seed=length)) for length in (6, 30, 3))
     batch.prepare(run.plan((ahead, 6), (chunked, 9)))
     ahead.append_token(7)
     plan = run.plan((ahead, 1), (chunked, 10), (short, 3))
@@ -90,37 +86,12 @@ def test_a_slot_forgets_the_sequence_that_had_it(decoder, peer) -> None:
     torch.testing.assert_close(logits[0], peer_logits(peer, new.token_ids), rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_slots_agree_with_the_rule_of_the_core_over_many_random_steps(decoder, seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    run = PlannedRunner(decoder, num_gpu_blocks_override=600)
-    batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
-    sequences = [run.new(prompt(int(rng.integers(1, 120)), seed=i)) for i in range(8)]
-    for _ in range(30):
-        work = []
-        for sequence in rng.permutation(np.array(sequences, dtype=object))[: rng.integers(1, 9)]:
-            left = sequence.num_tokens - sequence.num_computed_tokens
-            if left == 0:
-                sequence.append_token(1)
-                left = 1
-            work.append((sequence, int(rng.integers(1, left + 1))))
-        plan = run.plan(*work)
-        expected = [slot_mapping(s.sequence, s.start, s.num_tokens, 4) for s in plan.scheduled]
-        assert batch.prepare(plan).attention.slot_mapping.tolist() == [
-            slot for slots in expected for slot in slots
-        ]
-
-
 # ---- executing ----
 
 
 def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, peer) -> None:
     run = PlannedRunner(decoder)
-    one, unfinished, two = (
-        run.new(prompt(5)),
-        run.new(prompt(50, seed=1)),
-        run.new(prompt(9, seed=2)),
-    )
+    one, unfinished, two = (run.new(prompt(length, seed=length)) for length in (5, 50, 9))
     logits = run.run((two, 9), (unfinished, 20), (one, 5))
     assert logits.shape == (2, VOCAB_SIZE)
     for row, sequence in zip(logits, (two, one), strict=True):
@@ -170,37 +141,26 @@ def test_the_time_to_lay_out_a_batch_is_measured_on_the_injected_clock(decoder) 
 BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4
 
 
-def test_without_an_override_the_cache_is_sized_from_memory(
+def test_the_cache_and_the_longest_request_are_sized_from_memory_and_model_unless_asked_otherwise(
     decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    options = {"num_gpu_blocks_override": None}
-    run = PlannedRunner(decoder, **options, kv_cache_memory_bytes=10 * BYTES_PER_BLOCK + 5)
+    from_memory = {"num_gpu_blocks_override": None}
+    run = PlannedRunner(decoder, **from_memory, kv_cache_memory_bytes=10 * BYTES_PER_BLOCK + 5)
     assert run.runner.num_blocks == 10
     monkeypatch.setattr(
         "minivllm.runtime.model_runner.default_cpu_cache_bytes", lambda: 7 * BYTES_PER_BLOCK
     )
-    assert PlannedRunner(decoder, **options).runner.num_blocks == 7
-
-
-def test_a_cache_without_room_for_one_block_is_a_config_error(decoder) -> None:
-    with pytest.raises(ConfigError, match="kv_cache_memory_bytes"):
-        PlannedRunner(
-            decoder, num_gpu_blocks_override=None, kv_cache_memory_bytes=BYTES_PER_BLOCK - 1
-        )
-    with pytest.raises(ConfigError, match="num_gpu_blocks_override"):
-        PlannedRunner(decoder, num_gpu_blocks_override=10**15)
-
-
-def test_max_model_len_is_the_models_own_unless_a_lower_one_is_asked_for(decoder) -> None:
+    assert PlannedRunner(decoder, **from_memory).runner.num_blocks == 7
     assert PlannedRunner(decoder, max_model_len=None).runner.max_model_len == 512
     assert PlannedRunner(decoder, max_model_len=100).runner.max_model_len == 100
-    with pytest.raises(ConfigError, match="max_model_len is 513"):
-        PlannedRunner(decoder, max_model_len=513)
-
-
-def test_the_largest_step_can_be_run_before_there_is_a_cache(decoder) -> None:
-    # What sizes the cache on CUDA; here only that it runs and leaves the real cache alone.
-    run = PlannedRunner(decoder)
+    for options, named in (
+        ({**from_memory, "kv_cache_memory_bytes": BYTES_PER_BLOCK - 1}, "kv_cache_memory_bytes"),
+        ({"num_gpu_blocks_override": 10**15}, "num_gpu_blocks_override"),
+        ({"max_model_len": 513}, "max_model_len is 513"),
+    ):
+        with pytest.raises(ConfigError, match=named):
+            PlannedRunner(decoder, **options)
+    # What sizes the cache on CUDA: here only that it runs and leaves the real cache alone.
     run.runner._run_largest_step()
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
 
@@ -229,17 +189,13 @@ def test_a_block_or_slot_outside_of_the_cache_is_found_when_invariants_are_check
         CommonAttentionMetadata(**(step | changes)).check(num_blocks=8, block_size=4)
 
 
-def test_the_runner_checks_its_batches_when_invariants_are_checked(decoder) -> None:
+def test_the_runner_checks_its_batches_and_copies_when_invariants_are_checked(decoder) -> None:
     run = PlannedRunner(decoder, check_invariants=True)
     sequence = run.new(prompt(3))
     plan = run.plan((sequence, 3))
     sequence.block_table[0].block_id = run.runner.num_blocks
     with pytest.raises(InvariantError):
         run.runner.execute_model(plan)
-
-
-def test_a_copy_outside_of_the_cache_is_found_too() -> None:
-    check_copies([], num_blocks=8)
     check_copies([BlockCopy(0, 7)], num_blocks=8)
     with pytest.raises(InvariantError, match="block id of a copy 8 and the KV cache ends at 8"):
         check_copies([BlockCopy(0, 1), BlockCopy(2, 8)], num_blocks=8)

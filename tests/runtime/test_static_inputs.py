@@ -82,10 +82,8 @@ def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(
         count, rest = len(sequences), MAX_NUM_SEQS - len(sequences)
         assert static.token_ids[:count].tolist() == inputs.token_ids.tolist()
         assert static.positions[:count].tolist() == inputs.positions.tolist()
-        assert static.slot_mapping.tolist() == [
-            *inputs.attention.slot_mapping.tolist(),
-            *[-1] * rest,
-        ]
+        slots = inputs.attention.slot_mapping.tolist()
+        assert static.slot_mapping.tolist() == slots + [-1] * rest
         assert static.seq_lens.tolist() == [*(length for _, length in sequences), *[0] * rest]
         for row, (table, _) in zip(tables_on_device, sequences, strict=False):
             assert row[: len(table)].tolist() == table

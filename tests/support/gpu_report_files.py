@@ -21,6 +21,16 @@ ENVIRONMENT = {
 }  # fmt: skip
 
 
+class HandClock:
+    """Shows what it was set to."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def now(self) -> float:
+        return self.seconds
+
+
 def stage(name: str, rows: list[dict[str, Any]], **changes: Any) -> dict[str, Any]:
     head = {
         "stage": name,

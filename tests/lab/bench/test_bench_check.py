@@ -8,6 +8,7 @@ from support.tool_modules import load_tool
 
 PATH = Path(__file__).resolve().parents[3] / "tools" / "bench_check.py"
 WORKLOADS = ("decode-quick", "ragged-quick", "shared-prefix-quick", "single-quick")
+RATIOS = (1.5, 2.0, 5.0, 1.0)
 
 
 @pytest.fixture
@@ -28,30 +29,30 @@ def measured(*ratios: float, cpu: str = "A") -> dict:
     }
 
 
-def test_what_was_written_passes_and_a_seventh_less_passes_too(
-    check: ModuleType, monkeypatch, capsys
+@pytest.mark.parametrize(
+    ("ratios", "status", "line"),
+    [
+        (RATIOS, 0, "decode-quick: 1.50 against the committed 1.50 (+0 %), ok"),
+        ((1.28, 1.71, 4.26, 0.86), 0, "decode-quick: 1.28 against the committed 1.50 (-15 %), ok"),
+        (
+            (1.5, 1.6, 9.0, 1.0),
+            1,
+            "ragged-quick: 1.60 against the committed 2.00 (-20 %), more than 15% too slow",
+        ),
+    ],
+    ids=["the same", "a seventh less", "one too low"],
+)
+def test_only_a_ratio_that_is_too_low_fails_and_each_is_named_with_its_numbers(
+    ratios: tuple[float, ...], status: int, line: str, check: ModuleType, monkeypatch, capsys
 ) -> None:
-    monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0))
+    monkeypatch.setattr(check, "measure", lambda *_: measured(*RATIOS))
     assert check.main(["--update"]) == 0
-    assert check.main([]) == 0
-    monkeypatch.setattr(check, "measure", lambda *_: measured(1.28, 1.71, 4.26, 0.86))
-    assert check.main([]) == 0
-    assert "decode-quick: 1.28 against the committed 1.50 (-15 %), ok" in capsys.readouterr().out
+    monkeypatch.setattr(check, "measure", lambda *_: measured(*ratios))
+    assert check.main([]) == status
+    lines = capsys.readouterr().out.splitlines()
+    assert line in lines and len([one for one in lines if "too slow" in one]) == status
 
 
 def test_the_committed_ratios_are_there_for_every_workload(check: ModuleType) -> None:
     committed = check.read_committed(PATH.parent / "bench_ratios.json")
     assert set(committed["ratios"]) == set(WORKLOADS)
-
-
-def test_one_ratio_that_is_too_low_fails_and_is_named_with_its_numbers(
-    check: ModuleType, monkeypatch, capsys
-) -> None:
-    monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 2.0, 5.0, 1.0))
-    check.main(["--update"])
-    monkeypatch.setattr(check, "measure", lambda *_: measured(1.5, 1.6, 9.0, 1.0))
-    assert check.main([]) == 1
-    lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if "too slow" in line] == [
-        "ragged-quick: 1.60 against the committed 2.00 (-20 %), more than 15% too slow"
-    ]

@@ -1,32 +1,16 @@
 """`bench linear`: every way that can run multiplies by all matrices of the model, in turns."""
 
-import argparse
 import json
 
 import pytest
 
+from minivllm.cli import main
 from minivllm.lab.bench import linear
 
 
-def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    linear.add_arguments(parser)
-    return parser.parse_args(words)
-
-
 def test_the_table_has_each_number_of_rows_and_each_way(capsys: pytest.CaptureFixture[str]) -> None:
-    words = (
-        "--model",
-        "tiny-random",
-        "--rows",
-        "1,3",
-        "--rounds",
-        "2",
-        "--num-threads",
-        "1",
-        "--json",
-    )
-    assert linear.run(parsed(*words)) == 0
+    words = ["--model", "tiny-random", "--rows", "1,3", "--rounds", "2", "--num-threads", "1"]
+    assert main(["bench", "linear", *words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert [entry["rows"] for entry in result["results"]] == [1, 3]
     for entry in result["results"]:

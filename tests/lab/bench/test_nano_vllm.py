@@ -2,13 +2,13 @@
 what was left out.
 """
 
-import argparse
 import json
 from dataclasses import replace
 
 import pytest
 
-from minivllm.lab.bench.throughput import nano_vllm, throughput
+from minivllm.cli import main
+from minivllm.lab.bench.throughput import nano_vllm
 from minivllm.lab.bench.throughput.dummy_peers import ContinuousBatches, load_dummy_transformers
 from minivllm.lab.bench.throughput.nano_vllm import Settings, measure
 from minivllm.lab.bench.throughput.peers import MinivllmEngine, StaticBatches
@@ -43,29 +43,9 @@ def continuous_batching(dummy_model) -> None:
 @pytest.fixture
 def settings() -> Settings:
     return Settings(
-        spec=SMALL,
-        model="tiny-random",
-        dtype="float32",
-        device="cpu",
-        attention_backend="torch",
-        seed=0,
-        num_rounds=2,
-        num_threads=1,
-        peer_seconds=60,
-    )
-
-
-def parse(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    throughput.add_arguments(parser)
-    return parser.parse_args(words)
-
-
-def test_the_workload_is_the_published_one() -> None:
-    requests = make_requests(NANO_VLLM, 0, 1, 151936)
-    assert len(requests) == 256
-    for lengths in ([len(r.prompt_token_ids) for r in requests], [r.max_tokens for r in requests]):
-        assert 100 <= min(lengths) < 130 and 990 < max(lengths) <= 1024
+        spec=SMALL, model="tiny-random", dtype="float32", device="cpu", attention_backend="torch",
+        seed=0, num_rounds=1, num_threads=1, peer_seconds=60,
+    )  # fmt: skip
 
 
 @pytest.mark.usefixtures("continuous_batching")
@@ -94,7 +74,7 @@ def test_a_peer_that_fails_is_left_out_with_its_reason_and_the_others_run(
     monkeypatch.setattr(
         nano_vllm, "ContinuousBatches", type("Broken", (), {"name": PEERS[2], "__init__": fail})
     )
-    result = measure(replace(settings, num_rounds=1))
+    result = measure(settings)
     *others, continuous = result["engines"]
     assert (
         continuous["left_out"] == "RuntimeError: no such kernel"
@@ -112,17 +92,9 @@ def test_the_command_runs_the_requests_that_were_asked_for(
     monkeypatch.setattr(
         nano_vllm, "NANO_VLLM", replace(NANO_VLLM, prompt_len=(10, 20), output_len=(3, 9))
     )
-    words = (
-        "--workload",
-        "nano-vllm",
-        "--num-requests",
-        "2",
-        "--model",
-        "tiny-random",
-        "--dtype",
-        "float32",
-    )
-    assert throughput.run(parse(*words, "--num-threads", "1", "--json")) == 0
+    words = ["--workload", "nano-vllm", "--num-requests", "2", "--model", "tiny-random"]
+    options = ["--dtype", "float32", "--num-threads", "1", "--json"]
+    assert main(["bench", "throughput", *words, *options]) == 0
     captured = capsys.readouterr()
     result = json.loads(captured.out)
     assert result["requests"] == 2 and result["rounds"] == 1 and result["model"] == "tiny-random"

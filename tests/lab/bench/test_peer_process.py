@@ -11,6 +11,7 @@ from support.patience import SOON
 from support.scripted_peer import python_with_vllm
 
 from minivllm.errors import BenchError
+from minivllm.lab.bench.throughput import peer_process
 from minivllm.lab.bench.throughput.peer_process import PeerProcess
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
@@ -65,7 +66,10 @@ def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
         peer.generate(REQUESTS)
 
 
-def test_a_peer_that_hangs_is_ended_after_its_time(tmp_path: Path) -> None:
+def test_a_peer_that_hangs_is_ended_after_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(peer_process, "END_LIMIT_S", 0.2)
     python = python_with_vllm(tmp_path, generating="time.sleep(600)")
     with (
         PeerProcess("vllm", python, SETTINGS, limits_s=(60.0, 0.2)) as peer,

@@ -2,30 +2,20 @@
 first token stays out.
 """
 
-import argparse
 import json
 import subprocess
 import sys
 
 import pytest
 
+from minivllm.cli import main
 from minivllm.lab.bench import startup
-
-
-def parsed(*words: str) -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    startup.add_arguments(parser)
-    return parser.parse_args(words)
 
 
 @pytest.mark.slow
 def test_every_part_is_measured_in_each_process(capsys: pytest.CaptureFixture[str]) -> None:
-    assert (
-        startup.run(
-            parsed("--model", "tiny-random", "--processes", "1", "--num-threads", "1", "--json")
-        )
-        == 0
-    )
+    words = ["--model", "tiny-random", "--processes", "1", "--num-threads", "1", "--json"]
+    assert main(["bench", "startup", *words]) == 0
     result = json.loads(capsys.readouterr().out)
     (run,) = result["runs"]
     assert tuple(run) == startup.PARTS and all(seconds > 0 for seconds in run.values())

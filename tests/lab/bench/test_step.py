@@ -49,15 +49,7 @@ def test_a_moment_counts_for_the_innermost_part_alone() -> None:
     assert vars(worker) == {}
 
 
-def test_every_part_that_is_told_of_is_seen_in_a_step(engine: LLMEngine) -> None:
-    bench = StepBench(engine, MonotonicClock(), seed=0)
-    times = bench.measure_decodes(batch_size=3, context=20, num_steps=4)
-    assert set(times.parts) == {*MODEL_PARTS, *OUTSIDE_PARTS}
-    assert len(times.plain) == len(times.watched) == len(times.recorded) == 4
-    assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
-
-
-def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(
+def test_every_measured_step_has_the_whole_batch_nothing_but_decodes_and_all_parts(
     engine: LLMEngine, monkeypatch
 ) -> None:
     seen = []
@@ -69,11 +61,13 @@ def test_every_measured_step_has_the_whole_batch_and_nothing_but_decodes(
 
     monkeypatch.setattr(LLMEngine, "step", step)
     # The first prompt has decoded in many steps when the last one is through.
-    StepBench(engine, MonotonicClock(), seed=0).measure_decodes(
-        batch_size=4, context=800, num_steps=3
-    )
+    bench = StepBench(engine, MonotonicClock(), seed=0)
+    times = bench.measure_decodes(batch_size=4, context=800, num_steps=3)
     assert seen[-9:] == [["decode"] * 4] * 9
     assert not engine.has_unfinished_requests()
+    assert set(times.parts) == {*MODEL_PARTS, *OUTSIDE_PARTS}
+    assert len(times.plain) == len(times.watched) == len(times.recorded) == 3
+    assert min(times.plain) > 0 and all(seconds > 0 for seconds in times.parts.values())
 
 
 def test_watching_changes_no_token_and_leaves_no_trace(engine: LLMEngine) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from minivllm.lab.bench.throughput.workloads import (
+    NANO_VLLM,
     WORKLOADS,
     WorkloadSpec,
     count_output_tokens,
@@ -28,22 +29,26 @@ def test_another_round_has_other_tokens_and_the_same_lengths(spec: WorkloadSpec)
 
 
 @pytest.mark.parametrize(
-    ("name", "num_requests", "prompt_len", "output_len"),
-    [("decode", 16, 64, 64), ("shared-prefix", 16, 528, 32), ("single", 1, 128, 128)],
+    ("spec", "num_requests", "prompt_len", "output_len"),
+    [
+        (WORKLOADS["decode"], 16, (64, 64), (64, 64)),
+        (WORKLOADS["shared-prefix"], 16, (528, 528), (32, 32)),
+        (WORKLOADS["single"], 1, (128, 128), (128, 128)),
+        (WORKLOADS["ragged"], 32, (16, 256), (8, 128)),
+        (NANO_VLLM, 256, (100, 1024), (100, 1024)),
+    ],
+    ids=lambda value: getattr(value, "name", None),
 )
-def test_a_workload_of_equal_requests_has_the_promised_sizes(
-    name: str, num_requests: int, prompt_len: int, output_len: int
+def test_a_workload_has_the_promised_sizes(
+    spec: WorkloadSpec, num_requests: int, prompt_len: tuple[int, int], output_len: tuple[int, int]
 ) -> None:
-    requests = make_requests(WORKLOADS[name], 0, 1, VOCAB_SIZE)
-    sizes = [(len(request.prompt_token_ids), request.max_tokens) for request in requests]
-    assert sizes == [(prompt_len, output_len)] * num_requests
-    assert count_output_tokens(requests) == num_requests * output_len
-
-
-def test_ragged_requests_stay_within_the_promised_sizes_and_differ() -> None:
-    requests = make_requests(WORKLOADS["ragged"], 0, 1, VOCAB_SIZE)
-    assert len(requests) == 32
-    prompt_lens = [len(request.prompt_token_ids) for request in requests]
-    output_lens = [request.max_tokens for request in requests]
-    assert 16 <= min(prompt_lens) < 64 and 200 < max(prompt_lens) <= 256
-    assert 8 <= min(output_lens) < 40 and 96 < max(output_lens) <= 128
+    requests = make_requests(spec, 0, 1, VOCAB_SIZE)
+    assert len(requests) == num_requests
+    assert count_output_tokens(requests) == sum(request.max_tokens for request in requests)
+    for lengths, (least, most) in (
+        ([len(request.prompt_token_ids) for request in requests], prompt_len),
+        ([request.max_tokens for request in requests], output_len),
+    ):
+        # Drawn lengths reach from near one end of their range to near the other.
+        spread = (most - least) // 4
+        assert least <= min(lengths) <= least + spread and most - spread <= max(lengths) <= most

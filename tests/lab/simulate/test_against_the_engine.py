@@ -17,15 +17,8 @@ ROOT = Path(__file__).resolve().parents[3]
 def test_throughput_is_within_a_tenth_and_median_latencies_within_15_percent_of_the_engines():
     # By the round's own steps: on a machine that others use, too, other steps say how fast it was
     # at another time.
-    command = [
-        sys.executable,
-        "tools/check_simulation.py",
-        "--requests",
-        "40",
-        "--rounds",
-        "3",
-        "--json",
-    ]
+    options = ["--requests", "40", "--rounds", "3", "--json"]
+    command = [sys.executable, "tools/check_simulation.py", *options]
     check = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert check.returncode == 0, check.stderr
     ratio = json.loads(check.stdout.splitlines()[-1])["median_ratio"]["own steps"]

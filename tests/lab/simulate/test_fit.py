@@ -41,6 +41,13 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_with():
     assert model.seconds(1, 0, 0) == pytest.approx(0.02, rel=1e-6)
     assert model.seconds(16, 16, 16_000) == pytest.approx(0.02 + 0.015 + 0.032 + 0.016, rel=1e-6)
     assert model.seconds(300, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 284, rel=1e-6)
+    # Beyond the longest measured step the slope goes on.
+    short = [one for one in measured() if one.num_scheduled_tokens <= 80]
+    model = fit_step_times(short).model(max_tokens=4096)
+    assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
+    few = rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step"
+    with pytest.raises(SimulationError, match=few):
+        fit_step_times(measured()[:11])
 
 
 def test_the_error_that_is_told_is_that_of_steps_which_the_fit_has_not_seen():
@@ -59,17 +66,3 @@ def test_no_step_with_more_to_do_is_quicker_whatever_the_noise():
         by_tokens = [model.seconds(tokens, 0, 0) for tokens in range(1, 2049)]
         assert by_tokens == sorted(by_tokens)
         assert model.per_decode >= 0 and model.per_context_token >= 0
-
-
-def test_beyond_the_longest_measured_step_the_slope_goes_on():
-    short = [one for one in measured() if one.num_scheduled_tokens <= 80]
-    model = fit_step_times(short).model(max_tokens=4096)
-    assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
-
-
-def test_too_few_points_are_refused_with_the_way_to_more():
-    with pytest.raises(
-        SimulationError,
-        match=rf"11 measured steps are too few.* {MIN_POINTS} are needed.*bench step",
-    ):
-        fit_step_times(measured()[:11])

@@ -9,24 +9,17 @@ from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.workload import Arrival, CrowdOptions, at_rate, draw_crowd
 
 UNEVEN = CrowdOptions(
-    num_prompts=400,
-    random_input_len=48,
-    random_output_len=48,
-    random_range_ratio=0.9,
-    burstiness=0.5,
-    seed=3,
-)
+    num_prompts=400, random_input_len=48, random_output_len=48, random_range_ratio=0.9,
+    burstiness=0.5, seed=3,
+)  # fmt: skip
 GROUPED = CrowdOptions(
-    num_prompts=300,
-    random_input_len=16,
-    random_output_len=16,
-    random_prefix_len=128,
-    prefix_groups=12,
-    seed=3,
-)
+    num_prompts=300, random_input_len=16, random_output_len=16, random_prefix_len=128,
+    prefix_groups=12, seed=3,
+)  # fmt: skip
 
 
-def test_the_least_loaded_router_shortens_the_tail_of_the_random_one():
+def test_each_router_is_best_at_what_it_is_for():
+    """The least loaded one at short tails, the prefix-aware one at finding prefixes."""
     crowd = at_rate(draw_crowd(UNEVEN, 512), rate=5.0)
     random, least = (
         summarise(run(crowd, CPU, replicas=4, router=name), {})
@@ -34,16 +27,12 @@ def test_the_least_loaded_router_shortens_the_tail_of_the_random_one():
     )
     assert least["p99_ttft_ms"] < 0.7 * random["p99_ttft_ms"]
     assert least["p99_e2el_ms"] < random["p99_e2el_ms"]
-
-
-def test_the_prefix_aware_router_finds_more_in_the_caches_than_the_others():
     crowd = at_rate(draw_crowd(GROUPED, 512), rate=6.0)
     rates = {
         name: summarise(run(crowd, CPU, replicas=4, router=name), {})["prefix_hit_rate"]
         for name in ROUTERS
     }
-    assert rates["prefix-aware"] > 1.3 * rates["random"]
-    assert rates["prefix-aware"] > 1.3 * rates["least-loaded"]
+    assert rates["prefix-aware"] > 1.3 * max(rates["random"], rates["least-loaded"])
 
 
 def test_one_popular_prefix_does_not_send_everybody_to_one_replica():

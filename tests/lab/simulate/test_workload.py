@@ -11,16 +11,14 @@ from minivllm.lab.simulate.workload import CrowdOptions, at_rate, check_fits, dr
 MANY = 20_000
 
 
-def test_the_same_seed_draws_the_same_crowd_and_another_seed_another():
-    options = {
-        "num_prompts": 50,
-        "random_range_ratio": 0.5,
-        "random_prefix_len": 8,
-        "prefix_groups": 3,
-    }
-    first = draw_crowd(CrowdOptions(**options, seed=1), 512)
-    assert first == draw_crowd(CrowdOptions(**options, seed=1), 512)
-    assert first != draw_crowd(CrowdOptions(**options, seed=2), 512)
+def test_a_seed_draws_the_same_crowd_whose_groups_share_a_prefix_as_part_of_the_prompt():
+    options = {"num_prompts": 200, "random_input_len": 10}
+    groups = {"random_prefix_len": 32, "prefix_groups": 4}
+    first = draw_crowd(CrowdOptions(**options, **groups, seed=1), 512)
+    assert first == draw_crowd(CrowdOptions(**options, **groups, seed=1), 512)
+    assert first != draw_crowd(CrowdOptions(**options, **groups, seed=2), 512)
+    assert {one.prefix_group for one in first} == {0, 1, 2, 3}
+    assert {(one.prefix_tokens, one.prompt_tokens) for one in first} == {(32, 42)}
 
 
 @pytest.mark.parametrize("burstiness", [0.25, 1.0, 4.0])
@@ -54,15 +52,6 @@ def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
     assert np.median(lengths) == pytest.approx(100 * np.exp(-0.32), rel=0.05)
     cut = draw_crowd(options, 300)
     assert max(one.prompt_tokens + one.output_tokens for one in cut) == 300
-
-
-def test_members_of_a_group_share_a_prefix_that_counts_as_part_of_the_prompt():
-    options = CrowdOptions(
-        num_prompts=200, random_input_len=10, random_prefix_len=32, prefix_groups=4
-    )
-    crowd = draw_crowd(options, 512)
-    assert {one.prefix_group for one in crowd} == {0, 1, 2, 3}
-    assert {(one.prefix_tokens, one.prompt_tokens) for one in crowd} == {(32, 42)}
 
 
 @pytest.mark.parametrize(

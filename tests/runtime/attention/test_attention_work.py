@@ -7,7 +7,7 @@ from importlib import resources
 
 import numpy as np
 import pytest
-from support.model.attention_cases import SHARING, Seq, StepCase, random_case
+from support.model.attention_cases import SHARING, Seq, StepCase
 
 from minivllm.kernels.cpu import ops
 from minivllm.runtime.cpu.attention_work import (
@@ -21,36 +21,6 @@ from minivllm.runtime.cpu.attention_work import (
 
 def cut(case: StepCase) -> AttentionWork:
     return cut_into_parts(case.metadata(), case.block_size, case.group)
-
-
-def tokens_of_pairs(case: StepCase) -> dict[tuple[int, int], list[int]]:
-    """For each row and head of a group the tokens that its parts look at, in the order in which
-    they do.
-    """
-    work, seen = cut(case), {}
-    for part in work.parts:
-        for pair in range(part["first_pair"], part["first_pair"] + part["num_pairs"]):
-            row = int(work.rows[part["first_entry"] + pair // case.group])
-            end = part["limit"] + part["grows"] * (pair // case.group)
-            tables = work.block_tables.reshape(-1)[part["table"] :]
-            slots = [
-                tables[t // case.block_size] * case.block_size + t % case.block_size
-                for t in range(part["begin"], end)
-            ]
-            seen.setdefault((row, pair % case.group), []).extend(map(int, slots))
-    return seen
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_every_row_looks_at_each_of_its_tokens_once_from_left_to_right(seed: int) -> None:
-    seqs, options = random_case(seed)
-    case = StepCase(seqs, **options)
-    expected = {}
-    for i, seq in enumerate(seqs):
-        for new in range(seq.num_new):
-            slots = case.slots(i, 0, seq.num_computed + new + 1)
-            expected |= {(case.query_start_loc[i] + new, head): slots for head in range(case.group)}
-    assert tokens_of_pairs(case) == expected
 
 
 @pytest.mark.parametrize("name", SHARING)

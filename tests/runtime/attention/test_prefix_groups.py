@@ -23,10 +23,6 @@ def groups_of(
     ], covered.tolist()
 
 
-def test_a_shared_prefix_is_one_group_up_to_where_the_tables_part() -> None:
-    assert groups_of([[1, 2, 3, 4], [1, 2, 3, 5], [1, 2, 3, 6]]) == ([([0, 1, 2], 0, 3)], [3, 3, 3])
-
-
 def test_a_longer_prefix_of_some_is_a_group_within_the_group() -> None:
     tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8, 9], [1, 2, 7, 8, 10]]
     groups, covered = groups_of(tables)

@@ -2,15 +2,12 @@
 prefixes share them.
 """
 
-from types import SimpleNamespace
-
 import torch
 from support.model.one_thread import one_thread
-from support.model.tiny_models import load_into_ours, make_peer
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.runtime.loader import LoadedModel
+from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
 from minivllm.sampling_params import SamplingParams
 
@@ -31,23 +28,13 @@ class Watch:
     """Steps an engine, and finds every byte that changed in a block that several sequences own."""
 
     def __init__(self, **options: object) -> None:
-        decoder = load_into_ours(make_peer("llama"))
         config = EngineConfig(
-            max_model_len=64, block_size=4, max_num_seqs=16, check_invariants=True, **options
-        )
-        tokenizer = SimpleNamespace(
-            eos_token_ids=frozenset({2}),
-            vocab_size=decoder.config.vocab_size,
-            encode=lambda text: [],
-            decode=lambda ids, skip_special_tokens=True: "".join(map(chr, ids)),
-            is_silent=lambda token_id, skip_special_tokens: False,
-            is_byte_fallback=lambda token_id: False,
-        )
-        model = LoadedModel(
-            "tiny", decoder.config, decoder, tokenizer, decoder.device, decoder.dtype
-        )
+            model="tiny-random", device="cpu", max_model_len=64, block_size=4, max_num_seqs=16,
+            check_invariants=True, **options,
+        )  # fmt: skip
+        model = load_model(config)
         self.runner = ModelRunner(config, model)
-        self.engine = LLMEngine(config, self.runner, tokenizer)
+        self.engine = LLMEngine(config, self.runner, model.tokenizer)
         self.num_watched = 0
 
     def owners(self) -> dict[int, frozenset[str]]:

@@ -1,11 +1,15 @@
-"""The torch backend against the slow reference: every slot that a query may not read holds NaN."""
+"""The torch backend and the CPU backend against the slow reference: every slot that a query may not
+read holds NaN.
+"""
 
 import pytest
 import torch
 from support.model.attention_cases import HEAD_SIZE, SHARING, Seq, random_case
-from support.model.backend_cases import BackendCase, as_backend_layout
+from support.model.backend_cases import BackendCase, CpuCase, as_backend_layout
 
 from minivllm.runtime.attention.partial import attend, attend_in_steps
+
+MIXED = [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(7, is_all_cached=True)]
 
 
 def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
@@ -19,23 +23,21 @@ def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
     torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
 
 
+both_backends = pytest.mark.parametrize("make", [BackendCase, CpuCase], ids=["torch", "cpu"])
+
+
+@both_backends
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
-@pytest.mark.parametrize("block_size", [1, 4, 16])
+@pytest.mark.parametrize("block_size", [1, 4, 16, 96])
 def test_decodes_of_every_length_around_a_block_boundary_match_the_reference(
-    block_size: int, group: int
+    block_size: int, group: int, make: type[BackendCase]
 ) -> None:
     lengths = sorted(
         {1, block_size - 1, block_size, block_size + 1, 2 * block_size, 9 * block_size + 3} - {0}
     )
-    check(BackendCase([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
+    check(make([Seq(length - 1) for length in lengths], block_size=block_size, group=group))
     for length in lengths:
-        check(BackendCase([Seq(length - 1)], block_size=block_size, group=group))
-
-
-@pytest.mark.parametrize("num_computed", [0, 3, 4, 21])
-@pytest.mark.parametrize("num_new", [2, 5, 17])
-def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_new: int) -> None:
-    check(BackendCase([Seq(num_computed, num_new)]))
+        check(make([Seq(length - 1)], block_size=block_size, group=group))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -43,12 +45,7 @@ def test_a_chunk_after_any_context_matches_the_reference(num_computed: int, num_
 def test_chunks_and_decodes_in_one_batch_match_the_reference(
     group: int, dtype: torch.dtype
 ) -> None:
-    check(
-        BackendCase(
-            [Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=group
-        ),
-        dtype,
-    )
+    check(BackendCase(MIXED, group=group), dtype)
 
 
 def test_contexts_of_very_different_length_match_the_reference() -> None:
@@ -65,10 +62,8 @@ def test_attending_to_a_shared_prefix_once_matches_the_reference(
     case = BackendCase(SHARING[name])
     assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
     check(case, dtype)
-
-
-def test_a_prompt_that_is_all_cached_reads_its_last_token_from_the_cache() -> None:
-    check(BackendCase([Seq(7, is_all_cached=True), Seq(5), Seq(7, 1, 0, 2, is_all_cached=True)]))
+    if dtype == torch.float32:
+        check(CpuCase(SHARING[name]))
 
 
 def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
@@ -81,10 +76,13 @@ def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
     assert torch.equal(case.run(case.backend()), moved.run(moved.backend()))
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_random_batches_with_random_sharing_match_the_reference(seed: int) -> None:
+@both_backends
+@pytest.mark.parametrize("seed", range(10))
+def test_random_batches_with_random_sharing_match_the_reference(
+    seed: int, make: type[BackendCase]
+) -> None:
     seqs, options = random_case(seed)
-    check(BackendCase(seqs, **options))
+    check(make(seqs, **options))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -111,4 +109,4 @@ def test_the_path_that_other_devices_take_matches_the_reference(
 ) -> None:
     monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)
     check(BackendCase(SHARING[name]))
-    check(BackendCase([Seq(7), Seq(5, 6), Seq(0), Seq(30), Seq(0, 9), Seq(8, 2), Seq(15)], group=7))
+    check(BackendCase(MIXED, group=7))

@@ -2,9 +2,6 @@
 choice.
 """
 
-from collections.abc import Callable
-from functools import partial
-
 import pytest
 import torch
 from support.model.one_thread import one_thread
@@ -17,13 +14,11 @@ from support.model.tiny_models import (
 )
 
 from minivllm.config import EngineConfig
-from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import ConfigError
 from minivllm.kernels import norm_act, reference_ops
 from minivllm.kernels.cpu.ops import LANES
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.model.custom_ops import TORCH_OPS, DecoderOps, choose_ops
-from minivllm.runtime.step_result import StepResult, Watch
 
 __all__ = ["one_thread"]
 
@@ -52,26 +47,6 @@ def test_fused_operations_give_the_logits_of_the_plain_decoder(
     fused = PlannedRunner(decoder, max_num_seqs=4, attention_backend=backend, custom_ops=[asked])
     for ours, theirs in zip(steps_of_all_kinds(fused), steps_of_all_kinds(plain), strict=True):
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
-
-
-def _keep(execute: Callable, results: list[StepResult], plan: SchedulerOutput) -> StepResult:
-    results.append(execute(plan, Watch(attention_mass=True)))
-    return results[-1]
-
-
-@pytest.mark.skipif(not INTERPRETED, reason="the tiny models are on the CPU")
-def test_attention_mass_is_the_same_where_the_backend_would_rotate_the_queries() -> None:
-    decoder = load_into_ours(make_peer("qwen3"))
-    masses = []
-    for options in ({}, {"attention_backend": "triton", "custom_ops": ["all"]}):
-        run = PlannedRunner(decoder, max_num_seqs=4, **options)
-        execute, results = run.runner.execute_model, []
-        run.runner.execute_model = partial(_keep, execute, results)
-        steps_of_all_kinds(run)
-        masses.append(
-            torch.cat([torch.tensor(row) for result in results for row in result.attention_mass])
-        )
-    torch.testing.assert_close(*masses, rtol=1e-4, atol=1e-6)
 
 
 def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> None:

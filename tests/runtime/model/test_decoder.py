@@ -32,19 +32,10 @@ def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
 
 
 @pytest.mark.parametrize("name", PEERS)
-def test_a_whole_prompt_gives_the_logits_of_transformers(name: str) -> None:
+def test_a_prompt_whole_or_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
     peer = make_peer(name)
     run = PlannedRunner(load_into_ours(peer))
-    for length in (1, 2, 16, 100):
-        sequence = run.new(prompt(length, seed=length))
-        assert_same(run.run((sequence, length))[0], peer_logits(peer, sequence.token_ids))
-
-
-@pytest.mark.parametrize("name", PEERS)
-def test_a_prompt_in_chunks_gives_the_logits_of_transformers(name: str) -> None:
-    peer = make_peer(name)
-    run = PlannedRunner(load_into_ours(peer))
-    for chunk in (1, 3, 4, 7, 32):
+    for chunk in (1, 3, 7, 32, 50):
         sequence = run.new(prompt(50))
         while sequence.num_computed_tokens < 50:
             logits = run.run((sequence, min(chunk, 50 - sequence.num_computed_tokens)))
@@ -114,22 +105,17 @@ def test_half_precision_runs_and_stays_near_float32(name: str, dtype: torch.dtyp
 
 def test_tensors_may_come_in_any_order_and_in_any_dtype() -> None:
     peer = make_peer("qwen2")
-    backwards = Decoder(config_of(peer), torch.float32, "cpu")
-    backwards.load_weights(reversed(list(peer.state_dict().items())))
-    doubled = Decoder(config_of(peer), torch.float32, "cpu")
-    doubled.load_weights((name, tensor.double()) for name, tensor in peer.state_dict().items())
-    expected = peer_logits(peer, prompt(10))
-    for decoder in (backwards, doubled):
-        run = PlannedRunner(decoder)
-        assert_same(run.run((run.new(prompt(10)), 10))[0], expected)
+    decoder = Decoder(config_of(peer), torch.float32, "cpu")
+    backwards = reversed(list(peer.state_dict().items()))
+    decoder.load_weights((name, tensor.double()) for name, tensor in backwards)
+    run = PlannedRunner(decoder)
+    assert_same(run.run((run.new(prompt(10)), 10))[0], peer_logits(peer, prompt(10)))
 
 
 def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> None:
     peer = make_peer("llama")
     tensors = dict(peer.state_dict())
-    assert "lm_head.weight" in tensors, (
-        "transformers lists the tied head; a file may or may not hold it"
-    )
+    assert "lm_head.weight" in tensors, "transformers lists the tied head; a file may not"
     tensors["model.layers.0.self_attn.rotary_emb.inv_freq"] = torch.zeros(4)
     Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
     del tensors["lm_head.weight"]
@@ -152,9 +138,7 @@ def test_a_checkpoint_that_does_not_fit_is_refused_by_the_name_of_the_tensor() -
     message = refusal(
         [(key, tensor[1:] if key == name else tensor) for key, tensor in tensors.items()]
     )
-    assert name in message
-    assert "[31, 48]" in message
-    assert "[32, 48]" in message
+    assert all(words in message for words in (name, "[31, 48]", "[32, 48]"))
 
 
 @pytest.mark.parametrize("name", PEERS)

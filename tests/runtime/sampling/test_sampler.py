@@ -58,13 +58,6 @@ def varied_sequences() -> list[Sequence]:
 # ---- greedy ----
 
 
-def test_greedy_takes_the_best_token_and_on_a_tie_the_lowest_id():
-    logits = torch.tensor(
-        [[0.0, 3.0, 1.0, 3.0], [5.0, 5.0, 5.0, 5.0], [-1.0, -math.inf, -0.5, -0.5]]
-    )
-    assert token_ids(logits, [make_sequence(GREEDY) for _ in range(3)]) == [1, 0, 2]
-
-
 @pytest.mark.parametrize("vocab", [7, 300, 1024])
 def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
     generator = torch.Generator().manual_seed(vocab)
@@ -114,58 +107,7 @@ def test_sampling_neither_reads_nor_moves_the_global_generator_nor_changes_the_l
     assert torch.equal(logits, before)
 
 
-def test_a_sequence_that_was_rebuilt_after_a_preemption_goes_on_with_the_same_tokens():
-    logits = random_logits(30, 1000)
-    params = SamplingParams(temperature=1.0, seed=11)
-
-    def generate(sequence: Sequence, until: int) -> Sequence:
-        while sequence.num_output_tokens < until:
-            sequence.append_token(
-                token_ids(logits[sequence.num_output_tokens, None], [sequence])[0]
-            )
-        return sequence
-
-    uninterrupted = generate(make_sequence(params), 30)
-    begun = generate(make_sequence(params), 13)
-    resumed = generate(make_sequence(params, output=begun.output_token_ids), 30)
-    assert resumed.token_ids == uninterrupted.token_ids
-    assert len(set(uninterrupted.output_token_ids)) > 20
-
-
 # ---- seeds ----
-
-
-def test_the_same_seed_gives_the_same_tokens_whatever_the_request_and_engine():
-    logits = random_logits(1, 5000).expand(8, -1)
-    with_seed = [make_sequence(SamplingParams(seed=5), request_id=str(i)) for i in range(8)]
-    assert (
-        len(
-            set(
-                token_ids(logits, with_seed, engine_seed=0)
-                + token_ids(logits, with_seed, engine_seed=1)
-            )
-        )
-        == 1
-    )
-
-
-def test_another_seed_index_or_position_gives_other_tokens():
-    logits = random_logits(1, 50_000).expand(64, -1)
-    for sequences in (
-        [make_sequence(SamplingParams(seed=i)) for i in range(64)],
-        [make_sequence(SamplingParams(seed=5), index=i) for i in range(64)],
-        [make_sequence(SamplingParams(seed=5), prompt=[0] * (i + 1)) for i in range(64)],
-    ):
-        assert len(set(token_ids(logits, sequences))) > 50
-
-
-def test_requests_without_a_seed_differ_and_repeat_under_the_same_engine_seed():
-    logits = random_logits(1, 50_000).expand(64, -1)
-    sequences = [make_sequence(SamplingParams(), request_id=f"r{i}") for i in range(64)]
-    first = token_ids(logits, sequences, engine_seed=3)
-    assert len(set(first)) > 50
-    assert token_ids(logits, sequences, engine_seed=3) == first
-    assert token_ids(logits, sequences, engine_seed=4) != first
 
 
 # ---- the edges of truncation ----

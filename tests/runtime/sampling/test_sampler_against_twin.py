@@ -8,6 +8,7 @@ import torch
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from support.model.sampler_twin import TooCloseError, make_sequence, twin_sample
+from transformers.generation import logits_process
 
 from minivllm.core.request import Sequence
 from minivllm.runtime.sampling import logits_processors
@@ -126,15 +127,6 @@ def test_the_definitions_hold_on_a_large_vocabulary_of_flat_and_of_peaked_logits
 # ---- transformers ----
 
 
-def kept_tokens(params: SamplingParams, logits: torch.Tensor) -> torch.Tensor:
-    return to_weights(logits, [params] * len(logits)) > 0
-
-
-@pytest.fixture(scope="module")
-def transformers_processors():
-    return pytest.importorskip("transformers.generation.logits_process")
-
-
 @pytest.fixture(scope="module")
 def distinct_logits() -> torch.Tensor:
     """[6, 1000], no ties: transformers keeps all that tie with the k-th, we keep exactly k."""
@@ -143,45 +135,27 @@ def distinct_logits() -> torch.Tensor:
     return -1.1 * torch.log1p(order.float()) + 3.0
 
 
-@pytest.mark.parametrize("top_k", [1, 50, 1000])
-def test_top_k_keeps_the_tokens_that_transformers_keeps(
-    transformers_processors, distinct_logits, top_k
-):
-    theirs = transformers_processors.TopKLogitsWarper(top_k)(None, distinct_logits)
-    assert torch.equal(
-        kept_tokens(SamplingParams(top_k=top_k), distinct_logits), torch.isfinite(theirs)
-    )
-
-
-@pytest.mark.parametrize("top_p", [0.001, 0.5, 0.99])
-def test_top_p_keeps_the_tokens_that_transformers_keeps(
-    transformers_processors, distinct_logits, top_p
-):
+@pytest.mark.parametrize(
+    ("warper", "options"),
+    [
+        *((logits_process.TopKLogitsWarper, {"top_k": k}) for k in (1, 50, 1000)),
+        *((logits_process.TopPLogitsWarper, {"top_p": p}) for p in (0.001, 0.5, 0.99)),
+        *((logits_process.MinPLogitsWarper, {"min_p": p}) for p in (0.001, 0.5)),
+    ],
+)
+def test_truncation_keeps_the_tokens_that_transformers_keeps(warper, options, distinct_logits):
     # In float64, because their sum over the sorted vocabulary is rounded where ours is exact.
-    theirs = transformers_processors.TopPLogitsWarper(top_p)(None, distinct_logits.double())
-    assert torch.equal(
-        kept_tokens(SamplingParams(top_p=top_p), distinct_logits), torch.isfinite(theirs)
-    )
-
-
-@pytest.mark.parametrize("min_p", [0.001, 0.5])
-def test_min_p_keeps_the_tokens_that_transformers_keeps(
-    transformers_processors, distinct_logits, min_p
-):
-    theirs = transformers_processors.MinPLogitsWarper(min_p)(None, distinct_logits.double())
-    assert torch.equal(
-        kept_tokens(SamplingParams(min_p=min_p), distinct_logits), torch.isfinite(theirs)
-    )
+    theirs = warper(*options.values())(None, distinct_logits.double())
+    ours = to_weights(distinct_logits, [SamplingParams(**options)] * len(distinct_logits)) > 0
+    assert torch.equal(ours, torch.isfinite(theirs))
 
 
 @pytest.mark.parametrize("penalty", [0.5, 3.0])
-def test_the_repetition_penalty_is_that_of_transformers(
-    transformers_processors, distinct_logits, penalty
-):
+def test_the_repetition_penalty_is_that_of_transformers(distinct_logits, penalty):
     sequence = make_sequence(
         SamplingParams(repetition_penalty=penalty), prompt=[5, 5, 17, 900], output=[3, 17]
     )
-    theirs = transformers_processors.RepetitionPenaltyLogitsProcessor(penalty)(
+    theirs = logits_process.RepetitionPenaltyLogitsProcessor(penalty)(
         torch.tensor([sequence.token_ids]), distinct_logits[:1].clone()
     )
     assert torch.equal(apply_logits_processors(distinct_logits[0], sequence, set()), theirs[0])
@@ -225,17 +199,11 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
 )
 def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
     logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
-    if what_differs == "request_id":
-        sequences = [
-            make_sequence(SamplingParams(**params), request_id=str(i)) for i in range(3000)
-        ]
-    elif what_differs == "seed":
-        sequences = [make_sequence(SamplingParams(seed=i, **params)) for i in range(3000)]
-    elif what_differs == "index":
-        sequences = [make_sequence(SamplingParams(seed=7, **params), index=i) for i in range(3000)]
-    else:
-        sequences = [
-            make_sequence(SamplingParams(seed=7, **params), prompt=[0] * (i + 1))
-            for i in range(3000)
-        ]
+    make = {
+        "seed": lambda i: make_sequence(SamplingParams(seed=i, **params)),
+        "index": lambda i: make_sequence(SamplingParams(seed=7, **params), index=i),
+        "request_id": lambda i: make_sequence(SamplingParams(**params), request_id=str(i)),
+        "position": lambda i: make_sequence(SamplingParams(seed=7, **params), [0] * (i + 1)),
+    }[what_differs]
+    sequences = [make(i) for i in range(3000)]
     assert chi_square_p_value(sequences, logits) > 0.001

@@ -1,6 +1,5 @@
 """The hash that gives every token its random number."""
 
-import hashlib
 import math
 
 import pytest
@@ -9,12 +8,6 @@ from support.model.sampler_twin import arrival_time, make_sequence
 
 from minivllm.runtime.sampling.rng import draw_key, exponentials, key_for_next_token, request_seed
 from minivllm.sampling_params import SamplingParams
-
-
-def test_the_key_is_a_hash_of_three_fixed_width_integers():
-    key = (5).to_bytes(8, "little") + (2).to_bytes(8, "little") + (77).to_bytes(8, "little")
-    digest = hashlib.blake2b(key, digest_size=8).digest()
-    assert draw_key(5, 2, 77) == int.from_bytes(digest, "little", signed=True)
 
 
 def test_the_numbers_are_those_of_splitmix64():

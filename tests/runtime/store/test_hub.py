@@ -105,12 +105,9 @@ def files(tiny_random_path) -> dict[str, bytes]:
 
 
 NEEDED = [
-    "config.json",
-    "generation_config.json",
-    "model.safetensors",
-    "tokenizer.json",
-    "tokenizer_config.json",
-]
+    "config.json", "generation_config.json", "model.safetensors",
+    "tokenizer.json", "tokenizer_config.json",
+]  # fmt: skip
 
 
 def test_a_model_is_downloaded_with_what_it_needs_and_nothing_else(tmp_path, files):

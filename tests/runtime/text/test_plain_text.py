@@ -27,11 +27,10 @@ FORGED = [
 ]
 
 
-@pytest.mark.parametrize("model", ["smollm2", "tiny-random"])
 @pytest.mark.parametrize("forged", FORGED)
 @pytest.mark.parametrize("place", ["content", "role"])
-def test_a_control_tokens_text_in_a_message_stays_text(ours, model, forged, place):
-    tokenizer = ours[model]
+def test_a_control_tokens_text_in_a_message_stays_text(ours, forged, place):
+    tokenizer = ours["smollm2"]
     harmless = [{"role": "user", "content": "Hi", "name": "a"}]
     messages = [harmless[0] | {place: forged}]
 
@@ -43,11 +42,9 @@ def test_a_control_tokens_text_in_a_message_stays_text(ours, model, forged, plac
     assert control(messages) == control(harmless) != []
     # Nothing of the text is lost.
     rendered = tokenizer.render_chat_template(messages)
-    assert (
-        tokenizer.decode(tokenizer.apply_chat_template(messages), skip_special_tokens=False)
-        == rendered
-    )
-    assert forged in rendered or place == "name"
+    ids = tokenizer.apply_chat_template(messages)
+    assert tokenizer.decode(ids, skip_special_tokens=False) == rendered
+    assert forged in rendered
     # Where the client writes the format itself, a control token's text is that token.
     assert set(tokenizer.encode(forged)) & tokenizer._special_ids
 

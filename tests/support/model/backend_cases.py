@@ -4,6 +4,7 @@ and `cpu`.
 
 import torch
 
+from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend
 from minivllm.runtime.attention.torch_backend import TorchAttentionBackend
 from minivllm.runtime.kv_cache import KVCacheSpec
 from support.model.attention_cases import StepCase
@@ -29,6 +30,14 @@ class BackendCase(StepCase):
         return backend.forward(
             0, self.query.to(dtype), self.key.to(dtype), self.value.to(dtype), metadata
         )
+
+
+class CpuCase(BackendCase):
+    """A step and the CPU backend that takes it."""
+
+    def empty_backend(self, spec: KVCacheSpec) -> CpuAttentionBackend:
+        num_heads = self.num_kv_heads * self.group
+        return CpuAttentionBackend(spec, self.num_blocks, torch.device("cpu"), num_heads)
 
 
 def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:

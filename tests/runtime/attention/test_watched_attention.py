@@ -1,5 +1,5 @@
-"""`kernel.traced`: a real decode of a running engine through the watched kernel, against torch over
-the same q and k.
+"""What a running engine can be asked to watch: `attention.mass` and `kernel.traced`, both right in
+every backend and without a trace in the tokens.
 """
 
 import sys
@@ -14,13 +14,16 @@ from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
+from minivllm.kernels import reference
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.runtime.attention import xray
+from minivllm.runtime.attention.mass import gathered_attention_mass
 from minivllm.runtime.attention.recorded_xray import recorded_trace, recordings
 from minivllm.runtime.loader import load_model
 from minivllm.runtime.model_runner import ModelRunner
 
 PROMPTS = {"long": list(range(40, 117)), "short": list(range(80, 86))}
+SHORTER = {name: prompt[:37] for name, prompt in PROMPTS.items()}
 BLOCK_SIZE = 8
 
 interpreted = pytest.mark.skipif(not INTERPRETED, reason="the tiny model is on the CPU")
@@ -36,24 +39,22 @@ class Run:
     phase.
     """
 
-    def __init__(self, model, backend="torch"):
+    def __init__(self, model, backend="torch", prompts=PROMPTS, **options):
         config = EngineConfig(
             model="tiny-random", dtype="float32", device="cpu", attention_backend=backend,
-            block_size=BLOCK_SIZE, num_gpu_blocks_override=32, max_num_batched_tokens=64,
-            max_model_len=128, check_invariants=True,
+            block_size=BLOCK_SIZE, num_gpu_blocks_override=32, max_model_len=128,
+            check_invariants=True, **{"max_num_batched_tokens": 64, **options},
         )  # fmt: skip
-        self.runner = ModelRunner(config, model)
-        self.engine = LLMEngine(config, self.runner, model.tokenizer, clock=VirtualClock())
-        self.events, self.samples = [], []
+        # The clock stands still within a step: a request arrives when its event says.
+        runner = ModelRunner(config, model)
+        self.engine = LLMEngine(config, runner, model.tokenizer, clock=VirtualClock())
+        self.events = []
         self.fold = Fold(self.engine.log_header())
         self.engine.subscribe(self.events.append)
         self.engine.subscribe(self.fold.apply)
-        for name, prompt in PROMPTS.items():
-            self.add(name, prompt)
-
-    def add(self, name, prompt):
-        params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
-        self.engine.add_request(name, {"prompt_token_ids": prompt}, params)
+        for name, prompt in prompts.items():
+            params = SamplingParams(temperature=0, max_tokens=6, ignore_eos=True)
+            self.engine.add_request(name, {"prompt_token_ids": prompt}, params)
 
     def step(self):
         while self.engine.step_phase() is None:
@@ -65,16 +66,90 @@ class Run:
             self.step()
         return self
 
+    def of(self, kind):
+        return [event for event in self.events if isinstance(event, kind)]
+
     def traces(self):
-        return [event for event in self.events if isinstance(event, ev.KernelTraced)]
+        return self.of(ev.KernelTraced)
 
     @property
     def tokens(self):
-        return [
-            (event.seq_id, event.token_id)
-            for event in self.events
-            if isinstance(event, ev.TokenSampled)
-        ]
+        return [(event.seq_id, event.token_id) for event in self.of(ev.TokenSampled)]
+
+
+# ---- attention.mass ----
+
+
+@interpreted
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"backend": "triton", "custom_ops": ["all"]}],
+    ids=["torch", "triton, which rotates the queries itself"],
+)
+def test_every_scheduled_sequence_gets_its_shares_on_request_and_tokens_do_not_change(
+    model, options
+):
+    """The shares are those worked out from whole sequences, without a cache."""
+    # Chunks small enough that prefill and decode mix.
+    options = {**options, "max_num_batched_tokens": 16, "prompts": SHORTER}
+    asked, silent = (Run(model, **options) for _ in range(2))
+    asked.engine.record_attention_mass(True)
+    masses, plans = asked.finish().of(ev.AttentionMass), asked.of(ev.StepScheduled)
+    assert silent.finish().of(ev.AttentionMass) == []
+    assert asked.tokens == silent.tokens
+    assert [(m.step, m.seq_id) for m in masses] == [(p.step, p.seq_id) for p in plans]
+    for told, planned in zip(masses, plans, strict=True):
+        outputs = [token for seq_id, token in asked.tokens if seq_id == told.seq_id]
+        token_ids = SHORTER[told.seq_id.removesuffix(".0")] + outputs
+        seen = token_ids[: planned.num_computed_tokens + planned.num_tokens]
+        assert told.mass == pytest.approx(naive_mass(model, seen), abs=1e-5)
+
+
+def naive_mass(model, token_ids):
+    """Position by position, from the queries and keys of one forward pass over the whole
+    sequence.
+    """
+    shares = torch.zeros(-(-len(token_ids) // BLOCK_SIZE), dtype=torch.float64)
+    rows = []
+
+    def attend(layer, q, k, v):
+        group = q.shape[1] // k.shape[1]
+        keys, values = (x.repeat_interleave(group, dim=1).double() for x in (k, v))
+        scores = torch.einsum("qhd,thd->hqt", q.double(), keys) * q.shape[2] ** -0.5
+        scores += torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64).triu(1)
+        weights = scores.softmax(-1)
+        rows.extend(weights[:, -1])  # of the last token, a row for each head
+        return torch.einsum("hqt,thd->qhd", weights, values).to(q.dtype)
+
+    with torch.inference_mode():
+        model.decoder(torch.tensor(token_ids), torch.arange(len(token_ids)), attend)
+    for row in rows:
+        for position, weight in enumerate(row):
+            shares[position // BLOCK_SIZE] += weight / len(rows)
+    return shares.tolist()
+
+
+def test_attention_mass_can_be_switched_off_again_in_the_middle_of_a_run(model):
+    run = Run(model)
+    run.engine.record_attention_mass(True)
+    run.step()
+    num_told = len(run.of(ev.AttentionMass))
+    run.engine.record_attention_mass(False)
+    run.finish()
+    assert len(run.of(ev.AttentionMass)) == num_told > 0
+
+
+def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
+    query, keys = torch.randn(2, 6, 16), torch.randn(9, 4, 2, 16)
+    tables, lengths = torch.tensor([[7, 2, 5], [1, 8, 0]]), torch.tensor([11, 5])
+    keys[5, 3], keys[8, 1:], keys[0] = float("nan"), float("nan"), float("nan")
+    expected = reference.attention_mass(query, keys, tables, lengths, 0.25)
+    torch.testing.assert_close(
+        gathered_attention_mass(query, keys, tables, lengths, 0.25), expected
+    )
+
+
+# ---- kernel.traced ----
 
 
 @pytest.fixture
