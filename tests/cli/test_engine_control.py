@@ -48,12 +48,9 @@ class Watched:
         return [event for event in list(self.events) if isinstance(event, kind)]
 
 
-def fake_engine(num_blocks: int = 200, **options: Any) -> LLMEngine:
+def fake_engine(num_blocks: int = 200) -> LLMEngine:
     config = EngineConfig(
-        model="fake",
-        block_size=4,
-        **{"max_num_seqs": 8, "max_num_batched_tokens": 64, **options},
-        check_invariants=True,
+        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
     )
     return LLMEngine(config, FakeRunner(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
 
@@ -117,11 +114,8 @@ def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
             i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1
         )
         assert length >= 75
-        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {
-            "burst-2.0",
-            "burst-3.0",
-            "burst-4.0",
-        }
+        hit = {one.seq_id for one in watched.of(ev.BlockHit)}
+        assert hit == {"burst-2.0", "burst-3.0", "burst-4.0"}
         assert watched.control.messages() == []
 
 
@@ -176,18 +170,9 @@ def test_no_call_waits_for_the_engine():
         assert held.wait(SOON)
         control = watched.control
         control.pause(), control.step(), control.step_phase(), control.resume()
-        (
-            control.add_request("Hi"),
-            control.add_burst(),
-            control.abort("user-1"),
-            control.set_option("max_num_seqs", 1),
-        )
-        (
-            control.record_attention_mass(True),
-            control.trace_kernel("user-1.0"),
-            control.state(),
-            control.messages(),
-        )
+        control.add_request("Hi"), control.add_burst(), control.abort("user-1")
+        control.set_option("max_num_seqs", 1), control.record_attention_mass(True)
+        control.trace_kernel("user-1.0"), control.state(), control.messages()
         assert watched.events == []
         release.set()  # only now: none of them waited for it
 
@@ -197,11 +182,7 @@ def test_no_call_waits_for_the_engine():
 
 def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_request():
     config = EngineConfig(
-        model="tiny-random",
-        dtype="float32",
-        device="cpu",
-        num_gpu_blocks_override=64,
-        max_model_len=512,
+        model="tiny-random", dtype="float32", num_gpu_blocks_override=64, max_model_len=512
     )
     engine = LLMEngine.from_config(config)
     with controlled(engine) as watched:

@@ -26,16 +26,6 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert main(["lesson"]) == 0
     printed = capsys.readouterr().out
     assert all(lesson.title in printed for lesson in lessons())
-    assert (
-        len(
-            {
-                found.start()
-                for line in printed.splitlines()
-                if (found := re.search(r"\d min\b", line))
-            }
-        )
-        == 1
-    ), "a column"
 
 
 def test_the_list_says_what_was_done(capsys, progress, monkeypatch):
@@ -103,12 +93,3 @@ def test_what_cannot_be_is_one_sentence(capsys, arguments, words):
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
-
-
-def test_a_damaged_progress_file_is_told_before_the_lesson(capsys, progress):
-    progress.parent.mkdir()
-    progress.write_text("{")
-    assert main(["lesson", "1", "--plain", *TINY]) == 1
-    captured = capsys.readouterr()
-    assert "damaged" in captured.err
-    assert captured.out == ""
