@@ -162,6 +162,15 @@ def test_a_story_says_so_when_the_expected_did_not_happen(
     assert words in " ".join(tell(scenario, played.facts))
 
 
+def test_the_steps_of_a_wave_are_counted_from_its_own_beginning(smollm2_path: Path):
+    (wave,) = BURST.waves
+    second = (wave[2], dataclasses.replace(wave[3], after_steps=5))
+    scenario = dataclasses.replace(BURST, waves=(wave[:2], second))
+    arrivals = play(scenario, "smollm2-tokens", smollm2_path).of(ev.RequestArrived)
+    arrived = {event.request_id: event.step for event in arrivals}
+    assert arrived["dan"] == arrived["cleo"] + 5 > 10
+
+
 def test_a_request_whose_step_never_comes_is_sent_when_nobody_else_is_left(smollm2_path: Path):
     (wave,) = BURST.waves
     late = dataclasses.replace(wave[2], after_steps=100_000)

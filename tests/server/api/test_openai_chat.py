@@ -144,3 +144,4 @@ def test_fields_that_ask_for_nothing_change_nothing_and_text_in_parts_is_one_tex
         client.chat.completions.create(messages=plain, **fields),
     ]
     assert answers[0].choices[0].message == answers[1].choices[0].message
+    assert answers[0].usage.prompt_tokens == answers[1].usage.prompt_tokens
