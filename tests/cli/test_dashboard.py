@@ -22,14 +22,10 @@ TRACES = ROOT / "docs/assets/traces"
 LOG = TRACES / "memory-pressure.jsonl"
 OTHER = TRACES / "shared-prefix.jsonl"
 SCREENS = {
-    "overview": ("Batch slots", "KV cache", "Waiting", "dan"),
-    "blocks": ("KV cache", "Block inspector", "Prefix cache"),
     "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
-    "requests": ("Requests", "Chosen request", "preempted"),
-    "events": ("Events", "request.deferred", "step.end"),
     "compare": ("A: this recording", "B: the second one", "First different plan"),
 }
-"""What must stand on a screen at any size, after the preemption of step 93."""
+"""What must stand on these screens after the preemption of step 93; `tests/tui` looks at all."""
 
 Shoot = Callable[..., str]
 
@@ -53,16 +49,13 @@ def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
 
 
 @pytest.mark.parametrize("screen", SCREENS)
-def test_every_screen_is_drawn_in_a_small_terminal_too(screen: str, shoot: Shoot) -> None:
+def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
+    screen: str, shoot: Shoot
+) -> None:
     rows = rows_of(shoot("--screen", screen, "--step", 93, "--size", "80x24", "--with", OTHER))
     assert len(rows) == 24 and max(map(cell_len, rows)) <= 80
     assert all(any(words in row for row in rows) for words in SCREENS[screen]), "\n".join(rows)
     assert "PAUSED" in rows[0] and "Pause" in rows[-1]
-
-
-def test_without_a_step_the_end_of_the_recording_is_drawn(shoot: Shoot) -> None:
-    assert "step 267" in rows_of(shoot())[0]
-    assert "step 93" in rows_of(shoot("--step", 93))[0]
 
 
 def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_called(
@@ -74,6 +67,7 @@ def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_call
     for words in ("@font-face", "url(http", "\x1b"):
         assert words not in svg
     assert "a<b>&" in "".join(ElementTree.fromstring(svg).itertext())
+    assert "step 267" in rows_of(svg)[0], "without --step, the end of the recording"
 
 
 def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: Path) -> None:
@@ -109,107 +103,59 @@ def test_shot_and_replay_do_without_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--size", "120"], "--size must be columns and rows up to 1000, as in 120x36; got '120'."),
-        (
-            ["--screen", "home"],
-            "--screen must be one of overview, blocks, scheduler, requests, events, compare;",
-        ),
-        (
-            ["--choose", "nobody"],
-            "--choose nobody: LOG has no such request, block (b0 to b23) or event",
-        ),
-        (["--step", "268"], "--step 268: LOG has the steps 0 to 267."),
-        (["-o", "LOG"], "LOG is the recording itself: give the picture another name."),
+        ("--size 120", "--size must be columns and rows up to 1000, as in 120x36; got '120'."),
+        ("--screen home", "--screen must be one of overview, blocks, scheduler, requests, events,"),
+        ("--choose nobody", "run.jsonl has no such request, block (b0 to b23) or event"),
+        ("--step 268", "--step 268: run.jsonl has the steps 0 to 267."),
+        ("-o run.jsonl", "run.jsonl is the recording itself: give the picture another name."),
+        ("-o x.PDF", "x.svg"),
     ],
 )
 def test_wrong_usage_of_shot_is_one_sentence_and_status_2(
-    arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture
+    arguments: str, sentence: str, tmp_path: Path, capsys, monkeypatch
 ) -> None:
-    log = tmp_path / "run.jsonl"
-    log.write_bytes(LOG.read_bytes())
-    arguments = [
-        "-o",
-        str(tmp_path / "x.svg"),
-        *(word.replace("LOG", str(log)) for word in arguments),
-    ]
-    assert main(["shot", str(log), *arguments]) == 2
+    monkeypatch.chdir(tmp_path)
+    Path("run.jsonl").write_bytes(LOG.read_bytes())
+    assert main(["shot", "run.jsonl", "-o", "x.svg", *arguments.split()]) == 2
     captured = capsys.readouterr()
-    assert captured.out == "" and sentence.replace("LOG", str(log)) in captured.err.splitlines()[-1]
-    assert list(tmp_path.iterdir()) == [log] and log.read_bytes() == LOG.read_bytes()
+    assert captured.out == "" and sentence in captured.err.splitlines()[-1]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.jsonl"]
+    assert Path("run.jsonl").read_bytes() == LOG.read_bytes()
 
 
-@pytest.fixture
-def pretended_terminal(monkeypatch) -> None:
-    """A terminal is attached, as far as the commands can see; a dashboard that opens in it is a
-    failure.
-    """
+UNREADABLE = [
+    (command, log, sentence)
+    for command in ("shot -o x.svg", "replay", "replay good.jsonl --with")
+    for log, sentence in (
+        ("no-such.jsonl", "cannot be read: No such file or directory."),
+        ("foreign.jsonl", "is not a minivllm recording: its first line is no header."),
+        ("newer.jsonl", "has version 99 of the recording format"),
+    )
+] + [
+    ("attach", "no-such.jsonl", "does not exist, and nobody has begun to write it."),
+    ("attach", "foreign.jsonl", "is not a minivllm recording: its first line is no header."),
+    ("attach", "http://127.0.0.1:9", ""),
+]
+
+
+@pytest.mark.parametrize(("command", "source", "sentence"), UNREADABLE)
+def test_what_cannot_be_opened_is_one_sentence_and_status_1(
+    command: str, source: str, sentence: str, tmp_path: Path, capsys, monkeypatch
+) -> None:
     monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)
-    monkeypatch.setattr(
-        "minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("the dashboard was opened")
-    )
-
-
-def write_bad_logs(folder: Path) -> None:
-    (folder / "foreign.jsonl").write_bytes(b'{"level": "info", "message": "hello"}\n')
-    (folder / "newer.jsonl").write_bytes(
-        LOG.read_bytes().replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1)
-    )
-
-
-@pytest.mark.parametrize(
-    ("log", "sentence"),
-    [
-        ("no-such.jsonl", "no-such.jsonl cannot be read: No such file or directory."),
-        (
-            "foreign.jsonl",
-            "foreign.jsonl is not a minivllm recording: its first line is no header.",
-        ),
-        ("newer.jsonl", "newer.jsonl has version 99 of the recording format"),
-    ],
-)
-@pytest.mark.parametrize(
-    "command", [["shot", "-o", "x.svg"], ["replay"], ["replay", str(LOG), "--with"]]
-)
-def test_a_log_that_cannot_be_opened_is_one_sentence_and_status_1(
-    command: list[str],
-    log: str,
-    sentence: str,
-    tmp_path: Path,
-    capsys,
-    monkeypatch,
-    pretended_terminal,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_bad_logs(tmp_path)
-    assert main([*command, log]) == 1
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith(f"minivllm: {sentence}")
-    assert not (tmp_path / "x.svg").exists()
-
-
-@pytest.mark.parametrize(
-    ("source", "sentence"),
-    [
-        ("no-such.jsonl", "no-such.jsonl does not exist, and nobody has begun to write it."),
-        (
-            "foreign.jsonl",
-            "foreign.jsonl is not a minivllm recording: its first line is no header.",
-        ),
-        ("http://127.0.0.1:9", "http://127.0.0.1:9"),
-    ],
-)
-def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
-    source: str, sentence: str, tmp_path: Path, capsys, monkeypatch, pretended_terminal
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    write_bad_logs(tmp_path)
+    monkeypatch.setattr("minivllm.tui.app.DashboardApp.run", lambda self: pytest.fail("it opened"))
     for patient in (TailSource, HttpSource):
-        monkeypatch.setitem(patient.__init__.__kwdefaults__, "wait", 0.3)
-    assert main(["attach", source]) == 1
+        monkeypatch.setitem(patient.__init__.__kwdefaults__, "wait", 0.0)
+    monkeypatch.chdir(tmp_path)
+    good = LOG.read_bytes()
+    Path("good.jsonl").write_bytes(good)
+    Path("foreign.jsonl").write_bytes(b'{"level": "info", "message": "hello"}\n')
+    Path("newer.jsonl").write_bytes(good.replace(b'"ev":"meta"', b'"ev":"meta","version":99', 1))
+    assert main([*command.split(), source]) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith(f"minivllm: {sentence}")
+    assert captured.err.startswith(f"minivllm: {source} {sentence}".rstrip())
+    assert not Path("x.svg").exists()
 
 
 @pytest.mark.parametrize(
@@ -217,10 +163,7 @@ def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
     [
         (["replay", str(LOG)], "shot LOG draws a picture of it"),
         (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
-        (
-            ["live", "--model", "tiny-random"],
-            "demo --headless and generate run an engine without one",
-        ),
+        (["live", "--model", "tiny-random"], "demo --headless and generate run an engine without"),
     ],
 )
 def test_without_a_terminal_a_command_says_what_works_instead(
@@ -230,7 +173,5 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert main(command) == 1
     captured = capsys.readouterr()
     assert captured.out == "" and captured.err.count("\n") == 1
-    assert captured.err.startswith(
-        "minivllm: The dashboard needs a terminal, and there is none here; "
-    )
+    assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none")
     assert instead in captured.err

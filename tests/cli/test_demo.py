@@ -23,22 +23,27 @@ from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.patience import SOON
 
 from minivllm.cli import main
-from minivllm.cli.serving.engine_control import EngineThreadControl
 from minivllm.core.invariants import Violation
 from minivllm.events.recording.recording import Recording
-from minivllm.events.types import EVENT_KINDS, BeamPruned, BeamsFound, RequestFinished
+from minivllm.events.types import BeamPruned, BeamsFound, RequestFinished
 from minivllm.lessons.scenarios.scenarios import SCENARIOS
 from minivllm.tui.sources.in_process import InProcessSource
 
 DEMO = ["demo", "--model", "tiny-random", "--headless"]
 
 
-def environment(**others: str) -> dict[str, str]:
-    return {**os.environ, "OMP_NUM_THREADS": "1", **others}
+ENVIRONMENT = os.environ | {"OMP_NUM_THREADS": "1"}
 
 
-def last_json(text: str) -> dict:
-    return json.loads(text.splitlines()[-1])
+COUNTERS = {
+    "preemptions": "num_preemptions",
+    "prefix_hit_tokens": "prefix_cache_hits",
+    "evicted_blocks": "evicted_blocks",
+    "forked_sequences": "forked_sequences",
+    "copied_blocks": "copied_blocks",
+    "generated_tokens": "generation_tokens",
+}
+"""Each number of the report, and the counter of the recording that it is."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -58,32 +63,20 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(
     recording = Recording(log)
     counters = recording.view_at_step(recording.last_step).counters
     assert result["steps"] == recording.last_step
-    assert result["preemptions"] == counters.num_preemptions
-    assert result["prefix_hit_tokens"] == counters.prefix_cache_hits
-    assert result["evicted_blocks"] == counters.evicted_blocks
-    assert result["forked_sequences"] == counters.forked_sequences
-    assert result["copied_blocks"] == counters.copied_blocks
+    for key, counter in COUNTERS.items():
+        assert result[key] == getattr(counters, counter), key
     events = list(recording.events(0, len(recording)))
     over = {(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamsFound)}
     pruned = [(e.seq_id.rpartition(".")[0], e.step) for e in events if isinstance(e, BeamPruned)]
     assert result["pruned_beams"] == sum(one not in over for one in pruned), (
         "those left over at the end were not pruned"
     )
-    assert result["generated_tokens"] == counters.generation_tokens
     # So do the lines of the report, for people.
     assert all(sentence in captured.err for sentence in result["what_happened"])
     assert all(f"  {arrival.request_id}" in captured.err for arrival in SCENARIOS[name].arrivals)
     ended = [event for event in events if isinstance(event, RequestFinished)]
     assert captured.err.count("finishes") == len(ended) >= result["finished_requests"]
     assert captured.err.count("is preempted") == result["preemptions"]
-
-
-def test_an_engine_option_overrides_the_scenarios(capsys: pytest.CaptureFixture):
-    options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
-    assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
-    result = last_json(capsys.readouterr().out)
-    assert (result["preemptions"], result["prefix_hit_tokens"]) == (0, 0)
-    assert "200 blocks were enough" in result["what_happened"][0]
 
 
 def test_a_violated_invariant_is_counted_reported_and_a_failure(
@@ -98,7 +91,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(
     monkeypatch.setattr("minivllm.engine.stepper.check_invariants", violated_once)
     assert main([*DEMO, "--json"]) == 1
     captured = capsys.readouterr()
-    assert last_json(captured.out)["invariant_violations"] == 1
+    assert json.loads(captured.out)["invariant_violations"] == 1
     assert captured.err.endswith("minivllm: free queue: made up for this test\n")
 
 
@@ -109,15 +102,8 @@ class PretendedDashboard:
 
     shown: ClassVar[list["PretendedDashboard"]] = []
 
-    def __init__(
-        self,
-        source: InProcessSource,
-        *,
-        watch: str,
-        control: EngineThreadControl,
-        **options: object,
-    ) -> None:
-        self.source, self.watch, self.control = source, watch, control
+    def __init__(self, source: InProcessSource, *, watch: str, **options: object) -> None:
+        self.source, self.watch = source, watch
         self.summary: list[str] = []
         self.return_code = 0
         self._told = threading.Event()
@@ -140,13 +126,23 @@ def dashboards(monkeypatch) -> list[PretendedDashboard]:
     return PretendedDashboard.shown
 
 
+def test_headless_no_dashboard_is_opened_and_options_override_the_scenarios(
+    dashboards, capsys: pytest.CaptureFixture
+):
+    options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
+    assert main([*DEMO, "--scenario", "memory-pressure", "--json", *options]) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["preemptions"], result["prefix_hit_tokens"]) == (0, 0)
+    assert "200 blocks were enough" in result["what_happened"][0]
+    assert dashboards == []
+
+
 def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
     dashboards, capsys: pytest.CaptureFixture, tmp_path
 ):
     log = tmp_path / "run.jsonl"
-    assert (
-        main(["demo", "--model", "tiny-random", "--slow", "0", "--json", "--record", str(log)]) == 0
-    )
+    options = ["--slow", "0", "--json", "--record", str(log)]
+    assert main(["demo", "--model", "tiny-random", *options]) == 0
     (dashboard,) = dashboards
     recording = Recording(log)
     assert dashboard.watch == SCENARIOS["shared-prefix"].watch
@@ -154,23 +150,18 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
     assert shown.header == recording.header
     assert dashboard.source.poll(SOON) == len(shown) == len(recording)
     assert list(shown.events(0, len(shown))) == list(recording.events(0, len(recording)))
-    assert dashboard.summary == last_json(capsys.readouterr().out)["what_happened"]
-
-
-def test_headless_no_dashboard_is_opened_in_a_terminal_either(dashboards):
-    assert main(DEMO) == 0
-    assert dashboards == []
+    assert dashboard.summary == json.loads(capsys.readouterr().out)["what_happened"]
 
 
 def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: Path):
     log = tmp_path / "run.jsonl"
+    options = ["--slow", "0.05", "--json", "--record", str(log)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "minivllm", *DEMO, "--slow", "0.05", "--json", "--record", str(log)],
+        [sys.executable, "-m", "minivllm", *DEMO, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        cwd=tmp_path,
-        env=environment(),
+        env=ENVIRONMENT,
     )
     said = []
     for line in process.stderr:
@@ -183,9 +174,7 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     assert process.returncode == 130, err
     assert "Traceback" not in err
     assert re.search(r"Recorded up to step \d+ in ", err)
-    assert json.loads(out.splitlines()[-1])["invariant_violations"] == 0, (
-        "the report comes after Ctrl-C, too"
-    )
+    assert json.loads(out)["invariant_violations"] == 0, "the report comes after Ctrl-C, too"
     recording = Recording(log)
     assert 1 <= recording.last_step < 150
     end = recording.view_at_event(len(recording))
@@ -195,19 +184,6 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     # Whole to its last byte: the writer was closed, not killed.
     lines = log.read_bytes().split(b"\n")
     assert lines[-1] == b"" and len(lines) == len(recording) + 2
-    assert {type(event) for event in recording.events(0, len(recording))} <= set(EVENT_KINDS)
-
-
-def open_terminal(columns: int, rows: int, *arguments: str) -> tuple[int, int]:
-    """Start the command in a terminal of its own; its process id and the other end of the
-    terminal.
-    """
-    pid, terminal = pty.fork()
-    if pid == 0:
-        os.environ.update(environment(TERM="xterm-256color", COLUMNS="", LINES=""))
-        os.execv(sys.executable, [sys.executable, "-m", "minivllm", *arguments])
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-    return pid, terminal
 
 
 def read_terminal(terminal: int, until: bytes | None) -> bytes:
@@ -225,18 +201,12 @@ def read_terminal(terminal: int, until: bytes | None) -> bytes:
 
 def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp_path: Path):
     log = tmp_path / "run.jsonl"
-    pid, terminal = open_terminal(
-        120,
-        36,
-        "demo",
-        "--model",
-        "tiny-random",
-        "--scenario",
-        "burst",
-        "--record",
-        str(log),
-        "--json",
-    )
+    command = f"minivllm demo --model tiny-random --scenario burst --json --record {log}"
+    pid, terminal = pty.fork()
+    if pid == 0:
+        terminal_of_its_own = ENVIRONMENT | {"TERM": "xterm-256color", "COLUMNS": "", "LINES": ""}
+        os.execve(sys.executable, [sys.executable, "-m", *command.split()], terminal_of_its_own)
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 36, 120, 0, 0))
     try:
         seen = read_terminal(terminal, b"DECODE")
         assert b"\x1b[?1049h" in seen  # the alternate screen

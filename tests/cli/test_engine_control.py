@@ -3,14 +3,14 @@ is refused.
 """
 
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, next_token
 from support.patience import SOON
+from support.server.live_server import wait_for
 
 from minivllm.cli.serving.engine_control import MAX_TOKENS, EngineThreadControl
 from minivllm.clock import VirtualClock
@@ -38,22 +38,13 @@ class Watched:
         """Until all that was asked for has been taken in."""
         self.thread.call(lambda engine: None).result(SOON)
 
-    def until(self, holds: Callable[[], Any]) -> None:
-        end = time.monotonic() + SOON
-        while not holds():
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.002)
-
     def of(self, kind: type[ev.Event]) -> list[ev.Event]:
         return [event for event in list(self.events) if isinstance(event, kind)]
 
 
-def fake_engine(num_blocks: int = 200, **options: Any) -> LLMEngine:
+def fake_engine(num_blocks: int = 200) -> LLMEngine:
     config = EngineConfig(
-        model="fake",
-        block_size=4,
-        **{"max_num_seqs": 8, "max_num_batched_tokens": 64, **options},
-        check_invariants=True,
+        model="fake", block_size=4, max_num_seqs=8, max_num_batched_tokens=64, check_invariants=True
     )
     return LLMEngine(config, FakeRunner(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
 
@@ -74,7 +65,7 @@ def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state(
         for press in (control.step_phase, control.step_phase, control.step, control.step):
             press()
             watched.settle()
-            watched.until(lambda: not watched.thread._singles)
+            wait_for(lambda: not watched.thread._singles)
             seen.append((control.state(), watched.fold.step))
         assert seen == [
             ((True, "execute"), 1),
@@ -83,7 +74,7 @@ def test_pause_step_phase_step_and_resume_move_the_engine_and_show_in_the_state(
             ((True, "schedule"), 2),
         ]
         control.resume()
-        watched.until(lambda: watched.of(ev.RequestFinished))
+        wait_for(lambda: watched.of(ev.RequestFinished))
         assert not control.state().paused
         assert control.messages() == []
 
@@ -92,7 +83,7 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
     with controlled(fake_engine()) as watched:
         for prompt in ("Hi", " \n", "You there"):
             watched.control.add_request(prompt)
-        watched.until(lambda: len(watched.of(ev.RequestFinished)) == 2)
+        wait_for(lambda: len(watched.of(ev.RequestFinished)) == 2)
         arrived = watched.of(ev.RequestArrived)
         assert [(one.request_id, one.prompt) for one in arrived] == [
             ("user-1", "Hi"),
@@ -111,17 +102,14 @@ def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
     """In a small cache it is shorter, and still fits."""
     with controlled(fake_engine(num_blocks)) as watched:
         watched.control.add_burst()
-        watched.until(lambda: len(watched.of(ev.RequestFinished)) == 4)
+        wait_for(lambda: len(watched.of(ev.RequestFinished)) == 4)
         prompts = [one.prompt_token_ids for one in watched.of(ev.RequestArrived)]
         length = next(
             i for i, tokens in enumerate(zip(*prompts, strict=False)) if len(set(tokens)) > 1
         )
         assert length >= 75
-        assert {one.seq_id for one in watched.of(ev.BlockHit)} == {
-            "burst-2.0",
-            "burst-3.0",
-            "burst-4.0",
-        }
+        hit = {one.seq_id for one in watched.of(ev.BlockHit)}
+        assert hit == {"burst-2.0", "burst-3.0", "burst-4.0"}
         assert watched.control.messages() == []
 
 
@@ -131,7 +119,7 @@ def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
         control.pause()
         control.add_request("Hi")
         control.step_phase()
-        watched.until(lambda: control.state().next_phase == "execute")
+        wait_for(lambda: control.state().next_phase == "execute")
         control.abort("user-1")
         control.set_option("max_num_seqs", 2)
         assert control.messages() == [
@@ -141,10 +129,10 @@ def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
         watched.settle()
         assert not watched.of(ev.RequestAborted)
         control.step()
-        watched.until(lambda: watched.of(ev.RequestAborted) and watched.of(ev.OptionChanged))
+        wait_for(lambda: watched.of(ev.RequestAborted) and watched.of(ev.OptionChanged))
         assert watched.fold.max_num_seqs == 2
         control.abort("user-1")
-        watched.until(lambda: control._messages)
+        wait_for(lambda: control._messages)
         assert control.messages() == ["There is no unfinished request user-1 to abort."]
 
 
@@ -162,7 +150,7 @@ def test_what_the_engine_refuses_arrives_as_one_sentence(press, sentence, monkey
     monkeypatch.setattr(FakeTokenizer, "encode", lambda self, text: list(text.encode()))
     with controlled(fake_engine()) as watched:
         press(watched.control)
-        watched.until(lambda: watched.control._messages)
+        wait_for(lambda: watched.control._messages)
         (message,) = watched.control.messages()
         assert sentence in message and "\n" not in message
         assert watched.events == []
@@ -176,18 +164,9 @@ def test_no_call_waits_for_the_engine():
         assert held.wait(SOON)
         control = watched.control
         control.pause(), control.step(), control.step_phase(), control.resume()
-        (
-            control.add_request("Hi"),
-            control.add_burst(),
-            control.abort("user-1"),
-            control.set_option("max_num_seqs", 1),
-        )
-        (
-            control.record_attention_mass(True),
-            control.trace_kernel("user-1.0"),
-            control.state(),
-            control.messages(),
-        )
+        control.add_request("Hi"), control.add_burst(), control.abort("user-1")
+        control.set_option("max_num_seqs", 1), control.record_attention_mass(True)
+        control.trace_kernel("user-1.0"), control.state(), control.messages()
         assert watched.events == []
         release.set()  # only now: none of them waited for it
 
@@ -197,11 +176,7 @@ def test_no_call_waits_for_the_engine():
 
 def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_request():
     config = EngineConfig(
-        model="tiny-random",
-        dtype="float32",
-        device="cpu",
-        num_gpu_blocks_override=64,
-        max_model_len=512,
+        model="tiny-random", dtype="float32", num_gpu_blocks_override=64, max_model_len=512
     )
     engine = LLMEngine.from_config(config)
     with controlled(engine) as watched:
@@ -216,10 +191,10 @@ def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_reque
         assert arrived.prompt_token_ids == expected != engine.tokenizer.encode("Hello")
         control.trace_kernel("user-1.0")
         control.step()
-        watched.until(lambda: watched.of(ev.StepEnd))
+        wait_for(lambda: watched.of(ev.StepEnd))
         control.record_attention_mass(False)
         control.step()
-        watched.until(lambda: watched.of(ev.KernelTraced))
+        wait_for(lambda: watched.of(ev.KernelTraced))
         assert [event.step for event in watched.of(ev.AttentionMass)] == [1]
         (traced,) = watched.of(ev.KernelTraced)
         assert (traced.step, traced.seq_id, traced.problem) == (2, "user-1.0", None)

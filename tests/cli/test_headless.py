@@ -14,17 +14,12 @@ TRACES = Path(__file__).parents[2] / "docs/assets/traces"
 LOG = TRACES / "memory-pressure.jsonl"
 
 
-def only_json(text: str) -> dict:
-    assert text.count("\n") == 1
-    return json.loads(text)
-
-
 @pytest.mark.parametrize("step", [0, 90, None])
 def test_once_prints_the_folded_state_as_one_line_of_json(
     step: int | None, capsys: pytest.CaptureFixture
 ):
     assert main(["once", str(LOG), "--json", *(() if step is None else ("--step", str(step)))]) == 0
-    told = only_json(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out)
     recording = Recording(LOG)
     fold = recording.view_at_step(recording.last_step if step is None else step)
     state = json.loads(msgspec.json.encode(fold.state))
@@ -49,13 +44,9 @@ def test_once_says_who_runs_who_waits_and_why(capsys: pytest.CaptureFixture):
 def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ):
-    evil = tmp_path / "evil.jsonl"
-    data = LOG.read_bytes().replace(b'"model":"smollm2"', b'"model":"\\u001b[2Jsmollm2"', 1)
-    evil.write_bytes(
-        data.replace(b'"text":" a', b'"text":"\\u001b[31m a').replace(
-            b'"cleo.0"', b'"c\\u0007leo.0"'
-        )
-    )
+    evil, data = tmp_path / "evil.jsonl", LOG.read_bytes()
+    data = data.replace(b'"model":"smollm2"', b'"model":"\\u001b[2Jsmollm2"', 1)
+    evil.write_bytes(data.replace(b'"cleo.0"', b'"c\\u0007leo.0"'))
     assert main(["once", str(evil), "--step", "150"]) == 0
     out = capsys.readouterr().out
     assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
@@ -68,7 +59,7 @@ def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture
     gap = {"ev": "log.gap", **{name: last_lost[name] for name in ("seq", "step", "t")}, "lost": 51}
     gapped.write_bytes(b"".join([*lines[:50], json.dumps(gap).encode() + b"\n", *lines[101:]]))
     assert main(["once", str(gapped), "--json"]) == 0
-    told = only_json(capsys.readouterr().out)
+    told = json.loads(capsys.readouterr().out)
     assert told["lost_events"] == 51 and told["step"] <= gap["step"], "the state before the gap"
     assert main(["once", str(gapped)]) == 0
     assert capsys.readouterr().out.endswith(
@@ -81,12 +72,8 @@ def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture
     [
         (["once", "no-such.jsonl"], "no-such.jsonl cannot be read: No such file or directory."),
         (["once", str(LOG), "--step", "9999"], "ends with step 267; there is no step 9999 (yet)."),
-        (["export", "no-such.jsonl", "--perfetto", "x.json"], "no-such.jsonl cannot be read"),
         (["export", __file__, "--perfetto", "x.json"], "is not a minivllm recording"),
-        (
-            ["export", str(LOG), "--perfetto", "no/such/folder/x.json"],
-            "no/such/folder/x.json: No such file",
-        ),
+        (["export", str(LOG), "--perfetto", "no/such/x.json"], "no/such/x.json: No such file"),
     ],
 )
 def test_what_cannot_be_done_is_status_1_with_one_sentence(
@@ -99,19 +86,15 @@ def test_what_cannot_be_done_is_status_1_with_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export_writes_a_trace_and_says_where_to_open_it(
+def test_export_writes_a_trace_and_never_over_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ):
-    path = tmp_path / "x.json"
-    assert main(["export", str(LOG), "--perfetto", str(path)]) == 0
+    log, trace = tmp_path / "run.jsonl", tmp_path / "x.json"
+    log.write_bytes(LOG.read_bytes())
+    assert main(["export", str(log), "--perfetto", str(trace)]) == 0
     captured = capsys.readouterr()
     assert captured.out == "" and "267 steps" in captured.err and "ui.perfetto.dev" in captured.err
-    assert CheckedTrace(path.read_bytes()).about["steps"] == 267
-
-
-def test_export_never_writes_over_the_recording(tmp_path: Path, capsys: pytest.CaptureFixture):
-    log = tmp_path / "run.jsonl"
-    log.write_bytes(LOG.read_bytes())
+    assert CheckedTrace(trace.read_bytes()).about["steps"] == 267
     link = tmp_path / "link.jsonl"
     link.symlink_to(log)
     assert main(["export", str(log), "--perfetto", str(link)]) == 2

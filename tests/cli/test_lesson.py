@@ -26,19 +26,12 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert main(["lesson"]) == 0
     printed = capsys.readouterr().out
     assert all(lesson.title in printed for lesson in lessons())
-    assert (
-        len(
-            {
-                found.start()
-                for line in printed.splitlines()
-                if (found := re.search(r"\d min\b", line))
-            }
-        )
-        == 1
-    ), "a column"
 
 
-def test_the_list_says_what_was_done(capsys, progress, monkeypatch):
+def test_the_list_says_what_was_done_but_for_what_was_only_printed(capsys, progress, monkeypatch):
+    assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
+    assert "This is the end of" in capsys.readouterr().out
+    assert not progress.exists()
     monkeypatch.setattr("sys.stdin", open("/dev/null"))  # noqa: SIM115 - as long as the test
     assert main(["lesson", "1", "--plain", *TINY]) == 0
     assert progress.is_file()
@@ -76,39 +69,23 @@ def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, caps
     assert main(["lesson"]) == 0
     assert "To go on: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
-    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2, (
-        "what is neither is asked again"
-    )
+    # What is neither is asked again.
+    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
-
-
-def test_auto_prints_a_lesson_and_keeps_no_answers(capsys, progress):
-    assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
-    assert "This is the end of" in capsys.readouterr().out
-    assert not progress.exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["99"], "There is no lesson '99'"),
-        (["1", "--auto", "--from", "0"], "--from must be"),
-        (["1", "--auto", "--from", "500"], "--from must be"),
-        (["1", "--transcript", "no/such/folder/x.md"], "no/such/folder"),
+        ("99", "There is no lesson '99'"),
+        ("1 --auto --from 0", "--from must be"),
+        ("1 --auto --from 500", "--from must be"),
+        ("1 --transcript no/such/folder/x.md", "no/such/folder"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(capsys, arguments, words):
-    assert main(["lesson", *arguments, *TINY]) == 1
+    assert main(["lesson", *arguments.split(), *TINY]) == 1
     error = capsys.readouterr().err
     assert words in error
     assert error.count("\n") == 1
-
-
-def test_a_damaged_progress_file_is_told_before_the_lesson(capsys, progress):
-    progress.parent.mkdir()
-    progress.write_text("{")
-    assert main(["lesson", "1", "--plain", *TINY]) == 1
-    captured = capsys.readouterr()
-    assert "damaged" in captured.err
-    assert captured.out == ""

@@ -22,18 +22,6 @@ from minivllm.config import EngineConfig
 from minivllm.sampling_params import SamplingParams
 
 
-def engine_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser()
-    add_engine_options(parser)
-    return parser
-
-
-def sampling_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser()
-    add_sampling_options(parser)
-    return parser
-
-
 def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
     yield parser
     for action in parser._actions:
@@ -70,39 +58,40 @@ IN_COMPANY = {
 """Fields that are refused where another is not given, too."""
 
 
-def in_company(field: str) -> tuple[list[str], dict[str, object]]:
-    """What else must be given, as arguments and as values."""
-    values = IN_COMPANY.get(field, {})
-    return [
-        word
-        for name, value in values.items()
-        for word in ("--" + name.replace("_", "-"), str(value))
-    ], values
+FIELDS = [
+    (cls, field)
+    for cls in (EngineConfig, SamplingParams)
+    for field in dataclasses.fields(cls)
+    if field.name not in NOT_OPTIONS or cls is EngineConfig
+]
 
 
-@pytest.mark.parametrize("field", dataclasses.fields(EngineConfig), ids=lambda field: field.name)
-def test_every_field_of_the_engine_is_an_option_in_vllms_spelling(field: dataclasses.Field):
-    arguments, value = example(get_type_hints(EngineConfig)[field.name], field.default)
-    flag = "--" + field.name.replace("_", "-")
-    if value is False:
-        flag = flag.replace("--", "--no-", 1)
-    more_arguments, more_values = in_company(field.name)
-    args = engine_parser().parse_args([flag, *arguments, *more_arguments])
-    assert engine_config(args) == EngineConfig(**{field.name: value}, **more_values)
+@pytest.mark.parametrize(("cls", "field"), FIELDS, ids=lambda value: getattr(value, "name", ""))
+def test_every_field_is_an_option_in_vllms_spelling(cls: type, field: dataclasses.Field):
+    parser = argparse.ArgumentParser()
+    add_options, read = {
+        EngineConfig: (add_engine_options, engine_config),
+        SamplingParams: (add_sampling_options, sampling_params),
+    }[cls]
+    add_options(parser)
+    arguments, value = example(get_type_hints(cls)[field.name], field.default)
+    flag = "--no-" if value is False else "--"
+    arguments = [flag + field.name.replace("_", "-"), *arguments]
+    others = IN_COMPANY.get(field.name, {})
+    for name, other in others.items():
+        arguments += ["--" + name.replace("_", "-"), str(other)]
+    assert read(parser.parse_args(arguments)) == cls(**{field.name: value}, **others)
 
 
-@pytest.mark.parametrize(
-    "field",
-    [f for f in dataclasses.fields(SamplingParams) if f.name not in NOT_OPTIONS],
-    ids=lambda field: field.name,
-)
-def test_every_field_of_the_sampling_is_an_option_in_vllms_spelling(field: dataclasses.Field):
-    arguments, value = example(get_type_hints(SamplingParams)[field.name], field.default)
-    more_arguments, more_values = in_company(field.name)
-    args = sampling_parser().parse_args(
-        ["--" + field.name.replace("_", "-"), *arguments, *more_arguments]
-    )
-    assert sampling_params(args) == SamplingParams(**{field.name: value}, **more_values)
+def test_an_option_that_is_not_given_leaves_the_default_of_the_command_or_of_the_field():
+    parser = argparse.ArgumentParser()
+    add_engine_options(parser)
+    add_sampling_options(parser)
+    args = parser.parse_args(["--max-num-seqs", "3", "--seed", "9"])
+    config = engine_config(args, {"max_num_seqs": 5, "block_size": 8})
+    assert (config.max_num_seqs, config.block_size, config.max_num_batched_tokens) == (3, 8, 512)
+    assert config.seed == 9, "it is the engine's, and no request's"
+    assert sampling_params(args, {"temperature": 0.0}) == SamplingParams(temperature=0.0)
 
 
 def test_help_is_written_for_the_fields_that_exist_and_for_no_others():
@@ -111,31 +100,6 @@ def test_help_is_written_for_the_fields_that_exist_and_for_no_others():
         field.name for field in dataclasses.fields(SamplingParams)
     }
     assert set(SAMPLING_HELP) & NOT_OPTIONS == set()
-
-
-def test_an_option_that_is_not_given_leaves_the_default_of_the_command_or_of_the_field():
-    args = engine_parser().parse_args(["--max-num-seqs", "3"])
-    config = engine_config(args, {"max_num_seqs": 5, "block_size": 8})
-    assert (config.max_num_seqs, config.block_size, config.max_num_batched_tokens) == (3, 8, 512)
-    assert sampling_params(
-        sampling_parser().parse_args([]), {"temperature": 0.0}
-    ) == SamplingParams(temperature=0.0)
-
-
-def test_options_that_may_be_repeated_are_collected():
-    args = sampling_parser().parse_args(
-        ["--stop", "a", "--stop", "b", "--stop-token-ids", "1", "--stop-token-ids", "2"]
-    )
-    assert sampling_params(args).stop == ["a", "b"]
-    assert sampling_params(args).stop_token_ids == [1, 2]
-
-
-def test_the_seed_of_the_command_line_is_the_engines():
-    parser = engine_parser()
-    add_sampling_options(parser)
-    args = parser.parse_args(["--seed", "9"])
-    assert engine_config(args).seed == 9
-    assert sampling_params(args).seed is None
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -18,18 +18,9 @@ LOG = Path(__file__).parents[2] / "docs/assets/traces/memory-pressure.jsonl"
 ROOM = 64 << 10
 """Bytes: less than any of these recordings has."""
 RECORDING_COMMANDS = {
-    "demo": [
-        "demo",
-        "--headless",
-        "--model",
-        "tiny-random",
-        "--scenario",
-        "burst",
-        "--record",
-        "FILE",
-    ],
-    "simulate": ["simulate", "--requests", "60", "--random-output-len", "16", "--record", "FILE"],
-    "compare": ["compare", "--model", "tiny-random", "--scenario", "burst", "--record", "FOLDER"],
+    "demo": "demo --headless --model tiny-random --scenario burst --record FILE",
+    "simulate": "simulate --requests 60 --random-output-len 16 --record FILE",
+    "compare": "compare --model tiny-random --scenario burst --record FOLDER",
 }
 
 
@@ -40,14 +31,11 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
     file = tmp_path / ("run.jsonl" if name != "compare" else "a.jsonl")
     places = {"FILE": str(file), "FOLDER": str(tmp_path)}
     with files_no_larger_than(ROOM):
-        assert main([places.get(word, word) for word in RECORDING_COMMANDS[name]]) == 1
+        assert main([places.get(word, word) for word in RECORDING_COMMANDS[name].split()]) == 1
     said = capsys.readouterr()
     assert "Recorded up to" not in said.err + said.out and "minivllm replay" not in said.out
-    found = re.search(
-        rf"^minivllm: {file} lacks [\d,]+ events, from step (\d+) on \({REASON}\)",
-        said.err,
-        re.MULTILINE,
-    )
+    lacks = rf"^minivllm: {file} lacks [\d,]+ events, from step (\d+) on \({REASON}\)"
+    found = re.search(lacks, said.err, re.MULTILINE)
     assert found is not None, said.err
     recording = Recording(file)
     whole = takewhile(lambda event: not isinstance(event, Gap), recording.events(0, len(recording)))
@@ -62,11 +50,10 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
 @pytest.mark.parametrize(
     "command",
     [
-        ["export", str(LOG), "--perfetto"],
-        ["shot", str(LOG), "-o"],
-        ["lesson", "2", "--model", "tiny-random", "--transcript"],
+        f"export {LOG} --perfetto",
+        f"shot {LOG} -o",
+        "lesson 2 --model tiny-random --transcript",
     ],
-    ids=["export", "shot", "lesson"],
 )
 def test_a_file_that_finds_no_room_is_a_failure_and_leaves_what_was_there(
     command, tmp_path: Path, capsys
@@ -74,11 +61,9 @@ def test_a_file_that_finds_no_room_is_a_failure_and_leaves_what_was_there(
     file = tmp_path / "written.svg"
     file.write_text("a good one")
     with files_no_larger_than(2000):
-        assert main([*command, str(file)]) == 1
+        assert main([*command.split(), str(file)]) == 1
     assert capsys.readouterr().err.endswith(f"minivllm: {file}: {REASON}.\n")
-    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
-        "written.svg": "a good one"
-    }
+    assert file.read_text() == "a good one" and list(tmp_path.iterdir()) == [file]
 
 
 def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path: Path):
@@ -89,13 +74,3 @@ def test_a_file_keeps_its_rights_and_a_link_stays_a_link(tmp_path: Path):
     with whole_file(link) as out:
         out.write(b"new")
     assert link.is_symlink() and file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o600
-
-
-@pytest.mark.parametrize("name", ["x.png", "x.PDF"])
-def test_a_picture_of_another_kind_than_svg_is_refused_by_its_name(
-    name: str, tmp_path: Path, capsys
-):
-    assert main(["shot", str(LOG), "-o", str(tmp_path / name)]) == 2
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1 and str(tmp_path / "x.svg") in said
-    assert list(tmp_path.iterdir()) == []

@@ -18,13 +18,6 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, s
     return json.loads(said.out), said.err
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    assert cli.main(["simulate", *arguments]) != 0
-    said = capsys.readouterr()
-    assert said.out == "" and "Traceback" not in said.err
-    return said.err.splitlines()[-1]
-
-
 def test_one_configuration_is_answered_with_its_fit_and_two_small_pictures(capsys):
     result, shown = answer(capsys, *SMALL, "--goodput", "ttft:5000", "tpot:200")
     (one,) = result["configurations"]
@@ -32,23 +25,13 @@ def test_one_configuration_is_answered_with_its_fit_and_two_small_pictures(capsy
     assert 0 <= one["goodput_share"] <= 1 and one["request_goodput"] <= one["request_throughput"]
     assert result["fit"]["num_points"] >= 12 and result["fit"]["r_squared"] > 0.5
     assert "measured steps, each predicted without itself: R²" in shown
-    assert (
-        "share of the requests whose first token came within" in shown
-        and "KV cache in use over" in shown
-    )
+    assert "share of the requests whose first token came within" in shown
+    assert "KV cache in use over" in shown
 
 
 def test_every_combination_of_listed_options_has_a_row(capsys):
-    result, shown = answer(
-        capsys,
-        *SMALL,
-        "--scheduling-policy",
-        "fcfs,priority",
-        "--max-num-batched-tokens",
-        "64,256",
-        "--rate",
-        "2",
-    )
+    lists = "--scheduling-policy fcfs,priority --max-num-batched-tokens 64,256 --rate 2"
+    result, shown = answer(capsys, *SMALL, *lists.split())
     rows = [
         (one["scheduling_policy"], one["max_num_batched_tokens"])
         for one in result["configurations"]
@@ -65,9 +48,6 @@ def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Pa
     assert f"minivllm replay {file}" in shown
     state = Recording(file).view_at_step(10**9)
     assert state.counters.finished_requests == 60 and state.counters.generation_tokens == 60 * 16
-    assert cli.main(["once", str(file), "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told["counters"]["finished_requests"] == 60
     assert result["record"] == str(file)
 
 
@@ -84,27 +64,24 @@ def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--rate", "0"), "must be over 0 requests a second"),
-        (("--router", "clever"), "must be one of random, least-loaded, prefix-aware; got 'clever'"),
-        (
-            ("--goodput", "tpot:0.001"),
-            "tpot:0.001 can never be met: by the fit the shortest step takes",
-        ),
-        (("--arrival", "nowhere.csv", "--random-output-len", "9"), "leave out --random-output-len"),
-        (("--random-input-len", "9000"), "A prompt has 9000 tokens, but max_model_len is 8192"),
-        (("--num-gpu-blocks-override", "4"), "KV cache blocks"),
-        (("--step-times", "nowhere.json"), "nowhere.json cannot be read"),
-        (
-            ("--arrival", "poisson", "--burstiness", "0.5"),
-            "A Poisson process has a burstiness of 1",
-        ),
-        (("--record", "x.jsonl", "--replicas", "1,2"), "--record takes one configuration"),
-        (("--no-enable-chunked-prefill",), "a step must hold the longest prompt"),
+        ("--rate 0", "must be over 0 requests a second"),
+        ("--router clever", "must be one of random, least-loaded, prefix-aware; got 'clever'"),
+        ("--goodput tpot:0.001", "tpot:0.001 can never be met: by the fit the shortest step takes"),
+        ("--arrival nowhere.csv --random-output-len 9", "leave out --random-output-len"),
+        ("--random-input-len 9000", "A prompt has 9000 tokens, but max_model_len is 8192"),
+        ("--num-gpu-blocks-override 4", "KV cache blocks"),
+        ("--step-times nowhere.json", "nowhere.json cannot be read"),
+        ("--arrival poisson --burstiness 0.5", "A Poisson process has a burstiness of 1"),
+        ("--record x.jsonl --replicas 1,2", "--record takes one configuration"),
+        ("--no-enable-chunked-prefill", "a step must hold the longest prompt"),
     ],
 )
 def test_what_cannot_be_simulated_is_refused_in_one_sentence(
     capsys, tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)
-    assert message in refusal(capsys, *arguments)
+    assert cli.main(["simulate", *arguments.split()]) != 0
+    said = capsys.readouterr()
+    assert said.out == "" and "Traceback" not in said.err
+    assert message in said.err.splitlines()[-1]
     assert list(tmp_path.iterdir()) == []

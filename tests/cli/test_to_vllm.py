@@ -50,27 +50,19 @@ def test_the_bytes_are_those_of_the_weights_and_of_one_longest_sequence() -> Non
     cache = 2 * 32 * 8 * 128 * 8192 * 2
     assert bytes_per_gpu(LLAMA_8B, 1, 1, 2, 8192) == weights + cache
     assert bytes_per_gpu(LLAMA_8B, 4, 1, 2, 8192) == (weights + cache) // 4
+    # With more GPUs than heads of keys, the cache of a GPU no longer shrinks.
+    assert bytes_per_gpu(LLAMA_8B, 16, 1, 2, 8192) == weights // 16 + cache // 8
 
 
-def test_with_more_gpus_than_key_heads_the_cache_of_a_gpu_no_longer_shrinks() -> None:
-    cache = [
-        bytes_per_gpu(LLAMA_8B, t, 1, 2, 8192) - bytes_per_gpu(LLAMA_8B, t, 1, 2, 0)
-        for t in (4, 8, 16)
-    ]
-    assert cache[0] == 2 * cache[1] and cache[1] == cache[2]
-
-
-def test_a_model_that_fits_on_one_gpu_is_copied_and_not_cut() -> None:
-    assert sizes_of(4, 80) == (1, 1, 4)
-
-
-def test_a_model_that_does_not_fit_is_cut_over_as_few_gpus_as_possible() -> None:
-    assert sizes_of(8, 16) == (2, 1, 4)
-    assert sizes_of(8, 4) == (8, 1, 1)
-
-
-def test_a_copy_larger_than_a_machine_is_a_pipeline_over_machines() -> None:
-    assert sizes_of(8, 5, machines=4) == (2, 4, 1)
+@pytest.mark.parametrize(
+    ("num_gpus", "gib", "machines", "sizes"),
+    [(4, 80, 1, (1, 1, 4)), (8, 16, 1, (2, 1, 4)), (8, 4, 1, (8, 1, 1)), (8, 5, 4, (2, 4, 1))],
+    ids=["copied, not cut", "cut over as few as possible", "cut over all", "cut over machines"],
+)
+def test_a_model_is_cut_over_as_few_gpus_as_hold_it_and_copied_over_the_others(
+    num_gpus: int, gib: float, machines: int, sizes: tuple[int, int, int]
+) -> None:
+    assert sizes_of(num_gpus, gib, machines=machines) == sizes
 
 
 @pytest.mark.parametrize(
@@ -106,31 +98,18 @@ def test_every_option_is_either_said_or_explained() -> None:
     assert {*SAME, *WITHOUT, "model"} == set(EngineConfig.__dataclass_fields__)
 
 
-def test_a_value_that_a_shell_would_read_is_quoted() -> None:
-    (command,) = vllm_commands(target(EngineConfig(), served_model_name="my model; rm"))
-    assert shlex.split(command)[-1] == "my model; rm"
-
-
 def test_each_machine_gets_a_command_of_its_own() -> None:
-    first, second = vllm_commands(target(EngineConfig(), num_gpus=4, machines=2, port=8001))
-    assert (
-        "--data-parallel-size 4" in first
-        and "--data-parallel-size-local 2" in first
-        and "--headless" not in first
-    )
-    assert (
-        "--data-parallel-start-rank 2" in second
-        and "--headless" in second
-        and "--port" not in second
-    )
-
-
-def test_a_copy_over_two_machines_names_ranks_and_the_first_machine() -> None:
+    server = {"port": 8001, "served_model_name": "my model; rm"}
+    first, second = vllm_commands(target(EngineConfig(), num_gpus=4, machines=2, **server))
+    assert "--data-parallel-size 4" in first and "--data-parallel-size-local 2" in first
+    assert "--headless" not in first and "--headless" in second
+    assert "my model; rm" in shlex.split(first), "a value that a shell would read is quoted"
+    assert "--data-parallel-start-rank 2" in second and "--port" not in second
+    # A copy over both machines.
     first, second = vllm_commands(target(EngineConfig(), num_gpus=8, gib=4, machines=2))
     assert "--nnodes 2" in first and "--node-rank 0" in first and "--headless" not in first
-    assert (
-        "--node-rank 1" in second and "--master-addr ADDRESS" in second and "--headless" in second
-    )
+    assert "--node-rank 1" in second and "--master-addr ADDRESS" in second
+    assert "--headless" in second
 
 
 def test_the_script_is_python_that_names_every_option() -> None:
@@ -146,9 +125,8 @@ def test_the_script_is_python_that_names_every_option() -> None:
 def test_the_command_prints_what_can_be_pasted_and_comments(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert (
-        main(["to-vllm", "tiny-random", "--gpus", "2", "--batching", "static", "--port", "9"]) == 0
-    )
+    arguments = "to-vllm tiny-random --gpus 2 --batching static --port 9"
+    assert main(arguments.split()) == 0
     out = capsys.readouterr().out
     assert "# batching='static' has no counterpart: vLLM always batches continuously." in out
     assert "--data-parallel-size 2" in out and "--port 9" in out

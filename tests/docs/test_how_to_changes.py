@@ -14,11 +14,12 @@ from support.docs.doc_blocks import ROOT, blocks
 from support.patience import SOON
 
 
-def copy_of_the_source(folder: Path) -> Path:
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
     """The package as it is installed: with kernels, tui and lessons inside."""
     ignore = shutil.ignore_patterns("__pycache__")
-    shutil.copytree(ROOT / "minivllm", folder / "minivllm", ignore=ignore)
-    return folder
+    shutil.copytree(ROOT / "minivllm", tmp_path / "minivllm", ignore=ignore)
+    return tmp_path
 
 
 def files_of_page(page: str, folder: Path) -> None:
@@ -37,24 +38,11 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.fixture
-def copy(tmp_path: Path) -> Path:
-    return copy_of_the_source(tmp_path)
-
-
 def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     files_of_page("docs/how-to/add-a-policy.md", copy)
-    command = (
-        sys.executable,
-        "-m",
-        "minivllm",
-        "demo",
-        "--scenario",
-        "burst",
-        "--scheduling-policy",
-        "shortest-prompt",
-    )
-    command = (*command, "--headless", "--model", "tiny-random", "--record", "run.jsonl")
+    options = "--headless --model tiny-random --scenario burst --record run.jsonl"
+    command = [sys.executable, "-m", "minivllm", "demo", *options.split()]
+    command += ["--scheduling-policy", "shortest-prompt"]
     assert run(copy, *command).returncode == 2
     applied = run(copy, "git", "apply", "shortest.diff")
     assert applied.returncode == 0, applied.stderr
@@ -87,13 +75,10 @@ def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
 def test_the_model_of_the_page_gives_the_tokens_of_transformers(copy: Path):
     files_of_page("docs/how-to/add-a-model.md", copy)
     before = run(copy, sys.executable, "check_phi3.py")
-    assert (
-        "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"
-        in before.stderr
-    )
+    refused = "UnsupportedModelError: This model's architecture (Phi3ForCausalLM) is not supported"
+    assert refused in before.stderr
     applied = run(copy, "git", "apply", "phi3.diff")
     assert applied.returncode == 0, applied.stderr
     after = run(copy, sys.executable, "check_phi3.py")
-    assert after.stdout.splitlines()[-1:] == ["4 prompts, the same tokens as transformers"], (
-        after.stderr
-    )
+    said = after.stdout.splitlines()[-1:]
+    assert said == ["4 prompts, the same tokens as transformers"], after.stderr

@@ -79,14 +79,3 @@ def test_a_wide_table_can_be_scrolled_with_the_keyboard_while_it_is_wide(
     page.set_viewport_size({"width": 3000, "height": 900})
     page.wait_for_function("() => !document.querySelector('.md-typeset__scrollwrap[tabindex]')")
     assert page.locator(".md-typeset__scrollwrap[tabindex]").count() == 0
-
-
-def test_a_picture_for_each_scheme_shows_in_its_own(readers: tuple[Reader, Reader]) -> None:
-    shown = {}
-    for reader in readers:
-        reader.open("index.html")
-        pictures = reader.page.locator("article img").all()
-        shown[reader.scheme] = [
-            one.get_attribute("src").partition("#")[0] for one in pictures if one.is_visible()
-        ]
-    assert shown == {"light": ["assets/hero-light.svg"], "dark": ["assets/hero.svg"]}

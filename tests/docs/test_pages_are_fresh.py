@@ -31,10 +31,8 @@ def committed(page: str) -> str:
 
 def tables(page: str, heading: str) -> list[str]:
     """First cells of the tables under a heading."""
-    section = re.search(
-        rf"^##+ {re.escape(heading)}\n(.*?)(?=^##+ |\Z)", committed(page), re.MULTILINE | re.DOTALL
-    )
-    return re.findall(r"^\| ([^|]+?) \|", section[1], re.MULTILINE)
+    section = re.split(rf"^##+ {re.escape(heading)}\n", committed(page), flags=re.MULTILINE)[1]
+    return re.findall(r"^\| ([^|]+?) \|", re.split(r"^##+ ", section, flags=re.M)[0], re.M)
 
 
 @pytest.mark.parametrize("page", TOOL.PAGES)
@@ -45,20 +43,13 @@ def test_a_page_is_what_the_code_says_today(page: str) -> None:
 
 
 def test_no_page_depends_on_the_terminal_the_home_folder_or_what_is_set(tmp_path: Path) -> None:
-    strange = {
-        "COLUMNS": "23",
-        "HOME": "/home/somebody",
-        "MINIVLLM_GRADE_SECRET": "hush",
-        "MINIVLLM_EXERCISES": "/else",
-    }
+    strange = {"COLUMNS": "23", "HOME": "/home/somebody", "MINIVLLM_EXERCISES": "/else"}
     # it loads a model
     only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]
     command = [sys.executable, str(MAKE_PAGES), "--out", str(tmp_path), *only]
     subprocess.run(command, env={**os.environ, **strange}, check=True, cwd=tmp_path)
-    written = {
-        str(path.relative_to(tmp_path)): path.read_text("utf-8") for path in tmp_path.rglob("*.md")
-    }
-    assert written == {page: committed(page) for page in only[1::2]}
+    for page in only[1::2]:
+        assert (tmp_path / page).read_text("utf-8") == committed(page), page
 
 
 def test_every_command_and_subcommand_has_a_section_with_all_its_options() -> None:
@@ -72,18 +63,15 @@ def test_every_command_and_subcommand_has_a_section_with_all_its_options() -> No
     assert len(parsers) > 30
     for parser in parsers:
         told = " ".join(tables("reference/cli.md", parser.prog))
-        for title, shared in (
-            ("Engine options", "#engine-options"),
-            ("Sampling options", "#sampling-options"),
-        ):
-            section = committed("reference/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
-            told += " ".join(tables("reference/cli.md", title)) if shared in section else ""
+        section = committed("reference/cli.md").split(f"# {parser.prog}\n")[1].split("\n##")[0]
+        for title in ("Engine options", "Sampling options"):
+            if f"#{title.lower().replace(' ', '-')}" in section:
+                told += " ".join(tables("reference/cli.md", title))
         # --junit only refuses
         shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
         options = {name for action in shown for name in action.option_strings} - {"-h", "--help"}
-        assert {name for name in options if not re.search(rf"`{name}[ `]", told)} == set(), (
-            parser.prog
-        )
+        missing = {name for name in options if not re.search(rf"`{name}[ `]", told)}
+        assert missing == set(), parser.prog
 
 
 def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes() -> None:
@@ -96,9 +84,8 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
         assert type(event) is kind
         fields = {field.name for field in msgspec.structs.fields(kind)} - {"seq", "step", "t"}
         assert {name.strip("`") for name in tables("reference/events.md", f"`{tag}`")} >= fields
-    assert (
-        decode_header("the page", re.search(r'\{"ev":"meta".*', text)[0].encode()).num_blocks == 24
-    )
+    header = re.search(r'\{"ev":"meta".*', text)[0].encode()
+    assert decode_header("the page", header).num_blocks == 24
 
 
 def test_what_the_page_says_is_refused_together_is_refused() -> None:

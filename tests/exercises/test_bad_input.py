@@ -4,11 +4,11 @@ the rest is graded.
 
 import os
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.server.live_server import wait_for
 
 from minivllm.lessons.checker import check as check_module
 from minivllm.lessons.checker.cases.behaviour import behaviours_of
@@ -55,19 +55,21 @@ BlockPool.release = release
 
 def failed(result: Result) -> dict[str, str]:
     """Name of each behaviour that failed -> how."""
-    return {
-        one.behaviour.name: (
-            one.counterexample.failure.kind if one.counterexample.failure else "differs"
-        )
+    failures = {
+        one.behaviour.name: one.counterexample.failure
         for one in result.behaviours
         if not one.passed
     }
+    return {name: failure.kind if failure else "differs" for name, failure in failures.items()}
 
 
 SWALLOWS = (
     "while True:\n            try:\n                while True: pass\n            except"
     " BaseException: pass"
 )
+
+
+PATCHES = "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
 
 
 @pytest.mark.parametrize(
@@ -82,6 +84,7 @@ SWALLOWS = (
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
         ("return -1", "differs", ""),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
+        (PATCHES, "patched", ""),
     ],
 )
 def test_what_one_behaviour_suffers_from_costs_no_other(
@@ -90,9 +93,8 @@ def test_what_one_behaviour_suffers_from_costs_no_other(
     result = check(EXERCISE, submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
-    assert result.score == result.max_score - 2, (
-        "its own point, and that of the visible tests, one of which does it, too"
-    )
+    # Its own point, and that of the visible tests, one of which does it, too.
+    assert result.score == result.max_score - 2
     failure = result.first_failure.counterexample.failure
     assert words in (failure.text if failure else "")
 
@@ -110,15 +112,13 @@ def test_what_one_behaviour_suffers_from_costs_no_other(
 def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(
     submit: Submit, statement: str, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(sandbox, "WALL_SECONDS", 1.0)
-    result = check(EXERCISE._replace(seconds=1.0), submit(only_in_double_frees(statement)))
+    monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.5)
+    result = check(EXERCISE._replace(seconds=0.5), submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: "time"}
-    assert "did not answer in 7 seconds" in result.visible[-1]
+    assert "did not answer in 3.5 seconds" in result.visible[-1]
     # Whoever waited once is given less time.
-    assert "did not answer in 1.5 seconds" in result.first_failure.counterexample.failure.text
-    assert result.score == result.max_score - 2, (
-        "its own point, and that of the visible tests, one of which does it, too"
-    )
+    assert "did not answer in 0.75 seconds" in result.first_failure.counterexample.failure.text
+    assert result.score == result.max_score - 2
 
 
 @pytest.mark.parametrize(
@@ -137,38 +137,24 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
     assert result.score == 0
 
 
-def test_patching_while_it_runs_is_found_too(submit: Submit):
-    patch = (
-        "import minivllm.events.recording.lines as other; other.encode_event = lambda event: b''"
-    )
-    result = check(EXERCISE, submit(only_in_double_frees(patch)))
-    assert failed(result) == {DOUBLE_FREES: "patched"}
-
-
-def test_each_submission_has_a_scratch_folder_that_goes_with_it(submit: Submit):
-    lines = "open('left-behind.txt', 'w').write('x')"
-    with Session(EXERCISE, submit(lines)) as session:
-        assert session.start() is None
-        scratch = session._scratch.name
-    assert not Path(scratch).exists()
-
-
-def test_a_process_that_the_students_code_starts_ends_with_it(submit: Submit):
+def test_what_a_submission_starts_and_writes_goes_with_it(submit: Submit):
     seconds = f"60.{os.getpid()}"  # its name in the list of processes
 
     def runs() -> bool:
-        return (
-            seconds
-            in subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True).stdout
-        )
+        listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)
+        return seconds in listed.stdout
 
-    lines = f"import subprocess; subprocess.Popen(['sleep', '{seconds}'])"
+    lines = f"""
+import subprocess
+open('left-behind.txt', 'w').write('x')
+subprocess.Popen(['sleep', '{seconds}'])
+"""
     with Session(EXERCISE, submit(lines)) as session:
         assert session.start() is None
         assert runs()
-    begin = time.monotonic()
-    while runs():
-        assert time.monotonic() - begin < 10
+        scratch = Path(session._scratch.name)
+    assert not scratch.exists()
+    wait_for(lambda: not runs(), seconds=10)
 
 
 def test_the_students_code_sees_nothing_of_our_environment(
@@ -182,13 +168,10 @@ def test_the_students_code_sees_nothing_of_our_environment(
 def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
     result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"))
     failure = result.first_failure.counterexample.failure
-    assert (
-        failure.kind == "raised"
-        and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
-    )
-    result = check_and_diagnose(
-        EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False
-    )
+    assert failure.kind == "raised"
+    assert "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
+    other = submit("BlockPool.touch = lambda self, block: 'yes'")
+    result = check_and_diagnose(EXERCISE, other, diagnoses=False)
     assert "says 'yes'" in result.first_failure.counterexample.told[-1]
 
 
@@ -216,14 +199,7 @@ KVCacheManager._extend_hashes = extend
     ("source", "words"),
     [
         (b"", "the engine needs "),
-        (
-            b"from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass",
-            "cannot get BlockPool",
-        ),
-        (
-            b"from minivllm.core.block_pool import BlockPool",
-            "cannot get BlockPool from there in line 1",
-        ),
+        (b"from minivllm.core.block_pool import BlockPool", "cannot get BlockPool from there in"),
         (b"\xff\xfe\x00 not python", ""),
     ],
 )

@@ -37,13 +37,6 @@ def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(subm
     assert known.sentence in told and known.hint in told
 
 
-def test_a_mistake_that_nobody_foresaw_gets_the_hint_of_the_behaviour(submit: Submit):
-    lines = "def touch(self, block):\n    return block.block_id == 1\nBlockPool.touch = touch"
-    result = check(EXERCISE, submit(lines))
-    assert not result.passed and result.misconception is None
-    assert result.first_failure.behaviour.hint in "\n".join(report(result))
-
-
 def test_an_end_that_is_never_looked_at_is_not_taken_for_pieces_that_are_forgotten():
     exercise = find_exercise("stop-strings")
     file = exercise.folder / "wrong" / "the_end_does_not_look.py"
@@ -66,14 +59,9 @@ def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_erro
 ):
     result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
     found = write_difference(result, tmp_path / "diff")
-    line = next(
-        n
-        for n, text in enumerate(result.file.read_text().splitlines(), 1)
-        if "raise ValueError('the" in text
-    )
-    assert found.sentence.startswith(
-        f"In step {found.step} yours ends: ValueError in line {line}, in release: the "
-    )
+    line = result.file.read_text().partition("raise ValueError('the")[0].count("\n") + 1
+    words = f"In step {found.step} yours ends: ValueError in line {line}, in release: the "
+    assert found.sentence.startswith(words)
     assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
     assert "\x1b" not in found.sentence
     last = json.loads(found.yours.read_text().splitlines()[-1])
@@ -88,19 +76,14 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
     found = result.first_failure.counterexample
     # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
-    assert [line.partition("(")[0] for line in found.expected if not line.startswith(" ")] == [
-        "pop_free_block",
-        "cache_block",
-        "release",
-    ]
+    calls = [line.partition("(")[0] for line in found.expected if not line.startswith(" ")]
+    assert calls == ["pop_free_block", "cache_block", "release"]
     found = write_difference(result, tmp_path / "diff")
     a, b = (
         [json.loads(line) for line in path.read_text().splitlines()]
         for path in (found.engine, found.yours)
     )
-    first = next(
-        index for index, (one, other) in enumerate(zip(a, b, strict=False)) if one != other
-    )
+    first = next(i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other)
     assert first > 1 and a[first]["step"] == found.step and f"step {found.step}" in found.sentence
     recording = Recording(found.engine)
     assert recording.last_step >= found.step

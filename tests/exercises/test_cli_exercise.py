@@ -1,9 +1,6 @@
 """`minivllm exercise` as a student uses it, from the first red to the next exercise."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,17 +26,20 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
 ):
     assert main(["exercise", "check", "block-pool"]) == 1
     told = capsys.readouterr().out
-    number = next(
-        i for i, line in enumerate(file.read_text().splitlines(), 1) if "# TODO block-pool" in line
-    )
+    number = file.read_text().partition("# TODO block-pool")[0].count("\n") + 1
     assert f"Expected: this starts red. Nothing is broken: open {file}, line {number}" in told
     assert "The smallest case that shows it:" in told
+    file.write_text("def broken(")
+    assert main(["exercise", "check"]) == 2
+    assert "SyntaxError" in capsys.readouterr().out
     file.write_text(SOURCE)
     assert main(["exercise", "check"]) == 0
     told = capsys.readouterr().out
     assert "11 of 11 points" in told and "Expected" not in told
+    assert main(["exercise", "diff"]) == 2
+    assert "passes" in capsys.readouterr().err
     assert main(["exercise", "report", "--json"]) == 0
-    assert {"exercise": "block-pool", "passed": True, "checks": 2, "hints": 0} in json.loads(
+    assert {"exercise": "block-pool", "passed": True, "checks": 3, "hints": 0} in json.loads(
         capsys.readouterr().out
     )
     assert main(["exercise", "next"]) == 0
@@ -47,24 +47,9 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     assert (file.parents[1] / first.name / first.student_file).is_file()
 
 
-@pytest.mark.slow
-def test_the_visible_tests_run_with_pytest_in_the_workspace(file: Path):
-    file.write_text(SOURCE)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    run = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "visible_test.py"],
-        cwd=file.parent, env=environment, capture_output=True, text=True,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stdout + run.stderr
-
-
 def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
-    assert {one.name for one in file.parent.iterdir()} == {
-        "block_pool.py",
-        "README.md",
-        "visible_test.py",
-        "AGENTS.md",
-    }
+    names = {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
+    assert {one.name for one in file.parent.iterdir()} == names
     assert main(["exercise", "list"]) == 0
     lines = [line for line in capsys.readouterr().out.splitlines() if "lesson" in line]
     assert [(line.split()[0], "begun" in line) for line in lines] == [
@@ -85,50 +70,20 @@ def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
         assert [hint in told for hint in EXERCISE.hints] == [index < number for index in range(3)]
     main(["exercise", "report", "--json"])
     told = json.loads(capsys.readouterr().out)
-    assert {one["exercise"]: one["hints"] for one in told} == {
-        exercise.name: 3 * (exercise == EXERCISE) for exercise in exercises()
-    }
+    hints = {one["exercise"]: one["hints"] for one in told if one["hints"]}
+    assert hints == {"block-pool": 3} and len(told) == len(exercises())
 
 
-@pytest.mark.parametrize(
-    ("lines", "words"),
-    [
-        pytest.param(
-            "BlockPool._hand_out = lambda self, block: 1 // 0",
-            "ZeroDivisionError in line",
-            marks=pytest.mark.slow,
-        ),
-        (
-            "BlockPool.pop_free_block = lambda self: None",
-            "AttributeError: 'NoneType' object has no attribute",
-        ),
-    ],
-)
-def test_a_demo_that_the_students_code_does_not_carry_is_two_sentences(
-    file: Path, capfd, lines: str, words: str
+def test_the_demo_runs_on_the_students_code_and_says_so_where_that_does_not_carry_it(
+    file: Path, capfd
 ):
-    file.write_text(f"{SOURCE}\n\n{lines}\n")
-    assert main(["exercise", "demo", "block-pool"]) == 1
-    told = capfd.readouterr().err
-    assert (
-        words in told and "minivllm exercise check block-pool" in told and "Traceback" not in told
+    file.write_text(
+        SOURCE + "\n\nBlockPool.pop_free_block = lambda self: print('a student') or 7\n"
     )
-
-
-def test_the_demo_runs_on_the_students_code(file: Path, capfd):
-    """A pool that never evicts would be seen in the demo: here one says its name."""
-    file.write_text(SOURCE + "\n\nprint('the pool of a student')\n")
-    assert main(["exercise", "demo", "block-pool"]) == 0
-    assert "the pool of a student" in capfd.readouterr().out
-
-
-@pytest.mark.slow
-def test_attention_in_torch_runs_in_the_demo_although_the_cpu_has_kernels(file: Path, capfd):
-    attention = file.parents[1] / "paged-attention" / "torch_backend.py"
-    assert main(["exercise", "start", "paged-attention"]) == 0
-    assert attention.is_file()
-    assert main(["exercise", "demo", "paged-attention"]) == 1
-    assert "TODO" in capfd.readouterr().err
+    assert main(["exercise", "demo", "block-pool"]) == 1
+    told = capfd.readouterr()
+    assert "a student" in told.out and "AttributeError: 'int' object has no attribute" in told.err
+    assert "minivllm exercise check block-pool" in told.err and "Traceback" not in told.err
 
 
 def test_what_cannot_be_done_ends_with_status_two_and_says_what_to_type(home: Path, capsys):
@@ -150,12 +105,8 @@ def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(
     file.write_text(SOURCE.replace("        block.ref_cnt += 1\n", "        block.ref_cnt += 2\n"))
     assert main(["exercise", "diff", "block-pool"]) == 0
     told = capsys.readouterr().out
-    assert (
-        "A (the engine)" in told
-        and "B (yours)" in told
-        and "minivllm replay" in told
-        and "--step" in told
-    )
+    for words in ("A (the engine)", "B (yours)", "minivllm replay", "--step"):
+        assert words in told
     opened = []
     monkeypatch.setattr(command, "terminal_attached", lambda: True)
     monkeypatch.setattr(command, "run_app", opened.append)
@@ -164,19 +115,7 @@ def test_diff_says_what_to_type_or_opens_the_compare_screen_at_the_step(
 
     async def script(pilot: Pilot) -> None:
         await until(pilot, lambda: app.model.fold.step > 0)
-        assert (
-            app.current_mode == "compare" and f"in step {app.model.fold.step}" in app.context.watch
-        )
+        assert app.current_mode == "compare"
+        assert f"in step {app.model.fold.step}" in app.context.watch
 
     drive(app, script)
-
-
-def test_a_file_that_cannot_be_loaded_ends_with_status_two_and_one_that_passes_has_no_difference(
-    file: Path, capsys
-):
-    file.write_text("def broken(")
-    assert main(["exercise", "check", "block-pool"]) == 2
-    assert "SyntaxError" in capsys.readouterr().out
-    file.write_text(SOURCE)
-    assert main(["exercise", "diff"]) == 2
-    assert "passes" in capsys.readouterr().err

@@ -46,16 +46,6 @@ def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
         assert any(found)
 
 
-class _Changed(Exercise):
-    """An exercise whose wrong solutions are others."""
-
-    files: list[Path]
-
-    @property
-    def wrong_files(self) -> list[Path]:
-        return self.files
-
-
 @pytest.mark.slow
 def test_nothing_that_an_exercises_module_imports_imports_that_module():
     """The process of the wrong solutions imports these first, and then each fork plugs its own
@@ -78,12 +68,12 @@ for exercise in exercises():
 
 
 def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     right = tmp_path / "right.py"
     right.write_text('"""Everything is as it should be."""\n\nHINT = "There is nothing wrong."\n')
-    exercise = _Changed(*find_exercise("block-pool")._replace(hints=("one",)))
-    exercise.files = [right]
+    monkeypatch.setattr(Exercise, "wrong_files", [right])
+    exercise = find_exercise("block-pool")._replace(hints=("one",))
     told = " ".join(dev_check(exercise))
     assert "right.py passes." in told
     assert "must be 3 hints" in told and "at least 5 wrong solutions" in told
@@ -91,13 +81,13 @@ def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_t
 
 
 @pytest.mark.slow
-def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(tmp_path: Path):
-    folder = find_exercise("block-pool").folder / "wrong"
+def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    exercise = find_exercise("block-pool")
     twins = [tmp_path / "a.py", tmp_path / "b.py"]
     for twin in twins:
-        shutil.copyfile(folder / "never_evicts.py", twin)
-    exercise = _Changed(*find_exercise("block-pool"))
-    exercise.files = twins
+        shutil.copyfile(exercise.folder / "wrong/never_evicts.py", twin)
+    monkeypatch.setattr(Exercise, "wrong_files", twins)
     told = list(dev_check(exercise))
     assert "block-pool: a.py cannot be told apart from b.py." in told
-    assert "block-pool: b.py cannot be told apart from a.py." in told

@@ -13,27 +13,17 @@ from minivllm.lessons.checker.report import report
 
 WASTE = "(self.reserved + self.internal) / self.allocated if self.allocated else 0.0"
 POSITION = "position < sequence.num_cached_tokens"
+CEILING = "-(-num_tokens // self.block_size)"
+BUDGET = ":\n            budget"
+WITHOUT_VICTIM = "one for one in self.running if one is not victim"
 VICTIM = "self.waiting.choose_victim(self.running)\n            plan"
 
 RIGHT = [
     ("waste", WASTE, "1 - self.used / self.allocated if self.allocated else 0.0"),
-    ("waste", WASTE, "(self.allocated - self.used) / max(self.allocated, 1)"),
-    (
-        "preemption",
-        "self.running.remove(victim)",
-        "self.running = [one for one in self.running if one is not victim]",
-    ),
-    (
-        "block-table",
-        "-(-num_tokens // self.block_size)",
-        "len(range(0, num_tokens, self.block_size))",
-    ),
+    ("preemption", "self.running.remove(victim)", f"self.running = [{WITHOUT_VICTIM}]"),
+    ("block-table", CEILING, "len(range(0, num_tokens, self.block_size))"),
     ("lru", "if block is self._tail:", "if self.num_free_blocks == 0:"),
-    (
-        "token-budget",
-        "if shortage is None:\n            budget",
-        "if not plan.preempted:\n            budget",
-    ),
+    ("token-budget", f"if shortage is None{BUDGET}", f"if not plan.preempted{BUDGET}"),
     ("chunked-prefill", "if end == sequence.num_tokens", "if end >= sequence.num_tokens"),
     (
         "split-kv",
@@ -44,13 +34,9 @@ RIGHT = [
 ]
 
 NAMELESS = [
-    (
-        "block-table",
-        "-(-num_tokens // self.block_size)",
-        "max(-(-num_tokens // self.block_size), 1)",
-    ),
+    ("block-table", CEILING, f"max({CEILING}, 1)"),
     ("slot-mapping", POSITION, "position - start < sequence.num_cached_tokens"),
-    ("block-table", "-(-num_tokens // self.block_size)", "num_tokens / self.block_size"),
+    ("block-table", CEILING, "num_tokens / self.block_size"),
     (
         "chunked-prefill",
         "if end == sequence.num_tokens",
@@ -100,6 +86,7 @@ def test_a_fault_that_nobody_described_is_given_no_name(
 ):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert not result.passed and result.misconception is None
+    assert result.first_failure.behaviour.hint in "\n".join(report(result))
 
 
 def test_whoever_fails_a_visible_test_alone_lacks_a_point_and_does_not_pass(tmp_path: Path):

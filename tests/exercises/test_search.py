@@ -7,14 +7,11 @@ from minivllm.lessons.checker.cases.behaviour import Behaviour, behaviours_of
 from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3
+BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
+"""Of pools and of traces."""
 
 
-def behaviours() -> list[Behaviour]:
-    """Of pools and of traces."""
-    return behaviours_of(find_exercise("block-pool").behaviours_module())
-
-
-@pytest.mark.parametrize("behaviour", behaviours(), ids=lambda one: one.key)
+@pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
 def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_them(
     behaviour: Behaviour,
 ):
@@ -25,23 +22,17 @@ def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_th
     again = behaviour._replace(examples=5)
     assert list(search._Cases(again, SEED)) == made[:5]
     assert [told for _, told in made] == [list(behaviour.observe(case)) for case, _ in made]
+    observed = []
+    counting = behaviour._replace(observe=lambda case: observed.append(case) or [])
+    first = next(iter(search._Cases(counting, SEED)))
+    assert [first[0]] == observed, "whoever fails on the first does not wait for the others"
 
 
 def test_hardly_a_case_is_drawn_twice_and_the_first_ones_are_small():
-    behaviour = next(one for one in behaviours() if one.is_trace)
+    behaviour = next(one for one in BEHAVIOURS if one.is_trace)
     cases = [case for case, _ in search._Cases(behaviour, SEED)]
     assert len({repr(case) for case in cases}) == len(cases)
     assert len(cases[0]["requests"]) <= 2 < max(len(case["requests"]) for case in cases)
-
-
-def test_whoever_fails_on_the_first_case_does_not_wait_for_the_others():
-    behaviour = behaviours()[0]
-    observed = []
-    counting = behaviour._replace(
-        observe=lambda case: observed.append(case) or behaviour.observe(case)
-    )
-    first = next(iter(search._Cases(counting, SEED)))
-    assert [first[0]] == observed
 
 
 @pytest.mark.parametrize("key", ["serves", "serves_by_priority"])

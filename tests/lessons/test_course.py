@@ -25,32 +25,26 @@ HOMES = {
 }
 
 
-def test_every_lesson_and_every_exercise_stands_in_the_table():
+def test_every_lesson_and_every_exercise_stands_in_the_table_after_what_it_needs():
     assert [one.lesson for one in COURSE] == [one.name for one in lessons()]
     assert len(FILES) == len(lessons())
+    assert [one.number for one in lessons()] == list(range(1, len(FILES) + 1))
+    for earlier, one in enumerate(lessons()):
+        assert set(one.needs) <= {before.name for before in lessons()[:earlier]}
     for exercise in exercises():
         home = next(one for one in COURSE if find_lesson(one.lesson).number == exercise.lesson)
-        assert exercise.name in home.exercises, (
-            f"{exercise.name} is not with lesson {exercise.lesson}"
-        )
+        assert exercise.name in home.exercises
 
 
 @pytest.mark.parametrize("concept", COURSE, ids=lambda concept: concept.lesson)
 def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
     assert find_lesson(concept.lesson)
-    assert (
-        concept.panels
-        and concept.exercises
-        and all(find_exercise(name) for name in concept.exercises)
-    )
+    assert concept.panels and concept.exercises
+    assert all(map(find_exercise, concept.exercises))
     for panel in concept.panels:
-        screen = (ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py").read_text(
-            encoding="utf-8"
-        )
+        screen = ROOT / "tui" / "screens" / f"{VIEWS[panel].screen}.py"
         name = type(make_panel(panel)).__name__
-        assert re.search(rf"import .*\b{name}\b", screen), (
-            f"{panel} is not on the screen {VIEWS[panel].screen}"
-        )
+        assert re.search(rf"import .*\b{name}\b", screen.read_text("utf-8")), panel
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -1,7 +1,5 @@
 """What lessons measure, against runs small enough to be counted by hand."""
 
-import pytest
-
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.measure import (
     gaps,
@@ -14,15 +12,8 @@ from minivllm.lessons.teacher.measure import (
 
 def two_and_one(shelf: ModelShelf, batching: str) -> LessonEngine:
     """ada wants 4 tokens, bob 2 and cleo 2, on two slots; prompts of 3 tokens."""
-    engine = shelf.engine(
-        {
-            "num_gpu_blocks_override": 16,
-            "block_size": 4,
-            "max_num_seqs": 2,
-            "batching": batching,
-            "enable_prefix_caching": False,
-        }
-    )
+    options = {"num_gpu_blocks_override": 16, "block_size": 4, "max_num_seqs": 2}
+    engine = shelf.engine(options | {"batching": batching, "enable_prefix_caching": False})
     for number, (name, wish) in enumerate((("ada", 4), ("bob", 2), ("cleo", 2))):
         engine.add(name, list(range(10 + 9 * number, 13 + 9 * number)), max_tokens=wish)
     engine.run()
@@ -34,6 +25,7 @@ def test_a_continuous_batch_leaves_no_slot_idle_while_somebody_waits(lesson_shel
     assert token_steps(engine, "cleo") == [3, 4]
     assert steps_to_first_token(engine, "cleo") == 3
     assert idle_slots_while_waiting(engine) == 0
+    assert gaps(engine, "ada") == [1, 1, 1], "whoever runs undisturbed"
     assert work_per_step(engine) == [6, 2, 4, 2]
 
 
@@ -43,8 +35,3 @@ def test_a_static_batch_leaves_the_slot_of_the_shorter_answer_idle(lesson_shelf)
     assert idle_slots_while_waiting(engine) == 2  # bob's, in steps 3 and 4
     # step 6: nobody waits, so its idle slot is no loss
     assert work_per_step(engine) == [6, 2, 1, 1, 3, 1]
-
-
-@pytest.mark.parametrize("batching", ["continuous", "static"])
-def test_whoever_runs_undisturbed_has_gaps_of_one_step(lesson_shelf, batching):
-    assert gaps(two_and_one(lesson_shelf, batching), "ada") == [1, 1, 1]

@@ -22,11 +22,8 @@ def test_every_rung_computes_what_the_slow_twin_does(looks):
     assert all(seen.right for seen in looks.values())
 
 
-def test_the_first_rung_reads_each_key_once_for_every_query_head_of_its_group(looks):
+def test_the_first_rung_reads_each_key_for_every_query_head_and_the_others_once(looks):
     assert (looks["naive"].programs, looks["naive"].keys_read) == (4, 4 * 128)
-
-
-def test_the_other_rungs_read_each_key_once_with_more_programs_or_with_padding(looks):
     assert {looks[rung].keys_read for rung in ("grouped", "split", "static", "unified")} == {
         2 * 128
     }

@@ -38,11 +38,8 @@ def test_parallel_sampling_shares_every_block_of_a_prompt_and_copies_the_last_on
 
 
 def test_a_request_for_four_samples_waits_until_four_slots_are_free(runs: dict[str, Played]):
-    waits = [
-        event
-        for event in runs[PARALLEL_SAMPLING.name].of(ev.RequestDeferred)
-        if event.seq_id == "cleo.0"
-    ]
+    deferred = runs[PARALLEL_SAMPLING.name].of(ev.RequestDeferred)
+    waits = [event for event in deferred if event.seq_id == "cleo.0"]
     assert waits and {(event.reason, event.need) for event in waits} == {("max_num_seqs", 4)}
     assert 0 < max(event.free for event in waits) < 4
 
@@ -73,14 +70,9 @@ def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(
     planning = False
     for event in played.events:
         if planning and not isinstance(event, (ev.StepScheduled, ev.BlockHashed)):
-            tables = [
-                sequence.block_table
-                for sequence in fold.sequences.values()
-                if sequence.status == "RUNNING"
-            ]
-            saved.append(
-                sum(map(len, tables)) - len({block for table in tables for block in table})
-            )
+            running = (one for one in fold.sequences.values() if one.status == "RUNNING")
+            entries = [block for one in running for block in one.block_table]
+            saved.append(len(entries) - len(set(entries)))
         fold.apply(event)
         planning = isinstance(event, ev.StepScheduled) or (
             planning and isinstance(event, ev.BlockHashed)
@@ -99,15 +91,10 @@ def test_samples_and_beams_that_are_preempted_are_counted_with_their_request(smo
         ]
         crowd = (ben, ada, *others, cleo)
         crowded = dataclasses.replace(scenario, waves=(crowd,))
-        pressed = play(
-            crowded, "smollm2-tokens", smollm2_path, num_gpu_blocks_override=blocks, max_num_seqs=25
-        )
-        preempted = pressed.of(ev.RequestPreempted)
+        options = {"num_gpu_blocks_override": blocks, "max_num_seqs": 25}
+        pressed = play(crowded, "smollm2-tokens", smollm2_path, **options)
+        preempted, facts = pressed.of(ev.RequestPreempted), pressed.facts
         assert any(not event.seq_id.endswith(".0") for event in preempted), scenario.name
-        assert sum(request.num_preemptions for request in pressed.facts.requests.values()) == len(
-            preempted
-        )
-        assert sorted(request.name for request in pressed.facts.finished) == sorted(
-            one.request_id for one in crowd
-        )
+        assert sum(one.num_preemptions for one in facts.requests.values()) == len(preempted)
+        assert {one.name for one in facts.finished} == {one.request_id for one in crowd}
         assert len(tell(scenario, pressed.facts)) == 3

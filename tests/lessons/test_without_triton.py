@@ -20,16 +20,16 @@ from minivllm.runtime.attention.recorded_xray import recordings
 TESTS = Path(__file__).parents[1]
 ON_KERNELS = {lesson.number for lesson in lessons() if lesson.watches_kernels}
 COMMANDS = {
-    "lesson 5": ["lesson", "5", "--plain", "--auto", "--model", "tiny-random"],
-    "smollm2": ["lesson", "5", "--plain", "--auto", "--model", "smollm2"],
-    "list": ["lesson"],
-    "bench": ["bench", "kernels", "--interpret"],
-    "start": ["exercise", "start", "paged-attention-triton"],
-    "check": ["exercise", "check", "paged-attention-triton"],
-    "demo": ["exercise", "demo", "paged-attention-triton"],
-    "next": ["exercise", "next"],
-    "cpu": ["generate", "--model", "tiny-random", "--max-tokens", "2", "x"],
-    "backend": ["generate", "--model", "tiny-random", "--attention-backend", "triton", "x"],
+    "lesson 5": "lesson 5 --plain --auto --model tiny-random",
+    "smollm2": "lesson 5 --plain --auto --model smollm2",
+    "list": "lesson",
+    "bench": "bench kernels --interpret",
+    "start": "exercise start paged-attention-triton",
+    "check": "exercise check paged-attention-triton",
+    "demo": "exercise demo paged-attention-triton",
+    "next": "exercise next",
+    "cpu": "generate --model tiny-random --max-tokens 2 x",
+    "backend": "generate --model tiny-random --attention-backend triton x",
 }
 RUN_COMMANDS = """
 import contextlib, io, json, sys
@@ -50,6 +50,7 @@ def run(*command: str, hidden: bool, home: Path) -> subprocess.CompletedProcess:
         **os.environ,
         "OMP_NUM_THREADS": "1",
         "MINIVLLM_PROGRESS": str(home / "progress.json"),
+        "MINIVLLM_EXERCISES": str(home / "work"),
         "PYTHONPATH": os.pathsep.join(
             [str(TESTS / "support" / "without_triton")] * hidden + [str(TESTS)]
         ),
@@ -77,10 +78,7 @@ def without(home) -> dict:
 @pytest.fixture(scope="module")
 def told(home) -> dict:
     """What each command says: exit status, standard output, standard error."""
-    workspace = ["--workspace", str(home / "work")]
-    commands = {
-        name: [*one, *workspace] if one[0] == "exercise" else one for name, one in COMMANDS.items()
-    }
+    commands = {name: line.split() for name, line in COMMANDS.items()}
     exercise = home / "work/paged-attention-triton"
     exercise.mkdir(parents=True)
     (exercise / "decode_naive.py").write_text("")
@@ -105,57 +103,41 @@ def test_with_and_without_triton_the_lessons_say_the_same(without, home):
     pytest.importorskip("triton")
     child = run(str(TESTS / "support" / "docs" / "lesson_student.py"), hidden=False, home=home)
     having = {int(number): taken for number, taken in json.loads(child.stdout).items()}
-    told_apart = ("first_page", "recorded")
+    told_apart = {"first_page", "recorded"}
     for number, taken in having.items():
         assert taken["recorded"] == ([None] if number in ON_KERNELS else [])
-        assert {name: value for name, value in taken.items() if name not in told_apart} == {
-            name: value for name, value in without[number].items() if name not in told_apart
-        }, number
+        for name in taken.keys() - told_apart:
+            assert taken[name] == without[number][name], (number, name)
 
 
 def test_the_shipped_recordings_are_what_the_kernels_do_now():
+    """But for the last digits of the floats, which depend on the processor."""
     pytest.importorskip("triton")
     traces, kernels = load_tool("pictures/record_kernels.py").record()
     assert kernels == recorded()
     assert len(traces) == len(recordings()) == len(ON_KERNELS)
     for made, shipped in zip(traces, recordings(), strict=True):
-        numbers = [list(_numbers(msgspec.to_builtins(one))) for one in (made, shipped)]
-        assert numbers[0] == pytest.approx(numbers[1], rel=1e-3, abs=1e-4)
-        assert _shape(msgspec.to_builtins(made)) == _shape(msgspec.to_builtins(shipped))
+        assert_alike(msgspec.to_builtins(made), msgspec.to_builtins(shipped))
 
 
-def _numbers(value):
-    """The floats in it, which depend in their last digits on the processor."""
-    if isinstance(value, float):
-        yield value
-    for one in (
-        value.values()
-        if isinstance(value, dict)
-        else value
-        if isinstance(value, list | tuple)
-        else ()
-    ):
-        yield from _numbers(one)
+def assert_alike(one: object, other: object) -> None:
+    assert type(one) is type(other)
+    if isinstance(one, dict):
+        assert one.keys() == other.keys()
+        assert_alike([*one.values()], [other[name] for name in one])
+    elif isinstance(one, list | tuple):
+        for each, its_like in zip(one, other, strict=True):
+            assert_alike(each, its_like)
+    else:
+        assert one == (pytest.approx(other, rel=1e-3, abs=1e-4) if type(one) is float else other)
 
 
-def _shape(value):
-    """All the rest."""
-    if isinstance(value, dict):
-        return {name: _shape(one) for name, one in value.items()}
-    return (
-        [_shape(one) for one in value]
-        if isinstance(value, list | tuple)
-        else value
-        if type(value) is not float
-        else 0
-    )
-
-
-def test_a_lesson_says_before_it_begins_that_it_shows_recordings(told):
+def test_a_lesson_says_first_that_it_shows_recordings_and_the_next_exercise_can_be_done(told):
     status, out, err = told["lesson 5"]
     assert status == 0 and "end of" in out
     assert "Triton is not installed" in err and "lesson 5" in err
     assert "lessons 5 and 12" in told["list"][1]
+    assert told["next"][0] == 0 and "paged-attention-triton" not in told["next"][1]
 
 
 @pytest.mark.parametrize("name", ["smollm2", "bench", "start", "check", "demo", "backend"])
@@ -165,11 +147,6 @@ def test_what_cannot_be_without_triton_says_so_in_one_sentence_before_it_begins(
     assert out == ""
     assert err.startswith("minivllm: ") and "needs Triton" in err
     assert err.count("\n") == 1
-
-
-def test_the_next_exercise_is_one_that_can_be_done(told):
-    assert told["next"][0] == 0
-    assert "paged-attention-triton" not in told["next"][1]
 
 
 def test_a_cpu_engine_neither_needs_nor_imports_triton(told, home):

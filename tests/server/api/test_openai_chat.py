@@ -27,19 +27,6 @@ def test_a_chat_is_the_completion_of_its_template(client: OpenAI, tiny_server: L
     assert answer.usage.prompt_tokens == len(prompt)
 
 
-def test_text_parts_read_as_one_text(client: OpenAI) -> None:
-    def content(of: object) -> str:
-        messages = [{"role": "user", "content": of}]
-        answer = client.chat.completions.create(
-            model=MODEL, messages=messages, max_tokens=6, temperature=0
-        )
-        return answer.choices[0].message.content
-
-    assert content([{"type": "text", "text": "Hel"}, {"type": "text", "text": "lo"}]) == content(
-        "Hello"
-    )
-
-
 def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI) -> None:
     fields = {"model": MODEL, "messages": MESSAGES, "max_completion_tokens": 10, "seed": 2, "n": 3}
     whole = client.chat.completions.create(**fields)
@@ -63,13 +50,8 @@ def test_a_streamed_chat_says_its_role_first_and_its_reason_last(client: OpenAI)
 def test_chat_logprobs_name_each_token_and_its_alternatives(
     client: OpenAI, top: int | None
 ) -> None:
-    fields = {
-        "model": MODEL,
-        "messages": MESSAGES,
-        "max_tokens": 5,
-        "temperature": 0,
-        "logprobs": True,
-    }
+    fields = {"messages": MESSAGES, "max_tokens": 5, "temperature": 0, "logprobs": True}
+    fields["model"] = MODEL
     if top is not None:
         fields["top_logprobs"] = top
     content = client.chat.completions.create(**fields).choices[0].logprobs.content
@@ -82,14 +64,8 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(
             values = [one.logprob for one in entry.top_logprobs]
             assert values == sorted(values, reverse=True)
     chunks = client.chat.completions.create(stream=True, **fields)
-    streamed = [
-        entry
-        for chunk in chunks
-        for one in chunk.choices
-        if one.logprobs
-        for entry in one.logprobs.content
-    ]
-    assert streamed == content
+    streamed = [one.logprobs for chunk in chunks for one in chunk.choices if one.logprobs]
+    assert [entry for one in streamed for entry in one.content] == content
 
 
 @pytest.mark.parametrize(
@@ -113,18 +89,14 @@ def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(
                 live.openai().chat.completions.create(model="fake", **refused)
 
 
+IMAGE = {"type": "image_url", "image_url": {"url": "http://x"}}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
         {"messages": []},
-        {
-            "messages": [
-                {
-                    "role": "user",
-                    "content": [{"type": "image_url", "image_url": {"url": "http://x"}}],
-                }
-            ]
-        },
+        {"messages": [{"role": "user", "content": [IMAGE]}]},
         {"messages": [{"role": "wizard", "content": "x"}]},
         {"messages": MESSAGES, "top_logprobs": 3},
         {"messages": MESSAGES, "logprobs": True, "top_logprobs": 21},
@@ -149,7 +121,9 @@ def test_what_a_chat_cannot_be_is_refused_before_it_is_queued(
     assert len(tiny_server.events) == before
 
 
-def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
+def test_fields_that_ask_for_nothing_change_nothing_and_text_in_parts_is_one_text(
+    client: OpenAI,
+) -> None:
     nothing = {
         "response_format": {"type": "text"}, "tools": [], "tool_choice": "none",
         "function_call": None, "truncate_prompt_tokens": None, "add_special_tokens": False,
@@ -158,21 +132,16 @@ def test_fields_that_ask_for_nothing_change_nothing(client: OpenAI) -> None:
     fields = {"model": MODEL, "max_tokens": 5, "temperature": 0}
     first = client.chat.completions.create(messages=MESSAGES, **fields).choices[0].message
     # All the fields of an answer, as a client keeps it, most of them null.
-    told = first.model_dump() | {
-        "annotations": [],
-        "audio": None,
-        "function_call": None,
-        "tool_calls": None,
-    }
+    told = first.model_dump() | dict.fromkeys(("audio", "function_call", "tool_calls"))
+    told["annotations"] = []
     assert told["refusal"] is None
-    messages = [*MESSAGES, told, {"role": "user", "content": "And?"}]
-    plain = [
-        *MESSAGES,
-        {"role": "assistant", "content": first.content},
-        {"role": "user", "content": "And?"},
-    ]
+    parts = [{"type": "text", "text": "An"}, {"type": "text", "text": "d?"}]
+    messages = [*MESSAGES, told, {"role": "user", "content": parts}]
+    said = {"role": "assistant", "content": first.content}
+    plain = [*MESSAGES, said, {"role": "user", "content": "And?"}]
     answers = [
         client.chat.completions.create(messages=messages, extra_body=nothing, **fields),
         client.chat.completions.create(messages=plain, **fields),
     ]
     assert answers[0].choices[0].message == answers[1].choices[0].message
+    assert answers[0].usage.prompt_tokens == answers[1].usage.prompt_tokens

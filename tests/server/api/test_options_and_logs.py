@@ -1,8 +1,6 @@
 """What a server may be told, and what it tells."""
 
 import gc
-import io
-import json
 import logging
 
 import pytest
@@ -10,7 +8,6 @@ from support.server.live_server import serving
 
 from minivllm.cli import main
 from minivllm.errors import ConfigError
-from minivllm.server.logs import REQUEST_ID, JsonFormatter
 from minivllm.server.options import ServerOptions
 
 
@@ -21,6 +18,8 @@ from minivllm.server.options import ServerOptions
         {"host": "some.name"},
         {"port": 65536},
         {"api_key": ("schlüssel",)},
+        {"api_key": ("sk ",)},
+        {"api_key": (" ",)},
         {"drain_timeout": float("inf")},
         {"max_body_bytes": 5},
         {"generate_delimiter": "comma"},
@@ -39,56 +38,14 @@ def test_a_server_that_needs_a_key_answers_to_any_decent_name() -> None:
             assert http.get("/v1/models", headers={"Host": "a/b"}).status_code == 400
 
 
-def test_the_model_is_served_under_the_name_that_was_given() -> None:
-    with serving(served_model_name="my/model") as live, live.http() as http:
-        assert http.get("/v1/models").json()["data"][0]["id"] == "my/model"
-        assert http.get("/v1/models/my/model").status_code == 200
-        assert (
-            http.post("/v1/completions", json={"model": "fake", "prompt": "x"}).status_code == 404
-        )
-
-
-def test_a_line_of_the_log_is_json_and_cannot_be_forged_from_outside() -> None:
-    stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonFormatter())
-    token = REQUEST_ID.set("the-id")
-    try:
-        fields = {"path": '/\x1b[2J\n{"level": "critical"}'}
-        handler.handle(
-            logging.makeLogRecord(
-                {"msg": "request", "levelname": "INFO", "fields": fields, "created": 0.0}
-            )
-        )
-    finally:
-        REQUEST_ID.reset(token)
-    assert stream.getvalue().count("\n") == 1
-    assert "\x1b" not in stream.getvalue()
-    line = json.loads(stream.getvalue())
-    assert (
-        line
-        == {
-            "t": "1970-01-01T00:00:00.000Z",
-            "level": "info",
-            "message": "request",
-            "request_id": "the-id",
-        }
-        | fields
-    )
-
-
 def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     with caplog.at_level(logging.INFO, "minivllm.server"), serving() as live, live.http() as http:
         body = {"prompt": "hello", "max_tokens": 4}
-        for path, more in (
-            ("/v1/completions", {}),
-            ("/v1/completions", {"stream": True}),
-            ("/generate", {"n": 2}),
-        ):
-            http.post(path, json=body | more, headers={"X-Request-Id": "r1"})
-        http.post("/v1/completions", json={})
+        for more in ({}, {"stream": True}, {"prompt": ""}):
+            http.post("/v1/completions", json=body | more)
+        http.post("/generate", json=body | {"n": 2})
     told = [record.fields for record in caplog.records if record.getMessage() == "request"]
     assert [
         (one["path"], one["status"], one.get("prompt_tokens"), one.get("completion_tokens"))
@@ -96,8 +53,8 @@ def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
     ] == [
         ("/v1/completions", 200, 5, 4),
         ("/v1/completions", 200, 5, 4),
-        ("/generate", 200, 5, 8),
         ("/v1/completions", 400, None, None),
+        ("/generate", 200, 5, 8),
     ]
 
 

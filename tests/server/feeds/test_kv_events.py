@@ -44,6 +44,8 @@ class Follower:
 
     def __init__(self) -> None:
         self.names: set[int] = set()
+        self.full: dict[int, bytes] = {}
+        """The whole hash of each name, made again from the tokens that came with it."""
 
     def apply(self, event: KVEvent) -> None:
         match event:
@@ -51,6 +53,12 @@ class Follower:
                 assert self.names.isdisjoint(event.block_hashes), "stored twice"
                 assert event.parent_block_hash is None or event.parent_block_hash in self.names
                 self.names.update(event.block_hashes)
+                assert len(event.token_ids) == event.block_size * len(event.block_hashes)
+                parent = self.full.get(event.parent_block_hash)
+                for i, name in enumerate(event.block_hashes):
+                    parent = hash_block_tokens(parent, event.token_ids[4 * i : 4 * i + 4])
+                    assert int(short_hash(parent), 16) == name
+                    self.full[name] = parent
             case BlockRemoved():
                 assert self.names.issuperset(event.block_hashes), "removed though not stored"
                 self.names.difference_update(event.block_hashes)
@@ -79,12 +87,14 @@ def engine_of(num_blocks: int = 16) -> WatchedEngine:
 
 
 @pytest.mark.parametrize("num_blocks", [15, 20, 40])
-def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds(
+def test_a_follower_knows_after_every_step_the_names_that_the_pool_holds_and_their_tokens(
     num_blocks: int,
 ) -> None:
     engine, sink, follower = engine_of(num_blocks), Collected(), Follower()
-    feed_of(engine, sink)
+    feed = feed_of(engine, sink)
     busy(engine)
+    engine.step()
+    engine.engine.abort_request("samples")
     seen = 0
     while engine.engine.has_unfinished_requests():
         engine.step()
@@ -94,28 +104,12 @@ def test_a_follower_knows_after_every_step_exactly_the_names_that_the_pool_holds
         assert follower.names == {
             int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None
         }
+    assert len(follower.full) > 30
+    assert feed._tokens == feed._tables == {}, "nothing is kept of requests that have ended"
+    assert len(feed._holders) <= num_blocks
     kinds = {type(event) for event in engine.events}
     assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}
     assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
-
-
-def test_the_tokens_of_a_block_are_those_that_its_name_was_made_of() -> None:
-    engine, sink = engine_of(), Collected()
-    feed_of(engine, sink)
-    busy(engine)
-    engine.run()
-    full: dict[int, bytes] = {}
-    num_checked = 0
-    for event in sink.events:
-        if isinstance(event, BlockStored):
-            assert len(event.token_ids) == event.block_size * len(event.block_hashes)
-            parent = full.get(event.parent_block_hash)
-            for i, name in enumerate(event.block_hashes):
-                parent = hash_block_tokens(parent, event.token_ids[4 * i : 4 * i + 4])
-                assert int(short_hash(parent), 16) == name
-                full[name] = parent
-                num_checked += 1
-    assert num_checked > 40
 
 
 def test_a_name_that_two_blocks_carry_is_removed_with_the_last_of_them() -> None:
@@ -134,17 +128,6 @@ def test_a_name_that_two_blocks_carry_is_removed_with_the_last_of_them() -> None
     feed.apply(ev.BlockEvicted(6, 2, 0.0, 1, name))
     feed.apply(ev.StepEnd(7, 2, 0.0, 0, 0, 0, 0, 0))
     assert sink.events[2:] == [BlockRemoved([255], medium="GPU")]
-
-
-def test_the_feed_keeps_nothing_of_requests_that_have_ended() -> None:
-    engine, sink = engine_of(), Collected()
-    feed = feed_of(engine, sink)
-    busy(engine)
-    engine.step()
-    engine.engine.abort_request("samples")
-    engine.run()
-    assert feed._tokens == feed._tables == {}
-    assert len(feed._holders) <= 16
 
 
 # ---- over ZeroMQ ----

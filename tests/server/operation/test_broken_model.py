@@ -25,10 +25,8 @@ def live():
 
         def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
             result = whole(plan, watch)  # everything is written by then
-            if any(
-                poison in item.sequence.token_ids[: item.sequence.num_prompt_tokens]
-                for item in plan.scheduled
-            ):
+            sequences = [item.sequence for item in plan.scheduled]
+            if any(poison in one.token_ids[: one.num_prompt_tokens] for one in sequences):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
             return result
 
@@ -37,10 +35,13 @@ def live():
 
 
 def ask(live: LiveServer, prompt: str, **fields: object) -> httpx2.Response:
+    body = {"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields
     with live.http() as http:
-        return http.post(
-            "/v1/completions", json={"prompt": prompt, "max_tokens": 5, "ignore_eos": True} | fields
-        )
+        return http.post("/v1/completions", json=body)
+
+
+def outcome(answer: httpx2.Response) -> tuple[int, str]:
+    return answer.status_code, answer.json()["error"]["code"]
 
 
 def health(live: LiveServer) -> int:
@@ -48,11 +49,11 @@ def health(live: LiveServer) -> int:
         return http.get("/health").status_code
 
 
-def fold_of(live: LiveServer) -> Fold:
+def check_fold(live: LiveServer) -> None:
     fold = Fold(live.engine.log_header())
     for event in live.events:
         fold.apply(event)
-    return fold
+    assert fold.state == live.engine.inspect()
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -62,43 +63,29 @@ def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(
     expected = ask(live, "once upon").json()["choices"][0]["text"]
     for _ in range(2 * MAX_FAILED_IN_A_ROW):
         failed = ask(live, f"once upon {POISON}", stream=stream)
-        assert (failed.status_code, failed.json()["error"]["code"]) == (500, "request_failed")
+        assert outcome(failed) == (500, "request_failed")
         assert "/home" not in failed.text
         assert ask(live, "once upon").json()["choices"][0]["text"] == expected
     live.wait_until_idle()
     assert live.num_free_blocks == 100
     assert health(live) == 200
-    assert fold_of(live).state == live.engine.inspect()
+    check_fold(live)
 
 
 def test_a_model_that_always_fails_ends_the_engine_and_everybody_hears_of_it(
     live: LiveServer,
 ) -> None:
     live.runner.gate.clear()
-    with ThreadPoolExecutor(MAX_FAILED_IN_A_ROW + 3) as pool:
-        answers = [
-            pool.submit(ask, live, POISON, stream=i % 2 == 1)
-            for i in range(MAX_FAILED_IN_A_ROW + 3)
-        ]
-        wait_for(lambda: live.service.num_unfinished == len(answers))
-        wait_for(lambda: live.service.num_waiting == len(answers) - 1)
+    number = MAX_FAILED_IN_A_ROW + 3
+    with ThreadPoolExecutor(number) as pool:
+        answers = [pool.submit(ask, live, POISON, stream=i % 2 == 1) for i in range(number)]
+        wait_for(lambda: live.service.num_unfinished == number)
+        wait_for(lambda: live.service.num_waiting == number - 1)
         assert health(live) == 200
         live.runner.gate.set()
-        codes = [
-            (one.result().status_code, one.result().json()["error"]["code"]) for one in answers
-        ]
+        found = sorted(outcome(one.result()) for one in answers)
     # Those who failed while it was not clear; the one of whom it died and those who waited behind.
-    assert (
-        sorted(codes)
-        == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
-    )
+    assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
     assert health(live) == 503
-    assert ask(live, "once upon").json()["error"]["code"] == "engine_dead"
-    assert fold_of(live).state == live.engine.inspect()
-
-
-def test_a_lost_device_ends_the_engine_with_the_first_request(live: LiveServer) -> None:
-    live.runner.device_lost = True
-    assert ask(live, "once upon").status_code == 200
-    assert ask(live, POISON).json()["error"]["code"] == "engine_dead"
-    assert health(live) == 503
+    assert outcome(ask(live, "once upon")) == (503, "engine_dead")
+    check_fold(live)

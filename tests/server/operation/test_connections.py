@@ -19,16 +19,12 @@ def connect(live: LiveServer) -> socket.socket:
     return socket.create_connection((parts.hostname, parts.port), timeout=SOON)
 
 
-@pytest.mark.parametrize(
-    "sent", [b"", b"GET /hea", HEAD], ids=["nothing", "half a line", "half a head"]
-)
+@pytest.mark.parametrize("sent", [b"", HEAD], ids=["nothing", "half a head"])
 def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with serving() as live, connect(live) as client:
-        began = time.monotonic()
         client.sendall(sent)
         assert client.recv(100) == b""
-        assert time.monotonic() - began > 0.1
         wait_for(lambda: not live.server.server_state.connections)
 
 

@@ -9,19 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from urllib.parse import urlsplit
 
-import httpx2
 import pytest
 from support.patience import FOREVER
-from support.server.live_server import LiveServer, deaf_client, fake_engine, serving, wait_for
+from support.server.live_server import deaf_client, fake_engine, serving, wait_for
 
 from minivllm.events import types as ev
 
 LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
-
-
-def post(live: LiveServer, body: dict) -> httpx2.Response:
-    with live.http() as http:
-        return http.post("/v1/completions", json=body)
 
 
 BIG = {"tokens": [60] * 50_000}
@@ -32,14 +26,9 @@ def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None
     with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(deaf_client(live, "/detokenize", BIG))
-        wait_for(
-            lambda: (
-                [one.flow.write_paused for one in live.server.server_state.connections]
-                == [True] * 3
-            )
-        )
-        wait_for(lambda: not live.server.server_state.connections)
-        assert not live.server.server_state.connections
+        connections = live.server.server_state.connections
+        wait_for(lambda: [one.flow.write_paused for one in connections] == [True] * 3)
+        wait_for(lambda: not connections)
 
 
 def test_who_does_not_read_does_not_hold_up_the_end() -> None:
@@ -58,7 +47,7 @@ def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(
     caplog.set_level(logging.ERROR)
     with serving(drain_timeout=FOREVER) as live, live.http() as http, ThreadPoolExecutor(1) as pool:
         live.runner.seconds_per_step = 0.05
-        running = pool.submit(post, live, LONG)
+        running = pool.submit(http.post, "/v1/completions", json=LONG)
         with http.stream("POST", "/v1/completions", json=LONG | {"stream": True}) as streaming:
             pieces = streaming.iter_text()
             text = next(pieces)
@@ -66,10 +55,8 @@ def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(
             live.begin_exit()
             live.begin_exit()
             text += "".join(pieces)
-        assert (running.result().status_code, running.result().json()["error"]["code"]) == (
-            503,
-            "shutting_down",
-        )
+        refused = running.result()
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "shutting_down")
         *_, last, done, end = text.split("\n\n")
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")

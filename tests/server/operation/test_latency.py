@@ -58,11 +58,21 @@ class SlowTokenizer:
         tokenizer.encode = slowly
 
 
-@pytest.mark.parametrize("path", ["/v1/completions", "/tokenize"])
-def test_a_requests_time_runs_while_it_is_tokenized(path: str) -> None:
-    with serving(fake_engine(), request_timeout=0.3) as live, live.http() as http:
+TEXT = {"prompt": "x"}
+CHAT = {"messages": [{"role": "user", "content": "x"}]}
+TOKENIZED = [
+    ("/v1/completions", TEXT),
+    ("/v1/chat/completions", CHAT),
+    ("/tokenize", TEXT),
+    ("/tokenize", CHAT),
+]
+
+
+@pytest.mark.parametrize(("path", "body"), TOKENIZED)
+def test_a_requests_time_runs_while_it_is_tokenized(path: str, body: dict) -> None:
+    with serving(fake_engine(), request_timeout=0.1) as live, live.http() as http:
         slow = SlowTokenizer(live)
-        late = http.post(path, json={"prompt": "x"})
+        late = http.post(path, json=body)
         slow.gate.set()  # only now: the answer did not wait for it
         assert (late.status_code, late.json()["error"]["code"]) == (504, "request_timeout")
 

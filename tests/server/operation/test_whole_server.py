@@ -4,20 +4,17 @@ engine, and faults.
 
 import errno
 import json
-import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from support.patience import FOREVER
-from support.server.live_server import GatedRunner, LiveServer, fake_engine, serving, wait_for
+from support.server.live_server import GatedRunner, LiveServer, deaf_client, serving, wait_for
 from support.tui.polled_sources import all_events, poll_until
 
 from minivllm.core.request import Sequence
-from minivllm.engine.engine import LLMEngine
 from minivllm.errors import EventLogError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import KVEvent
@@ -70,21 +67,16 @@ def test_three_generate_requests_at_once_share_forward_passes_as_the_event_strea
         source.close()
 
 
-def test_events_are_told_only_where_they_are_asked_for() -> None:
+def test_events_are_told_only_where_they_are_asked_for_and_to_those_who_have_the_key(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with serving() as live, live.http() as http:
         assert http.get("/events").status_code == 404
         assert "/events" not in http.get("/openapi.json").json()["paths"]
         assert http.get("/metrics").status_code == 200
         with pytest.raises(EventLogError, match="minivllm serve --events"):
             HttpSource(live.url)
-
-
-def test_events_and_metrics_need_the_key_and_those_who_watch_can_send_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
     with serving(api_key=("sk-1",), events=True) as live:
-        for path in ("/events", "/metrics"):
-            assert httpx2.get(f"{live.url}{path}").status_code == 401
         with pytest.raises(EventLogError, match="VLLM_API_KEY"):
             HttpSource(live.url)
         monkeypatch.setenv("VLLM_API_KEY", "sk-1")
@@ -97,7 +89,9 @@ def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> Non
     with serving(served_model_name="org/name") as live:
         for prompt in PROMPTS:
             assert post(live, {"prompt": prompt}).status_code == 200
+        assert post(live, {"model": "fake", "prompt": "x"}).status_code == 404
         with live.http() as http:
+            assert http.get("/v1/models/org/name").status_code == 200
             lines = http.get("/metrics").text.splitlines()
         labels = '{engine="0",model_name="org/name"}'
         assert f"vllm:generation_tokens_total{labels} 30.0" in lines
@@ -114,31 +108,14 @@ def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> Non
 # ---- the end, for those who watch ----
 
 
-def sleeping_reader(live: LiveServer) -> socket.socket:
-    slow = socket.socket()
-    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    slow.connect((urlsplit(live.url).hostname, urlsplit(live.url).port))
-    slow.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-    return slow
-
-
 def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> None:
-    with (
-        serving(events=True, send_buffer=4096, drain_timeout=FOREVER) as live,
-        sleeping_reader(live),
-    ):
+    options = {"events": True, "send_buffer": 4096, "drain_timeout": FOREVER}
+    with serving(**options) as live, deaf_client(live, "/events", {}, method="GET"):
         source = HttpSource(live.url)
         wait_for(lambda: live.hub.num_readers == 2)
-        for i in range(12):
-            post(
-                live,
-                {
-                    "prompt": f"{i} filling the buffers",
-                    "max_tokens": 100,
-                    "ignore_eos": True,
-                    "n": 8,
-                },
-            )
+        filling = {"prompt": "filling the buffers", "max_tokens": 100, "ignore_eos": True, "n": 8}
+        for _ in range(12):
+            post(live, filling)
         live.begin_exit()
         wait_for(live.loop_has_ended)
         assert live.hub.num_readers == 0
@@ -166,34 +143,15 @@ def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_hear_why
 class PartlySick(GatedRunner):
     """Has no token for a sequence whose prompt begins with `!`, once it has three."""
 
-    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
-        return [
-            (
-                SamplingError(
-                    f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id
-                )
-                if one.token_ids[0] == 1 and one.num_output_tokens >= 3
-                else self._sample(one)
-            )
-            for one in sequences
-        ]
-
-
-def sick_engine() -> LLMEngine:
-    engine = fake_engine()
-    engine._stepper.runner.__class__ = PartlySick
-    return engine
+    def _sample(self, one: Sequence) -> object:
+        if one.token_ids[0] == 1 and one.num_output_tokens >= 3:
+            return SamplingError(f"No token can be sampled for {one.seq_id}: NaN.", one.seq_id)
+        return super()._sample(one)
 
 
 def bodies() -> Iterator[dict]:
     for i, stream in enumerate((False, True) * 3):
-        yield {
-            "prompt": f"{i} is fine",
-            "stream": stream,
-            "seed": 1,
-            "max_tokens": 30,
-            "ignore_eos": True,
-        }
+        yield {"prompt": f"{i} is fine", "stream": stream, "seed": 1, "max_tokens": 30}
 
 
 def texts(answer: httpx2.Response) -> str:
@@ -205,12 +163,10 @@ def texts(answer: httpx2.Response) -> str:
     return "".join(chunk["choices"][0]["text"] for chunk in chunks)
 
 
-def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their_very_texts() -> (
-    None
-):
-    with serving() as live:
+def test_one_that_fails_in_the_sampler_gets_its_error_and_the_others_their_very_texts() -> None:
+    with serving() as live, ThreadPoolExecutor(8) as pool:
         wanted = [texts(post(live, body)) for body in bodies()]
-    with serving(sick_engine()) as live, ThreadPoolExecutor(8) as pool:
+        live.runner.__class__ = PartlySick
         free = live.num_free_blocks
         live.runner.gate.clear()
         good = [pool.submit(post, live, body) for body in bodies()]
@@ -223,10 +179,8 @@ def test_a_request_that_fails_in_the_sampler_gets_its_error_and_the_others_their
         failed, streamed = (answer.result() for answer in sick)
         assert (failed.status_code, failed.json()["error"]["code"]) == (500, "request_failed")
         *_, error, end = [line for line in streamed.text.split("\n\n") if line]
-        assert (
-            json.loads(error.removeprefix("data: "))["error"]["code"] == "request_failed"
-            and end == "data: [DONE]"
-        )
+        assert json.loads(error.removeprefix("data: "))["error"]["code"] == "request_failed"
+        assert end == "data: [DONE]"
         live.wait_until_idle()
         assert live.num_free_blocks == free
         with live.http() as http:
@@ -269,19 +223,14 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
 
 def test_http_requests_are_counted_by_route_status_and_method_and_strangers_add_no_labels() -> None:
     with serving() as live, live.http() as http:
-        for body in (
-            {"prompt": "a", "max_tokens": 1},
-            {"prompt": "b", "max_tokens": 1},
-            {"prompt": ""},
-        ):
-            http.post("/v1/completions", json=body)
+        for prompt in ("a", "b", ""):
+            http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 1})
         for i in range(5):
             http.request(f"ODD{i}", f"/nowhere-{i}")
         http.get("/v1/models/unknown-name")
         http.get("/health")
-        families = {
-            one.name: one for one in text_string_to_metric_families(http.get("/metrics").text)
-        }
+        text = http.get("/metrics").text
+    families = {one.name: one for one in text_string_to_metric_families(text)}
     counted = {
         (one.labels["handler"], one.labels["status"], one.labels["method"]): one.value
         for one in families["http_requests"].samples

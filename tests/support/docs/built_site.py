@@ -28,18 +28,9 @@ class Build:
 
 
 def build(configuration: Path, site: Path) -> Build:
+    options = ["--strict", "-f", str(configuration), "-d", str(site)]
     run = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "-f",
-            str(configuration),
-            "-d",
-            str(site),
-        ],
+        [sys.executable, "-m", "mkdocs", "build", *options],
         cwd=ROOT,
         env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

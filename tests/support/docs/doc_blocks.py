@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<info>[^`]*)$")
 _MARK = re.compile(r"^ *<!-- *(?P<kind>not run|slow)(?: *: *(?P<reason>.*?))? *--> *$")
 _TITLE = re.compile(r'title="([^"]+)"')
-_CODE_SPAN = re.compile(r"(?<!`)`(minivllm [^`]+)`(?!`)")
+_CODE_SPAN = re.compile(r"(?<!`)`((?:minivllm|make) [^`]+)`(?!`)")
 
 
 @dataclass(frozen=True)
@@ -84,8 +84,8 @@ def blocks(page: str) -> list[Block]:
 
 
 def command_spans(page: str) -> list[tuple[int, str]]:
-    """The commands that stand inside sentences and tables, `minivllm ...` in backquotes: their
-    lines and texts.
+    """The commands that stand inside sentences and tables, `minivllm ...` or `make ...` in
+    backquotes: their lines and texts.
     """
     return [
         (number, span.replace("\\|", "|"))

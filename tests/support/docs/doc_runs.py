@@ -208,6 +208,9 @@ def _check_options(span: str) -> None:
     options must be there.
     """
     words = span.replace("[", " ").replace("]", " ").split()
+    if words[0] == "make":
+        _check_words(span)
+        return
     if words[1] not in COMMANDS:
         if words[1].isalpha() and words[1].islower():
             raise SnippetError(f"`{span}`: there is no command {words[1]!r}.")

@@ -28,7 +28,6 @@ class Taken:
     """Silly inputs that were answered by a sentence."""
     num_wrong: int
     verdicts: list[str]
-    lit: list[str]
     recorded: list[str | None]
     """Of each kernel trace: None if the kernel ran here."""
     end: str
@@ -51,9 +50,8 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
             }
     right, answered = player.score
     verdicts = [page.text for page in player.pages if page.right is not None]
-    lit = sorted({page.focus for page in player.pages})
     taken = Taken(
-        player.pages[0].text, player.truths, refused, answered - right, verdicts, lit,
+        player.pages[0].text, player.truths, refused, answered - right, verdicts,
         list(recorded.values()), player.page.text
     )  # fmt: skip
     player.close()

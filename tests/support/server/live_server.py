@@ -103,7 +103,8 @@ class LiveServer:
 
     def http(self, **options: object) -> httpx2.Client:
         headers = {"Authorization": f"Bearer {self.api_key}"} if self.api_key else {}
-        return httpx2.Client(base_url=self.url, timeout=SOON, headers=headers, **options)
+        options = {"timeout": SOON, "headers": headers, **options}
+        return httpx2.Client(base_url=self.url, **options)
 
     def openai(self, strict: bool = True) -> OpenAI:
         """As the issue wants it driven: no retries, so that every error is seen."""
