@@ -24,13 +24,8 @@ class QuickRunner(FakeRunner):
 @pytest.mark.parametrize("number", [500, pytest.param(10_000, marks=pytest.mark.slow)])
 def test_thousands_of_random_requests_with_aborts_leak_no_block(policy, number):
     rng = random.Random(f"leaks-{policy}")
-    config = EngineConfig(
-        model="fake",
-        block_size=4,
-        max_num_seqs=16,
-        max_num_batched_tokens=64,
-        scheduling_policy=policy,
-    )
+    limits = {"block_size": 4, "max_num_seqs": 16, "max_num_batched_tokens": 64}
+    config = EngineConfig(model="fake", scheduling_policy=policy, **limits)
     engine = LLMEngine(config, QuickRunner(40, 4), FakeTokenizer(), clock=VirtualClock())
     stems = [[rng.randrange(99) for _ in range(rng.randrange(1, 40))] for _ in range(20)]
     live: list[str] = []
