@@ -4,9 +4,7 @@ import pytest
 from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams
 
 from minivllm.core.beam_search import BeamSearch, Candidate
-from minivllm.errors import InvalidSamplingParamsError
 from minivllm.events import types as ev
-from minivllm.sampling_params import SamplingParams
 
 
 def prompt(length: int, first: int = 0) -> list[int]:
@@ -96,18 +94,3 @@ def test_no_length_penalty_that_the_door_lets_in_breaks_a_long_search():
             ways = [Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)]
             one.advance(ways, outputs)
             assert one.hypotheses[0].score < 0.0 or penalty == 10.0
-
-
-@pytest.mark.parametrize(
-    "params, sentence",
-    [
-        ({"temperature": 0.7}, "takes no temperature"),
-        ({"stop": ["x"]}, "takes no stop"),
-        ({"n": 1}, "at least two beams"),
-        ({"early_stopping": "sometimes"}, "early_stopping must be"),
-        ({"use_beam_search": False, "length_penalty": 2.0}, "is for beams"),
-    ],
-)
-def test_parameters_that_contradict_a_beam_search_are_refused(params, sentence):
-    with pytest.raises(InvalidSamplingParamsError, match=sentence):
-        SamplingParams(**{"n": 2, "use_beam_search": True, "temperature": 0, **params})
