@@ -10,8 +10,8 @@ from minivllm.clock import MonotonicClock, ProcessorClock
 def test_on_the_processors_clock_work_takes_time_and_sleep_does_not():
     clock = ProcessorClock()
     before = clock.now()
-    time.sleep(0.2)
-    assert clock.now() - before < 0.1
+    time.sleep(0.05)
+    assert clock.now() - before < 0.025
     before = clock.now()
     sum(range(200_000))
     assert clock.now() > before
