@@ -41,19 +41,6 @@ class TestStatic:
         assert all_tokens_are_right(engine, prompts)
         assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (7, "c.0"), (7, "d.0")]
 
-    def test_a_preempted_member_comes_back_into_its_own_batch(self):
-        engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
-        prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 9), "c": ([3] * 3, 2)}
-        for name, (prompt, max_tokens) in prompts.items():
-            engine.add(name, prompt, max_tokens=max_tokens)
-        for _ in range(7):
-            engine.step()
-        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["b.0"]
-        engine.add("late", [4], max_tokens=1)
-        assert all_tokens_are_right(engine, prompts)
-        assert engine.events_of(ev.RequestResumed)
-        assert admissions(engine)[-1][1] == "late.0"
-
     def test_a_batch_that_cannot_move_lets_others_in(self):
         engine = WatchedEngine(
             batching="static", scheduling_policy="priority", enable_prefix_caching=False
@@ -70,14 +57,6 @@ class TestStatic:
         assert admissions(engine)[-1] == (3, "urgent.0")
         assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == [second.seq_id]
         engine.run()
-
-
-def test_sequential_batching_runs_one_request_at_a_time():
-    engine = WatchedEngine(batching="sequential")
-    for name in "abc":
-        engine.add(name, [1, 2], max_tokens=3)
-    engine.run()
-    assert admissions(engine) == [(1, "a.0"), (4, "b.0"), (7, "c.0")]
 
 
 class TestBatchDelay:
@@ -116,39 +95,6 @@ class TestBatchDelay:
         engine.add("b", [2], max_tokens=2)
         engine.run()
         assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
-
-    def test_who_was_counted_comes_in_even_if_the_token_budget_takes_steps(self):
-        engine = WatchedEngine(
-            batch_delay=1.0, batch_size=3, max_num_batched_tokens=4, enable_prefix_caching=False
-        )
-        for name in "abc":
-            engine.add(name, [1] * 4, max_tokens=2)
-        engine.run(max_steps=10)
-        assert max(step for step, _ in admissions(engine)) <= 5
-
-
-@pytest.mark.parametrize(
-    "lengths, caches, plan, why",
-    [
-        ((20, 20), False, [20], ("token_budget", 20, 12)),
-        ((20, 12, 1), False, [20, 12], ("token_budget", 1, 0)),
-        ((20, 20), True, [20, 1], None),
-    ],
-    ids=["whole or not at all", "one that just fits", "what is cached does not count"],
-)
-def test_without_chunks_a_prompt_goes_through_whole_or_not_at_all(lengths, caches, plan, why):
-    engine = WatchedEngine(
-        enable_chunked_prefill=False,
-        max_num_batched_tokens=32,
-        max_model_len=32,
-        enable_prefix_caching=caches,
-    )
-    for name, length in enumerate(lengths):
-        engine.add(str(name), [1] * length, max_tokens=3)
-    engine.step()
-    assert [item.num_tokens for item in engine.fold.scheduled] == plan
-    assert deferred(engine, f"{len(lengths) - 1}.0") == why
-    engine.run()
 
 
 @pytest.mark.parametrize(

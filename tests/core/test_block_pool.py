@@ -88,24 +88,6 @@ class TestPrefixCache:
         assert pool.get_cached_block(name(1, 2)) is None
         assert pool.free_queue.ids() == [1, 2]
 
-    def test_a_block_without_hash_is_reused_before_any_cached_one(self):
-        pool = make_pool(4)
-        cached, partial = pool.pop_free_block(), pool.pop_free_block()
-        pool.cache_block(cached, name(1), None)
-        pool.release(cached)
-        pool.release(partial)
-        assert pool.free_queue.ids() == [1, 2, 3, 0]
-
-    def test_two_blocks_may_carry_one_hash_and_evicting_one_leaves_the_other_findable(self):
-        pool = make_pool(2)
-        first, second = pool.pop_free_block(), pool.pop_free_block()
-        pool.cache_block(first, name(1), None)
-        pool.cache_block(second, name(1), None)
-        pool.release(first)
-        assert pool.pop_free_block() is first
-        assert pool.get_cached_block(name(1)) is second
-        assert not pool.was_evicted(name(1))
-
     def test_only_a_block_in_use_and_without_hash_can_be_cached(self):
         pool = make_pool(2)
         block = pool.pop_free_block()

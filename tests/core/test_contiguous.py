@@ -29,17 +29,6 @@ def test_each_reserves_the_first_run_for_the_longest_there_may_be_and_freed_runs
     assert engine.table("d") == [0, 1, 2, 3]
 
 
-def test_free_blocks_that_form_no_run_are_of_no_use_and_the_wait_says_so():
-    engine = contiguous(num_blocks=11)
-    for name in "abc":
-        engine.add(name, [1, 2], max_tokens=5)
-    engine.step()
-    assert len(engine.fold.free_queue) == 3
-    assert engine.fold.sequences["c.0"].deferred == ("no_contiguous_run", 4, 3)
-    engine.run()
-    assert all(engine.token_ids(name) == expected_output([1, 2], 5) for name in "abc")
-
-
 def test_prefix_caching_is_off_by_itself_and_refused_when_it_is_asked_for():
     assert contiguous().config.enable_prefix_caching is False
     with pytest.raises(ConfigError, match="cannot share blocks"):

@@ -40,24 +40,6 @@ def test_samples_share_one_prefill_and_all_but_the_last_copy_the_partial_block_t
     assert samples(engine, "a") == expected_samples(prompt(10), 8, 3)
 
 
-def test_a_fork_whose_last_block_is_full_needs_no_copy():
-    engine = WatchedEngine()
-    engine.add("a", prompt(8), n=3)
-    engine.run()
-    assert engine.events_of(ev.BlockCopied) == []
-    assert samples(engine, "a") == expected_samples(prompt(8), 8, 3)
-
-
-def test_a_request_with_samples_is_admitted_only_when_there_is_a_slot_for_each():
-    engine = WatchedEngine(max_num_seqs=4)
-    engine.add("a", prompt(5), max_tokens=3, n=2)
-    engine.add("b", prompt(5, first=50), max_tokens=3, n=3)
-    engine.step()
-    assert engine.fold.sequences["b.0"].deferred == ("max_num_seqs", 3, 2)
-    engine.run()
-    assert samples(engine, "b") == expected_samples(prompt(5, first=50), 3, 3)
-
-
 def test_the_copy_of_a_victim_gives_way_to_that_of_the_blocks_next_owner():
     """Six blocks, two requests of three samples: the copies of the important one take the blocks of
     the other's.

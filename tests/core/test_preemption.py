@@ -33,22 +33,6 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
     assert engine.token_ids("new") == expected_output(prompt(8, first=50), 8)
 
 
-def test_a_victim_that_was_already_in_the_plan_leaves_it_and_gives_its_budget_back():
-    """The unimportant one runs first in the list, so it is planned before the important one finds
-    no block.
-    """
-    engine = WatchedEngine(num_blocks=5, scheduling_policy="priority")
-    engine.add("unimportant", prompt(7), max_tokens=12, priority=5)
-    engine.step()
-    engine.add("important", prompt(7, first=50), max_tokens=12, priority=0)
-    while not engine.events_of(ev.RequestPreempted):
-        engine.step()
-    assert [item.seq_id for item in engine.fold.scheduled] == ["important.0"]
-    engine.run()
-    assert engine.token_ids("unimportant") == expected_output(prompt(7), 12)
-    assert engine.token_ids("important") == expected_output(prompt(7, first=50), 12)
-
-
 @pytest.mark.parametrize(
     "options, length, shortages",
     [

@@ -56,16 +56,6 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     assert engine.events_of(ev.BlockEvicted) == []
 
 
-def test_two_equal_prompts_in_one_step_share_their_blocks():
-    # nano-vllm #219: hashing after the step gives each its own copy.
-    engine = WatchedEngine()
-    engine.add("a", list(range(10)))
-    engine.add("b", list(range(10)))
-    engine.step()
-    assert engine.table("a")[:2] == engine.table("b")[:2]
-    assert engine.runner.num_tokens_run == 10 + 2
-
-
 @pytest.mark.parametrize("num_tokens, cached, run", [(7, 4, 3), (8, 8, 1), (9, 8, 1), (12, 12, 1)])
 def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, cached, run):
     engine = WatchedEngine()
@@ -81,70 +71,6 @@ def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, ca
     assert engine.outputs["b"].num_cached_tokens == cached
     assert engine.runner.num_tokens_run - before == run
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 1)
-
-
-def test_a_block_filled_by_decoding_is_shared_with_the_next_turn():
-    engine = WatchedEngine()
-    prompt = list(range(6))
-    engine.add("turn 1", prompt, max_tokens=7)
-    engine.run()
-    answer = engine.token_ids("turn 1")
-    engine.add("turn 2", [*prompt, *answer, 60, 61], max_tokens=1)
-    engine.run()
-    # 6 + 7 tokens, of which the last was never computed: three full blocks.
-    assert engine.outputs["turn 2"].num_cached_tokens == 12
-
-
-def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
-    # The hits are the oldest on the queue: popping before touching would evict them.
-    engine = WatchedEngine(num_blocks=6)
-    engine.add("a", list(range(12)), max_tokens=1)
-    engine.run()
-    engine.add("b", [*range(12), *range(50, 60)], max_tokens=1)
-    engine.step()
-    assert engine.outputs["b"].num_cached_tokens == 12
-    assert engine.events_of(ev.BlockEvicted) == []
-
-
-def test_a_failed_admission_leaves_every_reference_count_as_it_was():
-    engine = WatchedEngine(num_blocks=6, max_num_batched_tokens=64)
-    engine.add("a", list(range(9)), max_tokens=8)
-    engine.step()
-    counts = [block.ref_cnt for block in engine.fold.blocks]
-    # Two hits, and four more blocks where three are free.
-    engine.add("b", [*range(8), *range(40, 54)], max_tokens=1)
-    engine.step()
-    assert [block.ref_cnt for block in engine.fold.blocks] == counts
-    assert engine.fold.sequences["b.0"].deferred == ("no_blocks", 4, 3)
-
-
-def test_the_tail_of_a_cached_prompt_is_evicted_before_its_head():
-    engine = WatchedEngine(num_blocks=4)
-    engine.add("a", list(range(12)), max_tokens=1)
-    engine.run()
-    engine.add("b", list(range(50, 58)), max_tokens=1)
-    engine.run()
-    engine.add("c", list(range(12)), max_tokens=1)
-    engine.run()
-    assert engine.outputs["c"].num_cached_tokens == 8, "the third block went, the first two stayed"
-
-
-@pytest.mark.parametrize(
-    "prompt, options, why",
-    [
-        ([1, 2, 3], {}, "prompt_shorter_than_a_block"),
-        ([60, 61, 62, 63, 64], {}, "never_seen"),
-        (list(range(8)), {"num_blocks": 3}, "evicted"),
-        (list(range(8)), {"enable_prefix_caching": False}, "caching_off"),
-    ],
-)
-def test_a_missed_lookup_says_why(prompt, options, why):
-    engine = WatchedEngine(**options)
-    for name, token_ids in (("first", range(8)), ("second", range(50, 62)), ("again", prompt)):
-        engine.add(name, list(token_ids), max_tokens=1)
-        engine.run()
-    missed = engine.events_of(ev.BlockMissed)[-1]
-    assert (missed.seq_id, missed.why, missed.logical) == ("again.0", why, 0)
 
 
 def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(

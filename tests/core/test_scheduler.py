@@ -40,43 +40,6 @@ class TestTokenBudget:
             [decode, ("b.0", 1, "decode"), ("c.0", 8, "prefill")],
         ]
 
-    def test_a_long_prompt_is_chunked_and_only_its_last_chunk_samples(self):
-        engine = WatchedEngine(max_num_batched_tokens=8, enable_prefix_caching=False)
-        engine.add("long", prompt(20), max_tokens=1)
-        assert [engine.step() for _ in range(2)] == [[], []]
-        assert engine.fold.sequences["long.0"].num_computed_tokens == 16
-        assert engine.step()[0].finished
-        assert engine.token_ids("long") == expected_output(prompt(20), 1)
-
-    def test_a_hit_makes_the_chunk_shorter_and_the_budget_goes_further(self):
-        # nano-vllm #233: the chunk was computed before the hit was known.
-        engine = WatchedEngine(max_num_batched_tokens=16)
-        engine.add("first", prompt(16), max_tokens=1)
-        engine.run()
-        engine.add("again", [*prompt(12), 90, 91, 92, 93])
-        engine.add("other", prompt(12, first=50))
-        engine.step()
-        assert plan_of(engine) == [("again.0", 4, "prefill"), ("other.0", 12, "prefill")]
-
-
-class TestWaiting:
-    def test_nobody_overtakes_the_first_that_does_not_fit(self):
-        engine = WatchedEngine(num_blocks=6)
-        engine.add("a", prompt(12), max_tokens=8)
-        engine.add("big", prompt(16, first=40), max_tokens=4)
-        engine.add("small", prompt(2, first=80), max_tokens=2)
-        engine.step()
-        assert engine.fold.running == ["a.0"] and engine.fold.waiting == ["big.0", "small.0"]
-        engine.run()
-
-    def test_a_prompt_waits_until_all_of_it_fits_and_not_just_its_first_chunk(self):
-        engine = WatchedEngine(num_blocks=6, max_num_batched_tokens=8)
-        engine.add("a", prompt(8), max_tokens=6)
-        engine.step()
-        engine.add("long", prompt(20, first=40), max_tokens=1)
-        engine.step()
-        assert engine.fold.waiting == ["long.0"]
-
 
 class TestPriority:
     def test_lower_numbers_go_first_and_equal_ones_by_arrival(self):

@@ -172,22 +172,3 @@ class TestMemoryAsked:
         computed = manager.get_computed_blocks(request(16).sequences[0])
         assert computed.blocks == [table[0]]
         assert computed.num_cached_tokens == computed.num_computed_tokens == 4
-
-    def test_copies_are_handed_out_once(self):
-        engine = WatchedEngine()
-        engine.add("a", list(range(10)), n=2)
-        engine.step()
-        engine.step_phase()
-        assert len(engine.engine._stepper.last_plan.copies) == 1
-        assert engine.scheduler.kv_cache_manager.take_copies() == []
-
-    @pytest.mark.parametrize(("num_tokens", "num_blocks"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
-    def test_a_block_more_is_needed_from_its_first_token_on(self, num_tokens, num_blocks):
-        assert WatchedEngine().scheduler.kv_cache_manager.num_blocks_for(num_tokens) == num_blocks
-
-    def test_a_failed_call_changes_nothing(self):
-        manager, sequence = self.hit(num_blocks=3)
-        before, table = manager.pool.free_queue.ids(), list(sequence.block_table)
-        shortage = manager.allocate_slots(sequence, 20)
-        assert (shortage.need, shortage.free, shortage.reason) == (3, 1, "no_blocks")
-        assert manager.pool.free_queue.ids() == before and sequence.block_table == table
