@@ -79,12 +79,6 @@ def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenize
     assert shown + detokenizer.finish() == text
 
 
-def test_a_character_that_is_never_finished_ends_as_one_replacement_character(tokenizers):
-    tokenizer = tokenizers["bytes"]
-    token_ids = tokenizer.encode("a🤗")[:-1]
-    assert pieces_of(tokenizer, token_ids) == ["a", "", "", "", "\ufffd"]
-
-
 @pytest.mark.parametrize("kind", ["bytes", "byte-level BPE"])
 def test_broken_bytes_are_shown_as_they_come_and_do_not_dam_up(tokenizers, kind):
     """A lone continuation byte (0x80, spelled \u0122) over and over: no character can ever come of
@@ -102,15 +96,6 @@ def test_a_skipped_special_token_does_not_tear_a_character_apart(tokenizers):
     tokenizer = tokenizers["bytes"]
     first, second = tokenizer.encode("é")
     assert "".join(pieces_of(tokenizer, [first, 2, second])) == "é"
-
-
-def test_the_first_space_of_a_sentencepiece_text_is_dropped_and_later_ones_are_not(tokenizers):
-    tokenizer = tokenizers["sentencepiece"]
-    token_ids = [
-        tokenizer._backend.token_to_id(piece)
-        for piece in ["\u2581the", "\u2581", "\u2581a", "cat", "\u2581a"]
-    ]
-    assert pieces_of(tokenizer, token_ids) == ["the", " ", " a", "cat", " a", ""]
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -80,20 +80,6 @@ def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_en
     engine.compare()
 
 
-@pytest.mark.parametrize("num_phases", [1, 2])
-def test_a_request_added_between_two_phases_is_queued_and_planned_in_the_next_step(num_phases):
-    engine = WatchedEngine()
-    engine.add("a", list(range(9)))
-    for _ in range(num_phases):
-        engine.step_phase()
-    engine.add("b", list(range(9)))  # compares
-    assert list(engine.fold.waiting) == ["b.0"]
-    engine.run()
-    assert engine.token_ids("a") == engine.token_ids("b") == expected_output(list(range(9)), 8)
-    admitted = {event.seq_id: event.step for event in engine.events_of(ev.RequestAdmitted)}
-    assert admitted == {"a.0": 1, "b.0": 2}
-
-
 @pytest.mark.parametrize("failing", ["execute_model", "sample_tokens"])
 def test_a_phase_that_fails_leaves_a_dead_engine_that_says_so(failing):
     engine = WatchedEngine()
