@@ -5,7 +5,7 @@ would write.
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
-from minivllm.errors import InvalidSamplingParamsError, RequestTooLargeError
+from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
@@ -115,18 +115,8 @@ class TestDeltas:
         assert output.finished and len(output.outputs[0].token_ids) == 6
 
 
-class TestTheDoor:
-    @pytest.mark.parametrize(
-        "params", [{"n": 5}, {"n": 1, "best_of": 5}, {"n": 5, "use_beam_search": True}]
-    )
-    def test_more_sequences_than_slots_are_refused(self, params):
-        with pytest.raises(InvalidSamplingParamsError, match=r"5 sequences.*at most 4"):
-            WatchedEngine(max_num_seqs=4).add("a", [1, 2], **params)
-
-    def test_samples_whose_blocks_can_never_fit_are_refused(self):
-        engine = WatchedEngine(num_blocks=8)
-        # Two full blocks shared, and for each of four samples two more.
-        with pytest.raises(
-            RequestTooLargeError, match=r"needs up to 10 KV cache blocks.*in each of 4 sequences"
-        ):
-            engine.add("a", prompt(10), max_tokens=6, n=4)
+def test_samples_whose_blocks_can_never_fit_are_refused():
+    # Two full blocks shared, and for each of four samples two more.
+    sentence = r"needs up to 10 KV cache blocks.*in each of 4 sequences"
+    with pytest.raises(RequestTooLargeError, match=sentence):
+        WatchedEngine(num_blocks=8).add("a", prompt(10), max_tokens=6, n=4)

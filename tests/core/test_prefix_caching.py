@@ -73,6 +73,17 @@ def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, ca
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 1)
 
 
+def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
+    # The hits are the oldest on the queue: popping before touching would evict them.
+    engine = WatchedEngine(num_blocks=6)
+    engine.add("a", list(range(12)), max_tokens=1)
+    engine.run()
+    engine.add("b", [*range(12), *range(50, 60)], max_tokens=1)
+    engine.step()
+    assert engine.outputs["b"].num_cached_tokens == 12
+    assert engine.events_of(ev.BlockEvicted) == []
+
+
 def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(
     monkeypatch,
 ):

@@ -304,27 +304,3 @@ def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after
     assert [one.error for one in later.values()] == [None] * 4
     assert [later[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
     assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 24
-
-
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_real_model_that_raises_for_one_sequence_gives_the_others_the_same_tokens(
-    temperature: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, poison = load_model(CONFIG), 255
-    params = {"temperature": temperature, "logit_bias": {poison: -100}}
-    alone = run(LLMEngine.from_model(CONFIG, model), {"a": 3, "b": 4}, **params)
-    whole = type(model.decoder).forward
-
-    def forward(self: torch.nn.Module, token_ids: torch.Tensor, *rest: object) -> torch.Tensor:
-        hidden = whole(self, token_ids, *rest)  # everything is written by then
-        if poison in token_ids.tolist():
-            raise RuntimeError("a kernel refused")
-        return hidden
-
-    monkeypatch.setattr(type(model.decoder), "forward", forward)
-    engine = LLMEngine.from_model(CONFIG, model)
-    mixed = run(engine, {"a": 3, "bad": poison, "b": 4}, **params)
-    assert mixed["bad"].error == "The model failed on bad.0."
-    texts = {name: [one.token_ids for one in mixed[name].outputs] for name in "ab"}
-    assert texts == {name: [one.token_ids for one in alone[name].outputs] for name in "ab"}
-    assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 24

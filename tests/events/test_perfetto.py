@@ -271,11 +271,3 @@ def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_p
         assert all(s.end <= after for s in [*lives_of(trace), *turns_of(trace)])
         still_told = sum(isinstance(event, ev.StepBegin) for event in busy.events[last + 1 :])
         assert sum(s.start >= after for s in steps_of(trace)) == still_told > 0
-
-
-def test_what_stands_before_a_damaged_line_is_exported(busy: WatchedEngine, tmp_path: Path):
-    log = write_log(tmp_path / "run.jsonl", header_of(busy), busy.events)
-    lines = log.read_bytes().splitlines(keepends=True)
-    log.write_bytes(b"".join([*lines[:100], b"%&/\n", *lines[100:]]))
-    trace = exported(log)
-    assert trace.about["events"] == 99 and "damaged at line 101" in trace.about["damage"]
