@@ -27,11 +27,11 @@ def written(tmp_path: Path, lines: list[bytes]) -> Path:
     return path
 
 
-@pytest.fixture
-def recorded(tmp_path):
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory):
     """A run of some thousand events, its file, and the true state after every step."""
     engine = WatchedEngine(num_blocks=10)
-    path = tmp_path / "run.jsonl"
+    path = tmp_path_factory.mktemp("recorded") / "run.jsonl"
     states = {0: msgspec.json.encode(engine.engine.inspect())}
     with LogWriter(path, engine.engine.log_header()) as log:
         engine.engine.subscribe(log.write)
