@@ -131,6 +131,25 @@ def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
     assert engine.pool.num_free_blocks == 100
 
 
+@pytest.mark.parametrize("fails", ["early", "late"])
+def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(fails: str) -> None:
+    for poisoned_step in range(1, 7):
+        engine, alone = broken_engine(fails), WatchedEngine()
+        for one in (engine, alone):
+            one.add("samples", PROMPT, max_tokens=6, n=3)
+            one.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
+        for step in range(1, 30):
+            if step == poisoned_step:
+                engine.add("bad", [98, 98])
+            engine.step()
+        assert engine.outputs["bad"].error
+        expected = alone.run()
+        for name in ("samples", "beams"):
+            texts = [one.token_ids for one in engine.outputs[name].outputs]
+            assert texts == [one.token_ids for one in expected[name].outputs]
+        assert engine.pool.num_free_blocks == 100
+
+
 def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> None:
     """Mass is measured in each piece; a trace of a kernel waits for a whole step."""
     watches: list[tuple[int, Watch]] = []

@@ -9,6 +9,7 @@ from support.engine.engine_fakes import WatchedEngine, expected_beams, expected_
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.errors import ConfigError, InvalidSamplingParamsError
+from minivllm.events import types as ev
 
 
 @pytest.mark.parametrize(
@@ -51,6 +52,8 @@ def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
         engine.engine.set_option("max_num_seqs", 3)
     engine.run()
     engine.engine.set_option("max_num_seqs", 3)
+    changes = [(one.name, one.value, one.old) for one in engine.events_of(ev.OptionChanged)]
+    assert changes == [("max_num_seqs", 4, 8), ("max_num_seqs", 3, 4)]
 
 
 def test_the_door_measures_new_requests_by_the_number_of_sequences_as_it_is_now():
