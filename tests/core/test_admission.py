@@ -41,6 +41,19 @@ class TestStatic:
         assert all_tokens_are_right(engine, prompts)
         assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (7, "c.0"), (7, "d.0")]
 
+    def test_a_preempted_member_comes_back_into_its_own_batch(self):
+        engine = WatchedEngine(batching="static", num_blocks=6, enable_prefix_caching=False)
+        prompts = {"a": ([1] * 7, 12), "b": ([2] * 7, 9), "c": ([3] * 3, 2)}
+        for name, (prompt, max_tokens) in prompts.items():
+            engine.add(name, prompt, max_tokens=max_tokens)
+        for _ in range(7):
+            engine.step()
+        assert [event.seq_id for event in engine.events_of(ev.RequestPreempted)] == ["b.0"]
+        engine.add("late", [4], max_tokens=1)
+        assert all_tokens_are_right(engine, prompts)
+        assert engine.events_of(ev.RequestResumed)
+        assert admissions(engine)[-1][1] == "late.0"
+
     def test_a_batch_that_cannot_move_lets_others_in(self):
         engine = WatchedEngine(
             batching="static", scheduling_policy="priority", enable_prefix_caching=False
@@ -95,6 +108,24 @@ class TestBatchDelay:
         engine.add("b", [2], max_tokens=2)
         engine.run()
         assert admissions(engine) == [(2, "a.0"), (2, "b.0")]
+
+
+@pytest.mark.parametrize(
+    "length, plan, why",
+    [(12, [20, 1], ("token_budget", 12, 11)), (11, [20, 1, 11], None)],
+    ids=["one token too many", "just fits"],
+)
+def test_without_chunks_a_prompt_goes_through_whole_or_not_at_all(length, plan, why):
+    engine = WatchedEngine(
+        enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32
+    )
+    # What is cached of the second one does not count.
+    for name, prompt in (("a", [1] * 20), ("a again", [1] * 20), ("b", [2] * length)):
+        engine.add(name, prompt, max_tokens=3)
+    engine.step()
+    assert [item.num_tokens for item in engine.fold.scheduled] == plan
+    assert deferred(engine, "b.0") == why
+    engine.run()
 
 
 @pytest.mark.parametrize(
