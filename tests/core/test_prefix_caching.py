@@ -24,13 +24,7 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     engine.step()
     # Time 1: four blocks, the last with three tokens; full ones are cached.
     assert engine.table("0") == [0, 1, 2, 3]
-    assert [block.hash is not None for block in engine.fold.blocks[:5]] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert [bool(block.hash) for block in engine.fold.blocks[:5]] == [True] * 3 + [False] * 2
     engine.step()
     engine.step()
     # Times 2 and 3: block 3 filled up (and is cached now), then block 4.
@@ -57,21 +51,9 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
     events = engine.events[before:]
     hits = [event.block_id for event in events if type(event) is ev.BlockHit]
     assert hits == [0, 1, 2]
-    queue_after_hits = [i for i in [6, 4, 7, 8, 9, 3, 2, 5, 1, 0] if i not in hits]
-    assert queue_after_hits == [6, 4, 7, 8, 9, 3, 5]
     assert engine.table("2") == [0, 1, 2, 6, 4, 7, 8, 9]
     assert list(engine.fold.free_queue) == [3, 5]
     assert engine.events_of(ev.BlockEvicted) == []
-
-
-def test_two_equal_prompts_in_one_step_share_their_blocks():
-    # nano-vllm #219: hashing after the step gives each its own copy.
-    engine = WatchedEngine()
-    engine.add("a", list(range(10)))
-    engine.add("b", list(range(10)))
-    engine.step()
-    assert engine.table("a")[:2] == engine.table("b")[:2]
-    assert engine.runner.num_tokens_run == 10 + 2
 
 
 @pytest.mark.parametrize("num_tokens, cached, run", [(7, 4, 3), (8, 8, 1), (9, 8, 1), (12, 12, 1)])
@@ -80,37 +62,15 @@ def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, ca
     prompt = list(range(num_tokens))
     engine.add("a", prompt, max_tokens=1)
     engine.run()
-    before = engine.runner.num_tokens_run
+    before, written = engine.runner.num_tokens_run, dict(engine.runner.kv)
     engine.add("b", prompt, max_tokens=1)
     engine.run()
+    if cached == num_tokens:
+        # nano-vllm #144: a fully cached prompt left no query token and crashed the kernel.
+        assert engine.runner.kv == written, "its last token runs again and is not written"
     assert engine.outputs["b"].num_cached_tokens == cached
     assert engine.runner.num_tokens_run - before == run
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 1)
-
-
-def test_a_wholly_cached_prompt_sends_one_token_through_and_writes_nothing():
-    # nano-vllm #144: a fully cached prompt left no query token and crashed the kernel.
-    engine = WatchedEngine()
-    prompt = list(range(8))
-    engine.add("a", prompt, max_tokens=1)
-    engine.run()
-    written = dict(engine.runner.kv)
-    engine.add("b", prompt, max_tokens=1)
-    engine.step()
-    assert engine.runner.kv == written
-    assert engine.token_ids("b") == expected_output(prompt, 1)
-
-
-def test_a_block_filled_by_decoding_is_shared_with_the_next_turn():
-    engine = WatchedEngine()
-    prompt = list(range(6))
-    engine.add("turn 1", prompt, max_tokens=7)
-    engine.run()
-    answer = engine.token_ids("turn 1")
-    engine.add("turn 2", [*prompt, *answer, 60, 61], max_tokens=1)
-    engine.run()
-    # 6 + 7 tokens, of which the last was never computed: three full blocks.
-    assert engine.outputs["turn 2"].num_cached_tokens == 12
 
 
 def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
@@ -122,81 +82,6 @@ def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
     engine.step()
     assert engine.outputs["b"].num_cached_tokens == 12
     assert engine.events_of(ev.BlockEvicted) == []
-
-
-def test_a_failed_admission_leaves_every_reference_count_as_it_was():
-    engine = WatchedEngine(num_blocks=6, max_num_batched_tokens=64)
-    engine.add("a", list(range(9)), max_tokens=8)
-    engine.step()
-    counts = [block.ref_cnt for block in engine.fold.blocks]
-    # Two hits, and four more blocks where three are free.
-    engine.add("b", [*range(8), *range(40, 54)], max_tokens=1)
-    engine.step()
-    assert [block.ref_cnt for block in engine.fold.blocks] == counts
-    assert engine.fold.sequences["b.0"].deferred == ("no_blocks", 4, 3)
-
-
-def test_the_tail_of_a_cached_prompt_is_evicted_before_its_head():
-    engine = WatchedEngine(num_blocks=4)
-    engine.add("a", list(range(12)), max_tokens=1)
-    engine.run()
-    engine.add("b", list(range(50, 58)), max_tokens=1)
-    engine.run()
-    engine.add("c", list(range(12)), max_tokens=1)
-    engine.run()
-    assert engine.outputs["c"].num_cached_tokens == 8, "the third block went, the first two stayed"
-
-
-def test_without_prefix_caching_nothing_is_hashed_and_all_else_works():
-    engine = WatchedEngine(enable_prefix_caching=False)
-    prompt = list(range(9))
-    engine.add("a", prompt)
-    engine.add("b", prompt)
-    engine.run()
-    assert engine.events_of(ev.BlockHit) == engine.events_of(ev.BlockHashed) == []
-    assert engine.token_ids("a") == engine.token_ids("b") == expected_output(prompt, 8)
-    assert engine.fold.counters.prefix_cache_queries == 0
-
-
-def test_the_hit_rate_counts_a_request_once_however_often_it_was_tried():
-    engine = WatchedEngine(num_blocks=4)
-    engine.add("a", list(range(9)), max_tokens=6)
-    engine.step()
-    engine.add("b", list(range(50, 59)), max_tokens=4)
-    for _ in range(3):
-        engine.step()
-        assert engine.fold.counters.prefix_cache_queries == 9
-    engine.run()
-    assert engine.fold.counters.prefix_cache_queries == 18
-
-
-@pytest.mark.parametrize(
-    "prompt, options, why",
-    [
-        ([1, 2, 3], {}, "prompt_shorter_than_a_block"),
-        ([60, 61, 62, 63, 64], {}, "never_seen"),
-        (list(range(8)), {"enable_prefix_caching": False}, "caching_off"),
-    ],
-)
-def test_a_missed_lookup_says_why(prompt, options, why):
-    engine = WatchedEngine(**options)
-    engine.add("first", list(range(8)), max_tokens=1)
-    engine.run()
-    engine.add("b", prompt, max_tokens=1)
-    engine.step()
-    assert engine.events_of(ev.BlockMissed)[-1].why == why
-
-
-def test_a_lookup_that_missed_because_of_eviction_says_so():
-    engine = WatchedEngine(num_blocks=3)
-    engine.add("a", list(range(8)), max_tokens=1)
-    engine.run()
-    engine.add("b", list(range(50, 62)), max_tokens=1)
-    engine.run()
-    engine.add("a again", list(range(8)), max_tokens=1)
-    engine.step()
-    missed = engine.events_of(ev.BlockMissed)[-1]
-    assert (missed.why, missed.logical) == ("evicted", 0)
 
 
 def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(

@@ -4,7 +4,6 @@ import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
 
 from minivllm.errors import RequestTooLargeError
-from minivllm.events import types as ev
 
 
 def plan_of(engine: WatchedEngine) -> list[tuple[str, int, str]]:
@@ -17,143 +16,51 @@ def prompt(length: int, first: int = 0) -> list[int]:
 
 
 class TestTokenBudget:
-    def test_ten_short_prompts_are_scheduled_whole_and_in_order_of_arrival(self):
-        engine = WatchedEngine(max_num_seqs=10, max_num_batched_tokens=100)
-        for i in range(10):
+    def test_short_prompts_are_scheduled_whole_in_order_of_arrival_while_there_are_slots(self):
+        engine = WatchedEngine(max_num_seqs=3)
+        for i in range(4):
             engine.add(f"r{i}", prompt(5, first=7 * i))
         engine.step()
-        assert plan_of(engine) == [(f"r{i}.0", 5, "prefill") for i in range(10)]
-        assert engine.fold.waiting == []
+        assert plan_of(engine) == [(f"r{i}.0", 5, "prefill") for i in range(3)]
+        assert engine.fold.sequences["r3.0"].deferred == ("max_num_seqs", 1, 0)
 
-    def test_a_long_prompt_is_chunked_and_only_its_last_chunk_samples(self):
-        engine = WatchedEngine(max_num_batched_tokens=8, enable_prefix_caching=False)
-        engine.add("long", prompt(20), max_tokens=1)
-        assert [engine.step() for _ in range(2)] == [[], []]
-        assert engine.fold.sequences["long.0"].num_computed_tokens == 16
-        assert engine.step()[0].finished
-        assert engine.token_ids("long") == expected_output(prompt(20), 1)
-
-    def test_decodes_and_a_prefill_chunk_share_one_step(self):
-        engine = WatchedEngine(max_num_batched_tokens=8)
-        engine.add("a", prompt(4))
-        engine.add("b", prompt(4, first=50))
-        engine.step()
-        engine.add("long", prompt(20, first=20))
-        engine.step()
-        assert plan_of(engine) == [
-            ("a.0", 1, "decode"),
-            ("b.0", 1, "decode"),
-            ("long.0", 6, "prefill"),
-        ]
-
-    def test_running_sequences_come_before_a_prompt_however_long_it_waited(self):
-        # nano-vllm #73: prefill first starves decodes while any prompt can be admitted.
-        engine = WatchedEngine(max_num_batched_tokens=4)
+    def test_running_sequences_come_first_and_several_prompts_share_what_they_leave(self):
+        # nano-vllm #73: prefill first starves decodes while any prompt can be admitted. It also
+        # chunks only the first sequence of a batch.
+        engine = WatchedEngine(max_num_batched_tokens=10)
         engine.add("a", prompt(4), max_tokens=10)
         engine.step()
-        engine.add("long", prompt(40, first=50), max_tokens=1)
-        for _ in range(5):
-            engine.step()
-            assert plan_of(engine)[0] == ("a.0", 1, "decode")
-
-    def test_two_chunked_prompts_advance_in_the_same_step(self):
-        # nano-vllm chunks only the first sequence of a batch.
-        engine = WatchedEngine(max_num_batched_tokens=10)
-        engine.add("a", prompt(16))
         engine.add("b", prompt(16, first=50))
-        engine.step()
-        assert plan_of(engine) == [("a.0", 10, "prefill")]
-        engine.step()
-        assert plan_of(engine) == [("a.0", 6, "prefill"), ("b.0", 4, "prefill")]
-
-    def test_a_hit_makes_the_chunk_shorter_and_the_budget_goes_further(self):
-        # nano-vllm #233: the chunk was computed before the hit was known.
-        engine = WatchedEngine(max_num_batched_tokens=16)
-        engine.add("first", prompt(16), max_tokens=1)
-        engine.run()
-        engine.add("again", [*prompt(12), 90, 91, 92, 93])
-        engine.add("other", prompt(12, first=50))
-        engine.step()
-        assert plan_of(engine) == [("again.0", 4, "prefill"), ("other.0", 12, "prefill")]
-
-    def test_a_request_costs_its_tokens_once_and_its_last_token_nothing(self):
-        engine = WatchedEngine()
-        engine.add("a", prompt(10), max_tokens=6)
-        engine.run()
-        assert engine.runner.num_tokens_run == 10 + 6 - 1
-
-
-class TestWaiting:
-    def test_no_more_run_than_max_num_seqs_and_the_next_is_told_why(self):
-        engine = WatchedEngine(max_num_seqs=2)
-        for i in range(3):
-            engine.add(f"r{i}", prompt(4, first=9 * i))
-        engine.step()
-        assert engine.fold.running == ["r0.0", "r1.0"]
-        assert engine.fold.sequences["r2.0"].deferred == ("max_num_seqs", 1, 0)
-
-    def test_nobody_overtakes_the_first_that_does_not_fit(self):
-        engine = WatchedEngine(num_blocks=6)
-        engine.add("a", prompt(12), max_tokens=8)
-        engine.add("big", prompt(16, first=40), max_tokens=4)
-        engine.add("small", prompt(2, first=80), max_tokens=2)
-        engine.step()
-        assert engine.fold.running == ["a.0"] and engine.fold.waiting == ["big.0", "small.0"]
-        engine.run()
-
-    def test_a_prompt_is_admitted_only_when_all_of_it_fits_and_not_just_its_first_chunk(self):
-        engine = WatchedEngine(num_blocks=6, max_num_batched_tokens=8)
-        engine.add("a", prompt(8), max_tokens=6)
-        engine.step()
-        engine.add("long", prompt(20, first=40), max_tokens=1)
-        engine.step()
-        assert engine.fold.waiting == ["long.0"]
-        engine.run()
-        assert engine.fold.counters.num_preemptions == 0
+        engine.add("c", prompt(16, first=20))
+        plans = [(engine.step(), plan_of(engine))[1] for _ in range(3)]
+        decode = ("a.0", 1, "decode")
+        assert plans == [
+            [decode, ("b.0", 9, "prefill")],
+            [decode, ("b.0", 7, "prefill"), ("c.0", 2, "prefill")],
+            [decode, ("b.0", 1, "decode"), ("c.0", 8, "prefill")],
+        ]
 
 
 class TestPriority:
     def test_lower_numbers_go_first_and_equal_ones_by_arrival(self):
         engine = WatchedEngine(scheduling_policy="priority", max_num_seqs=1)
-        for request_id, priority in (("a", 2), ("b", 0), ("c", 1), ("d", 0)):
-            engine.add(
-                request_id, prompt(3, first=ord(request_id) % 50), max_tokens=1, priority=priority
-            )
-        assert engine.fold.waiting == ["b.0", "d.0", "c.0", "a.0"]
+        # "10" came before "9": arrival is a number and not compared as text.
+        for request_id, priority in (("a", 2), ("10", 0), ("c", 1), ("9", 0)):
+            engine.add(request_id, prompt(3), max_tokens=1, priority=priority)
+        assert engine.fold.waiting == ["10.0", "9.0", "c.0", "a.0"]
         engine.run()
-        assert list(engine.outputs) == ["b", "d", "c", "a"]
-
-    def test_arrival_is_not_compared_as_text(self):
-        engine = WatchedEngine(scheduling_policy="priority", max_num_seqs=1)
-        for request_id in ("10", "9"):
-            engine.add(request_id, prompt(3), max_tokens=1)
-        assert engine.fold.waiting == ["10.0", "9.0"]
+        assert list(engine.outputs) == ["10", "9", "c", "a"]
 
 
 class TestTheDoor:
     def test_a_request_that_can_never_fit_is_refused_and_the_others_go_on(self):
         # vLLM #39734: it waits for ever, and everyone behind it too.
         engine = WatchedEngine(num_blocks=4)
-        engine.add("fits", prompt(8), max_tokens=4)
+        # 16 tokens are computed, which is the whole pool; the 17th is only sampled.
+        engine.add("fits", prompt(8), max_tokens=9)
         with pytest.raises(
             RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"
         ):
             engine.add("never", prompt(8), max_tokens=10)
         engine.run()
-        assert engine.token_ids("fits") == expected_output(prompt(8), 4)
-
-    def test_a_request_that_just_fits_the_whole_pool_runs_to_its_end(self):
-        engine = WatchedEngine(num_blocks=4)
-        # 16 tokens are computed, the 17th is only sampled
-        engine.add("exact", prompt(8), max_tokens=9)
-        engine.run()
-        assert engine.token_ids("exact") == expected_output(prompt(8), 9)
-
-
-def test_every_event_carries_its_step_and_a_number_without_gaps():
-    engine = WatchedEngine()
-    engine.add("a", prompt(5), max_tokens=3)
-    engine.run()
-    assert [event.seq for event in engine.events] == list(range(len(engine.events)))
-    begins = [event.step for event in engine.events_of(ev.StepBegin)]
-    assert begins == [1, 2, 3]
+        assert engine.token_ids("fits") == expected_output(prompt(8), 9)

@@ -20,68 +20,53 @@ def request(num_tokens: int = 10, **params: object) -> Request:
     )
 
 
-class TestSlotMapping:
-    def sequence(self, *block_ids: int) -> Sequence:
-        sequence = request().sequences[0]
-        pool = BlockPool(10, EventBus(VirtualClock()))
-        sequence.block_table = [pool.blocks[block_id] for block_id in block_ids]
-        return sequence
-
-    def test_a_token_is_written_to_its_place_in_its_block(self):
-        assert slot_mapping(self.sequence(7, 2, 5), 0, 10, 4) == [
-            28,
-            29,
-            30,
-            31,
-            8,
-            9,
-            10,
-            11,
-            20,
-            21,
-        ]
-
-    def test_a_chunk_begins_in_the_middle_of_a_block(self):
-        assert slot_mapping(self.sequence(7, 2, 5), 3, 4, 4) == [31, 8, 9, 10]
-
-    def test_what_the_cache_gave_is_not_written_and_what_comes_after_it_is(self):
-        sequence = self.sequence(7, 2, 5)
-        sequence.num_cached_tokens = 8
-        assert slot_mapping(sequence, 7, 3, 4) == [NOT_WRITTEN, 20, 21]
+def new_manager(num_blocks: int) -> KVCacheManager:
+    bus = EventBus(VirtualClock())
+    return KVCacheManager(BlockPool(num_blocks, bus), 4, True, bus)
 
 
-class TestStatus:
-    def test_a_preempted_sequence_is_not_finished_and_whatever_comes_after_is(self):
-        finished = [status for status in RequestStatus if status.is_finished]
-        assert finished == [
-            status for status in RequestStatus if status.name.startswith("FINISHED")
-        ]
+@pytest.mark.parametrize(
+    "start, num_tokens, num_cached, slots",
+    [
+        (0, 10, 0, [28, 29, 30, 31, 8, 9, 10, 11, 20, 21]),
+        (3, 4, 0, [31, 8, 9, 10]),
+        (7, 3, 8, [NOT_WRITTEN, 20, 21]),
+    ],
+    ids=["a prompt", "a chunk", "what the cache gave is not written"],
+)
+def test_a_token_is_written_to_its_place_in_its_block(start, num_tokens, num_cached, slots):
+    sequence, pool = request().sequences[0], BlockPool(10, EventBus(VirtualClock()))
+    sequence.block_table = [pool.blocks[block_id] for block_id in (7, 2, 5)]
+    sequence.num_cached_tokens = num_cached
+    assert slot_mapping(sequence, start, num_tokens, 4) == slots
 
-    def test_the_reasons_are_those_of_openai_and_a_pruned_beam_has_none(self):
-        reasons = {
-            status.name: status.finish_reason for status in RequestStatus if status.finish_reason
-        }
-        assert reasons == {
-            "FINISHED_STOPPED": "stop",
-            "FINISHED_LENGTH_CAPPED": "length",
-            "FINISHED_ABORTED": "abort",
-        }
 
-    def test_a_sequence_keeps_what_ended_it(self):
-        engine = WatchedEngine()
-        engine.add("a", [1, 2, 3])
-        engine.step()
-        (sequence,) = engine.scheduler.running
-        engine.scheduler.finish(sequence, RequestStatus.FINISHED_STOPPED, 17)
-        assert (sequence.status, sequence.stop_reason) == (RequestStatus.FINISHED_STOPPED, 17)
+def test_the_states_that_end_a_sequence_have_openais_reasons_and_a_pruned_beam_has_none():
+    finished = {one for one in RequestStatus if one.is_finished}
+    assert finished == {one for one in RequestStatus if one.name.startswith("FINISHED")}
+    assert {one.name: one.finish_reason for one in RequestStatus if one.finish_reason} == {
+        "FINISHED_STOPPED": "stop",
+        "FINISHED_LENGTH_CAPPED": "length",
+        "FINISHED_ABORTED": "abort",
+    }
 
-    def test_a_request_is_finished_when_all_its_sequences_are(self):
-        one = request(n=2)
-        child = one.sequences[0].fork()
-        one.sequences[0].status = RequestStatus.FINISHED_STOPPED
-        assert not one.is_finished
-        child.status = RequestStatus.FINISHED_ABORTED
-        assert one.is_finished
+
+def test_a_sequence_keeps_what_ended_it():
+    engine = WatchedEngine()
+    engine.add("a", [1, 2, 3])
+    engine.step()
+    (sequence,) = engine.scheduler.running
+    engine.scheduler.finish(sequence, RequestStatus.FINISHED_STOPPED, 17)
+    assert (sequence.status, sequence.stop_reason) == (RequestStatus.FINISHED_STOPPED, 17)
+
+
+def test_a_request_is_finished_when_all_its_sequences_are():
+    one = request(n=2)
+    child = one.sequences[0].fork()
+    one.sequences[0].status = RequestStatus.FINISHED_STOPPED
+    assert not one.is_finished
+    child.status = RequestStatus.FINISHED_ABORTED
+    assert one.is_finished
 
 
 class TestForks:
@@ -96,42 +81,30 @@ class TestForks:
         assert parent.token_ids == other.token_ids == list(range(10))
         assert (child.num_tokens, child.num_output_tokens, child.output_token_ids) == (11, 1, [77])
 
-    def test_only_the_first_sample_judges_the_prompt(self):
-        parent = request(n=2, prompt_logprobs=0).sequences[0]
-        assert parent.judges_prompt and not parent.fork().judges_prompt
-        assert not request().sequences[0].judges_prompt
-
     def test_the_names_of_its_blocks_are_a_list_of_its_own(self):
-        manager = KVCacheManager(
-            BlockPool(10, EventBus(VirtualClock())), 4, True, EventBus(VirtualClock())
-        )
-        parent = request(n=2).sequences[0]
+        manager, parent = new_manager(10), request(n=2).sequences[0]
         manager.allocate_slots(parent, 10)
         manager.cache_full_blocks(parent, 10)
         child = parent.fork()
         manager.fork(parent, child)
         assert (child.block_hashes, child.num_hashed_blocks) == (parent.block_hashes, 2)
-        assert (
-            child.block_hashes is not parent.block_hashes
-            and child.block_table is not parent.block_table
-        )
+        assert child.block_hashes is not parent.block_hashes
+        assert child.block_table is not parent.block_table
+
+    def test_only_the_first_sample_judges_the_prompt(self):
+        parent = request(n=2, prompt_logprobs=0).sequences[0]
+        assert parent.judges_prompt and not parent.fork().judges_prompt
+        assert not request().sequences[0].judges_prompt
 
 
-class TestRequests:
-    def test_to_choose_the_best_takes_log_probabilities_that_nobody_asked_for(self):
-        assert request(n=1, best_of=2).num_logprobs == 0
-        assert request(n=1, best_of=2, logprobs=3).num_logprobs == 3
-        assert request(n=2).num_logprobs is None
-
-    def test_an_empty_salt_is_a_salt(self):
-        params = SamplingParams()
-        assert Request("r", [1], params, cache_salt="").extra_keys == (("cache_salt", ""),)
-        assert Request("r", [1], params).extra_keys == ()
-
-    def test_one_sequence_is_there_and_all_others_are_to_be_forked(self):
-        assert [
-            request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})
-        ] == [0, 2, 3]
+def test_a_request_knows_what_its_parameters_take():
+    assert request(n=1, best_of=2).num_logprobs == 0, "to choose the best, though nobody asked"
+    assert request(n=1, best_of=2, logprobs=3).num_logprobs == 3
+    assert request(n=2).num_logprobs is None
+    wide = [request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})]
+    assert wide == [0, 2, 3], "one sequence is there, all others are to be forked"
+    assert Request("r", [1], SamplingParams(), cache_salt="").extra_keys == (("cache_salt", ""),)
+    assert Request("r", [1], SamplingParams()).extra_keys == ()
 
 
 def test_withdrawing_takes_one_sequence_out_of_the_plan_and_says_what_it_had():
@@ -145,12 +118,8 @@ def test_slots_are_kept_once_for_a_request_however_many_of_its_sequences_come_in
     slots, one = BatchSlots(4), request(n=3)
     assert slots.num_needed(one) == 3
     slots.take(one.sequences[0])
-    assert (one.sequences[0].slot, one.kept_slots, slots.free, slots.num_needed(one)) == (
-        0,
-        [1, 2],
-        [3],
-        1,
-    )
+    assert (one.sequences[0].slot, one.kept_slots, slots.free) == (0, [1, 2], [3])
+    assert slots.num_needed(one) == 1
     child = one.sequences[0].fork()
     slots.take_for_fork(child)
     assert (child.slot, one.kept_slots, one.num_unforked, slots.num_needed(one)) == (1, [2], 1, 1)
@@ -167,8 +136,7 @@ class TestMemoryAsked:
         """A sequence that has just been given a wholly cached prompt of two blocks, and computes
         its last token anew.
         """
-        bus = EventBus(VirtualClock())
-        manager = KVCacheManager(BlockPool(num_blocks, bus), 4, True, bus)
+        manager = new_manager(num_blocks)
         first, sequence = request(8).sequences[0], request(8).sequences[0]
         manager.allocate_slots(first, 8)
         manager.cache_full_blocks(first, 8)
@@ -195,36 +163,12 @@ class TestMemoryAsked:
         assert used.block_hash is not None and unused.block_hash is None
 
     def test_a_prefix_ends_at_its_first_hole_whatever_is_cached_behind_it(self):
-        bus = EventBus(VirtualClock())
-        manager = KVCacheManager(BlockPool(9, bus), 4, True, bus)
-        first = request(16).sequences[0]
+        manager, first = new_manager(9), request(16).sequences[0]
         manager.allocate_slots(first, 16)
         manager.cache_full_blocks(first, 16)
         table = list(first.block_table)
         manager.free(first)
         manager.evict_unused([table[1]])
         computed = manager.get_computed_blocks(request(16).sequences[0])
-        assert (computed.blocks, computed.num_cached_tokens, computed.num_computed_tokens) == (
-            [table[0]],
-            4,
-            4,
-        )
-
-    def test_copies_are_handed_out_once(self):
-        engine = WatchedEngine()
-        engine.add("a", list(range(10)), n=2)
-        engine.step()
-        engine.step_phase()
-        assert len(engine.engine._stepper.last_plan.copies) == 1
-        assert engine.scheduler.kv_cache_manager.take_copies() == []
-
-    @pytest.mark.parametrize(("num_tokens", "num_blocks"), [(0, 0), (1, 1), (4, 1), (5, 2), (8, 2)])
-    def test_a_block_more_is_needed_from_its_first_token_on(self, num_tokens, num_blocks):
-        assert WatchedEngine().scheduler.kv_cache_manager.num_blocks_for(num_tokens) == num_blocks
-
-    def test_a_failed_call_changes_nothing(self):
-        manager, sequence = self.hit(num_blocks=3)
-        before, table = manager.pool.free_queue.ids(), list(sequence.block_table)
-        shortage = manager.allocate_slots(sequence, 20)
-        assert (shortage.need, shortage.free, shortage.reason) == (3, 1, "no_blocks")
-        assert manager.pool.free_queue.ids() == before and sequence.block_table == table
+        assert computed.blocks == [table[0]]
+        assert computed.num_cached_tokens == computed.num_computed_tokens == 4

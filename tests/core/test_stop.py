@@ -50,16 +50,20 @@ def test_a_token_that_ends_is_passed_over_before_min_tokens_and_counts_from_then
         assert (stop is None) == (number < 4), f"token {number} of at least 4"
 
 
-def test_max_tokens_counts_the_output_and_max_model_len_the_prompt_too():
-    assert [after([WORD] * n, max_tokens=3) for n in (2, 3)] == [None, BY_LENGTH]
-    assert [after([WORD] * n, max_model_len=7) for n in (3, 4)] == [None, BY_LENGTH]
-
-
-def test_min_tokens_does_not_hold_back_the_length_caps():
-    assert after([WORD] * 3, max_tokens=3, min_tokens=3) == BY_LENGTH
-    assert after([EOS] * 3, max_tokens=5, min_tokens=5, max_model_len=6) == BY_LENGTH
-
-
-def test_a_token_that_ends_where_the_length_does_is_the_reason():
-    assert after([WORD, END], max_tokens=2, stop_token_ids=[END]) == BY_TOKEN
-    assert after([WORD, EOS], max_model_len=5) == BY_EOS
+@pytest.mark.parametrize(
+    ("output", "params", "stop"),
+    [
+        ([WORD] * 2, {"max_tokens": 3}, None),
+        ([WORD] * 3, {"max_tokens": 3, "min_tokens": 3}, BY_LENGTH),
+        ([WORD] * 3, {"max_model_len": 7}, None),
+        ([WORD] * 4, {"max_model_len": 7}, BY_LENGTH),
+        ([EOS] * 3, {"max_tokens": 5, "min_tokens": 5, "max_model_len": 6}, BY_LENGTH),
+        ([WORD, END], {"max_tokens": 2, "stop_token_ids": [END]}, BY_TOKEN),
+        ([WORD, EOS], {"max_model_len": 5}, BY_EOS),
+    ],
+)
+def test_lengths_end_a_sequence_whatever_min_tokens_says_unless_its_last_token_does(
+    output, params, stop
+):
+    """`max_tokens` counts the output, and `max_model_len` the prompt, too."""
+    assert after(output, **params) == stop

@@ -2,21 +2,26 @@
 
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import CancelledError, Future, wait
+from queue import Queue
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
-from support.patience import SOON
+from support.patience import FOREVER, SOON
 
 from minivllm.clock import VirtualClock
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
+from minivllm.engine.mailbox import Mailbox
 from minivllm.errors import DuplicateRequestError, EmptyPromptError, EngineDeadError
 from minivllm.events import types as ev
+from minivllm.events.fold import Fold
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
-PROMPT = {"prompt_token_ids": list(range(10))}
+PROMPT = list(range(10))
+EXPECTED = expected_output(PROMPT, 8)
 
 
 class ModelBrokeError(Exception):
@@ -51,52 +56,54 @@ def make_engine(runner_class: type[FakeRunner] = FakeRunner, num_blocks: int = 2
     return LLMEngine(config, runner_class(num_blocks, 4), FakeTokenizer(), clock=VirtualClock())
 
 
-def params(max_tokens: int = 8, **others: object) -> SamplingParams:
-    return SamplingParams(temperature=0, max_tokens=max_tokens, **others)
+def add(thread: EngineThread, name: str, max_tokens: int = 8, **others: object) -> Future:
+    """With one's own `on_output`, if it is among `others`."""
+    on_output = others.pop("on_output", None)
+    params = SamplingParams(temperature=0, max_tokens=max_tokens, **others)
+    return thread.add_request(name, {"prompt_token_ids": PROMPT}, params, on_output=on_output)
 
 
 def token_ids(future: Future) -> list[int]:
     return future.result(SOON).outputs[0].token_ids
 
 
+def asked(thread: EngineThread, question: Callable[[LLMEngine], object]) -> object:
+    return thread.call(question).result(SOON)
+
+
 def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     seen = []
     with EngineThread(make_engine()) as thread:
-        delta = params(output_kind=RequestOutputKind.DELTA)
-        last = thread.add_request("a", PROMPT, delta, on_output=seen.append).result(SOON)
-    assert [len(output.outputs[0].token_ids) for output in seen] == [1] * 8
-    assert [token for output in seen for token in output.outputs[0].token_ids] == expected_output(
-        list(range(10)), 8
-    )
+        kind = RequestOutputKind.DELTA
+        last = add(thread, "a", output_kind=kind, on_output=seen.append).result(SOON)
+    assert [output.outputs[0].token_ids for output in seen] == [[t] for t in EXPECTED]
     assert [output.finished for output in seen] == [False] * 7 + [True]
     assert seen[-1] is last
 
 
 def test_a_refused_request_is_told_its_caller_and_the_others_go_on():
     with EngineThread(make_engine()) as thread:
-        good = thread.add_request("a", PROMPT, params(40))
-        empty = thread.add_request("b", {"prompt_token_ids": []}, params())
-        again = thread.add_request("a", PROMPT, params())
+        good = add(thread, "a", 40)
+        empty = thread.add_request("b", {"prompt_token_ids": []}, SamplingParams())
         with pytest.raises(EmptyPromptError):
             empty.result(SOON)
         with pytest.raises(DuplicateRequestError):
-            again.result(SOON)
-        assert token_ids(good) == expected_output(list(range(10)), 40)
+            add(thread, "a").result(SOON)
+        assert token_ids(good) == expected_output(PROMPT, 40)
 
 
 def test_an_aborted_request_ends_with_what_it_has_so_far():
     with EngineThread(make_engine(), seconds_per_step=0.002) as thread:
         three = threading.Event()
-        future = thread.add_request(
+        future = add(
+            thread,
             "a",
-            PROMPT,
-            params(700),
+            700,
             on_output=lambda output: len(output.outputs[0].token_ids) >= 3 and three.set(),
         )
         assert three.wait(SOON)
         output = thread.abort_request("a").result(SOON)
-        assert future.result(SOON) is output
-        assert output.finished
+        assert future.result(SOON) is output and output.finished
         assert output.outputs[0].finish_reason == "abort"
         assert 3 <= len(output.outputs[0].token_ids) < 700
         assert thread.abort_request("a").result(SOON) is None
@@ -104,30 +111,26 @@ def test_an_aborted_request_ends_with_what_it_has_so_far():
 
 def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
     with EngineThread(make_engine()) as thread:
-        name = thread.call(lambda engine: threading.current_thread().name).result(SOON)
+        name = asked(thread, lambda engine: threading.current_thread().name)
         assert name == "minivllm-engine" != threading.current_thread().name
         with pytest.raises(ZeroDivisionError):
-            thread.call(lambda engine: 1 / 0).result(SOON)
-        assert token_ids(thread.add_request("a", PROMPT, params(3))) == expected_output(
-            list(range(10)), 3
-        )
+            asked(thread, lambda engine: 1 / 0)
+        assert token_ids(add(thread, "a")) == EXPECTED
 
 
 def test_a_paused_engine_stands_still_until_it_is_stepped_or_resumed():
     with EngineThread(make_engine()) as thread:
         thread.pause().result(SOON)
-        future = thread.add_request("a", PROMPT, params())
-        steps = [thread.call(lambda engine: engine.inspect().step) for _ in range(2)]
-        time.sleep(0.05)
-        steps.append(thread.call(lambda engine: engine.inspect().step))
-        assert [step.result(SOON) for step in steps] == [0, 0, 0]
+        future = add(thread, "a")
+        # Each answer comes in another round of the thread's loop, and each could have been a step.
+        assert [asked(thread, lambda engine: engine.inspect().step) for _ in range(5)] == [0] * 5
         for number in (1, 2, 3):
             (output,) = thread.step().result(SOON)
             assert len(output.outputs[0].token_ids) == number
-        assert thread.call(lambda engine: engine.inspect().step).result(SOON) == 3
+        assert asked(thread, lambda engine: engine.inspect().step) == 3
         assert not future.done()
         thread.resume().result(SOON)
-        assert token_ids(future) == expected_output(list(range(10)), 8)
+        assert token_ids(future) == EXPECTED
 
 
 def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
@@ -135,12 +138,12 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
     thread = EngineThread(engine)
     thread.start()
     thread.pause().result(SOON)
-    waiting = [thread.add_request(name, PROMPT, params(50)) for name in "ab"]
+    waiting = [add(thread, name, 50) for name in "ab"]
     engine._stepper.runner.broken = True
     waiting += [thread.step(), thread.step()]
     assert engine._stepper.runner.in_step.wait(SOON)
     # behind the failing step
-    waiting += [thread.add_request("c", PROMPT, params()), thread.call(lambda engine: None)]
+    waiting += [add(thread, "c"), thread.call(lambda engine: None)]
     engine._stepper.runner.go_on.set()
     wait((thread.ended,), SOON)
     for future in waiting:
@@ -149,31 +152,27 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
         assert isinstance(caught.value.__cause__, ModelBrokeError)
     with pytest.raises(ModelBrokeError):
         thread.join(SOON)
-    for late in (
-        thread.add_request("d", PROMPT, params()),
-        thread.step(),
-        thread.call(lambda engine: None),
-    ):
+    for late in (add(thread, "d"), thread.step(), thread.call(lambda engine: None)):
         with pytest.raises(EngineDeadError, match="has ended"):
             late.result(SOON)
 
 
 def test_leaving_the_context_raises_what_ended_the_engine():
     with pytest.raises(ModelBrokeError), EngineThread(make_engine(BreakableRunner)) as thread:
-        thread.call(lambda engine: engine._stepper.runner.break_down()).result(SOON)
-        wait((thread.add_request("a", PROMPT, params()),), SOON)
+        asked(thread, lambda engine: engine._stepper.runner.break_down())
+        wait((add(thread, "a"),), SOON)
 
 
 def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
-    engine = make_engine()
-    aborted = []
+    engine, aborted = make_engine(), []
     engine.subscribe(
         lambda event: isinstance(event, ev.RequestAborted) and aborted.append(event.seq_id)
     )
     thread = EngineThread(engine, seconds_per_step=0.002)
     thread.start()
-    future = thread.add_request("a", PROMPT, params(700))
-    thread.call(lambda engine: engine.add_request("of-a-script", PROMPT, params(700))).result(SOON)
+    future = add(thread, "a", 700)
+    params = SamplingParams(max_tokens=700)
+    asked(thread, lambda engine: engine.add_request("of-a-script", "text", params))
     thread.stop()
     thread.join(SOON)
     assert future.result(SOON).outputs[0].finish_reason == "abort"
@@ -184,19 +183,16 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
 
 
 def test_a_callback_that_raises_ends_its_own_request_only():
-    def bad(output: object) -> None:
-        raise ZeroDivisionError
-
     engine = make_engine()
     with EngineThread(engine) as thread:
         thread.pause().result(SOON)
-        broken = thread.add_request("broken", PROMPT, params(700), on_output=bad)
-        other = thread.add_request("other", PROMPT, params())
+        broken = add(thread, "broken", 700, on_output=lambda output: 1 / 0)
+        other = add(thread, "other")
         thread.resume()
         with pytest.raises(ZeroDivisionError):
             broken.result(SOON)
-        assert token_ids(other) == expected_output(list(range(10)), 8)
-        assert not thread.call(lambda engine: engine.has_unfinished_requests()).result(SOON)
+        assert token_ids(other) == EXPECTED
+        assert not asked(thread, LLMEngine.has_unfinished_requests)
     assert len(engine.inspect().free_queue) == 200
 
 
@@ -205,42 +201,116 @@ def test_a_request_cancelled_before_the_engine_has_it_is_never_added():
         held, release = threading.Event(), threading.Event()
         thread.call(lambda engine: (held.set(), release.wait(SOON)))
         assert held.wait(SOON)
-        future = thread.add_request("a", PROMPT, params())
+        future = add(thread, "a")
         assert future.cancel()
         release.set()
         with pytest.raises(CancelledError):
             future.result(SOON)
-        assert not thread.call(lambda engine: engine.has_unfinished_requests()).result(SOON)
+        assert not asked(thread, LLMEngine.has_unfinished_requests)
 
 
-def test_with_nothing_to_do_the_thread_sleeps():
-    calls = []
-    with EngineThread(make_engine(), before_step=lambda engine: calls.append(1)) as thread:
-        token_ids(thread.add_request("a", PROMPT, params()))
-        thread.call(lambda engine: None).result(SOON)
-        before = len(calls)
-        time.sleep(0.2)
-        assert len(calls) <= before + 1, "it may have been on its way back to sleep"
+def test_with_nothing_to_do_the_thread_sleeps_until_a_command_comes(monkeypatch):
+    rests, carry_out = Queue(), Mailbox.carry_out
+    monkeypatch.setattr(
+        Mailbox, "carry_out", lambda box, seconds: (rests.put(seconds), carry_out(box, seconds))
+    )
+    with EngineThread(make_engine()) as thread:
+        assert token_ids(add(thread, "a")) == EXPECTED
+        asked(thread, lambda engine: rests.queue.clear())
+        assert rests.get(timeout=SOON) is None, "without end, and not to look now and then"
 
 
 def test_steps_begin_no_faster_than_the_pace_and_commands_do_not_wait_for_it():
     began = time.monotonic()
-    with EngineThread(make_engine(), seconds_per_step=0.05) as thread:
-        token_ids(thread.add_request("a", PROMPT, params(5)))
-        assert time.monotonic() - began >= 4 * 0.05
-    with EngineThread(make_engine(), seconds_per_step=3600) as thread:
-        future = thread.add_request("a", PROMPT, params(5))
-        thread.call(lambda engine: None).result(SOON)
+    with EngineThread(make_engine(), seconds_per_step=0.02) as thread:
+        token_ids(add(thread, "a", 5))
+        assert time.monotonic() - began >= 4 * 0.02
+    with EngineThread(make_engine(), seconds_per_step=FOREVER) as thread:
+        future = add(thread, "a", 5)
+        asked(thread, lambda engine: None)
         assert not future.done()
 
 
 def test_callers_without_end_do_not_keep_the_engine_from_its_steps():
     with EngineThread(make_engine()) as thread:
-        future = thread.add_request("a", PROMPT, params(20))
+        future = add(thread, "a", 20)
 
         def again(engine: LLMEngine) -> None:
             if not future.done():
                 thread.call(again)
 
         thread.call(again)
-        assert token_ids(future) == expected_output(list(range(10)), 20)
+        assert token_ids(future) == expected_output(PROMPT, 20)
+
+
+def test_three_phases_are_a_step_and_state_and_fold_agree_after_each():
+    engine = make_engine()
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    with EngineThread(engine) as thread:
+        thread.pause().result(SOON)
+        future = add(thread, "a")
+        for expected in ["execute", "sample", "schedule"] * 2:
+            assert thread.step_phase().result(SOON) == expected == thread.next_phase
+            assert thread.paused
+            assert asked(thread, lambda engine: engine.inspect() == fold.state)
+        assert len(fold.sequences["a.0"].output_token_ids) == 2
+        thread.resume()
+        assert token_ids(future) == EXPECTED
+
+
+@pytest.mark.parametrize("num_phases", [1, 2])
+class TestInTheMiddleOfAStep:
+    """The engine is paused after so many phases of the first step of one request, `a`."""
+
+    def begin(self, thread: EngineThread, num_phases: int) -> Future:
+        thread.pause().result(SOON)
+        future = add(thread, "a")
+        for _ in range(num_phases):
+            thread.step_phase().result(SOON)
+        return future
+
+    def test_a_step_finishes_the_one_that_is_under_way(self, num_phases):
+        with EngineThread(make_engine()) as thread:
+            self.begin(thread, num_phases)
+            (output,) = thread.step().result(SOON)
+            assert len(output.outputs[0].token_ids) == 1
+            assert asked(thread, lambda engine: engine.inspect().step) == 1
+            assert thread.next_phase == "schedule"
+
+    def test_resuming_goes_on_from_there_and_who_has_come_was_queued_at_once(self, num_phases):
+        asked_in = []
+        script = lambda engine: asked_in.append(engine.next_phase)  # noqa: E731
+        with EngineThread(make_engine(), before_step=script) as thread:
+            first = self.begin(thread, num_phases)
+            thread.pause().result(SOON)  # once more changes nothing
+            assert thread.next_phase != "schedule"
+            second = add(thread, "b")
+            assert "b.0" in asked(thread, lambda engine: engine.inspect().waiting)
+            thread.resume()
+            assert token_ids(first) == token_ids(second) == EXPECTED
+        assert set(asked_in) == {"schedule"}, "a script is asked between steps alone"
+
+    def test_an_abort_waits_for_its_end(self, num_phases):
+        with EngineThread(make_engine()) as thread:
+            future = self.begin(thread, num_phases)
+            abort = thread.abort_request("a")
+            assert "a" in asked(thread, lambda engine: engine.inspect().requests)
+            assert not abort.done()
+            thread.step().result(SOON)
+            assert token_ids(abort) == token_ids(future) == EXPECTED[:1]
+            assert future.result().outputs[0].finish_reason == "abort"
+            assert len(asked(thread, lambda engine: engine.inspect().free_queue)) == 200
+
+    def test_stopping_finishes_it_and_answers_everybody(self, num_phases):
+        engine = make_engine()
+        thread = EngineThread(engine)
+        thread.start()
+        future = self.begin(thread, num_phases)
+        abort_of_another = thread.abort_request("nobody")
+        thread.stop()
+        thread.join(SOON)
+        assert token_ids(future) == EXPECTED[:1], "the token of the step that was under way"
+        assert future.result().outputs[0].finish_reason == "abort"
+        assert abort_of_another.result(SOON) is None
+        assert len(engine.inspect().free_queue) == 200

@@ -57,13 +57,7 @@ class StormyRunner(FakeRunner):
         self, sequences: list[Sequence], logits: None
     ) -> list[SampledToken | SamplingError]:
         return [
-            (
-                SamplingError(
-                    f"No token can be sampled for sequence {one.seq_id}: NaN.", one.seq_id
-                )
-                if self.dice.throws()
-                else self._sample(one)
-            )
+            SamplingError("It has NaN.", one.seq_id) if self.dice.throws() else self._sample(one)
             for one in sequences
         ]
 

@@ -1,16 +1,19 @@
-"""A model that raises for one sequence costs that request; the others get their very tokens, and
-everything adds up.
+"""What goes wrong for one request ends that request with an error; the others get their very tokens,
+and everything adds up.
 """
+
+from typing import Literal
 
 import pytest
 import torch
 from support.engine.engine_fakes import FakeRunner, WatchedEngine, expected_output
 
 from minivllm.config import EngineConfig
+from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy, SchedulerOutput
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.isolation import MAX_FAILED_IN_A_ROW
-from minivllm.errors import EngineDeadError
+from minivllm.errors import EngineDeadError, SamplingError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import load_model
@@ -21,31 +24,38 @@ PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class BrokenRunner(FakeRunner):
-    """Raises for the request "bad" with `after` tokens, before anything is written or, if `late`,
-    when all is written.
+    """Fails the request "bad" once it has `after` tokens: raises "early", before anything is
+    written, or "late", when all is written; or has no token for it in "sampling".
     """
 
     after = 0
-    late = False
+    fails: Literal["early", "late", "sampling"] = "early"
+
+    def is_bad(self, sequence: Sequence) -> bool:
+        return sequence.request.request_id == "bad" and sequence.num_output_tokens >= self.after
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-        sequences = [item.sequence for item in plan.scheduled]
-        raises = any(
-            one.request.request_id == "bad" and one.num_output_tokens >= self.after
-            for one in sequences
-        )
-        if raises and not self.late:
+        raises = any(self.is_bad(item.sequence) for item in plan.scheduled)
+        if raises and self.fails == "early":
             raise RuntimeError("a bug in /home/somebody/model.py")
         result = super().execute_model(plan, watch)
-        if raises:
+        if raises and self.fails == "late":
             raise RuntimeError("a bug in /home/somebody/model.py")
         return result
 
+    def sample_tokens(self, sequences: list[Sequence], logits: None) -> list:
+        return [
+            SamplingError("bad.0 has NaN.", one.seq_id)
+            if self.fails == "sampling" and self.is_bad(one)
+            else self._sample(one)
+            for one in sequences
+        ]
 
-def broken_engine(late: bool = False, **options: object) -> WatchedEngine:
+
+def broken_engine(fails: str = "early", **options: object) -> WatchedEngine:
     watched = WatchedEngine(**options)
     watched.runner.__class__ = BrokenRunner
-    watched.runner.late = late
+    watched.runner.fails = fails
     return watched
 
 
@@ -58,35 +68,48 @@ def run_by_phases(engine: WatchedEngine) -> dict[str, RequestOutput]:
     raise AssertionError("still unfinished")
 
 
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("num_blocks", [14, 100])
+@pytest.mark.parametrize(
+    ("fails", "sentence"),
+    [
+        ("early", "The model failed on bad.0."),
+        ("late", "The model failed on bad.0."),
+        ("sampling", "bad.0 has NaN."),
+    ],
+)
 @pytest.mark.parametrize("when", [0, 3])
-def test_the_request_that_the_model_raises_for_fails_and_the_others_get_their_tokens(
-    late: bool, num_blocks: int, when: int
+@pytest.mark.parametrize(
+    ("others", "num_blocks"), [("ab", 14), ("ab", 100), ("", 100)], ids=["tight", "roomy", "alone"]
+)
+def test_the_request_that_the_model_fails_for_ends_and_the_others_get_their_tokens(
+    fails: str, sentence: str, when: int, others: str, num_blocks: int
 ) -> None:
-    engine = broken_engine(late, num_blocks=num_blocks)
+    engine = broken_engine(fails, num_blocks=num_blocks)
     engine.runner.after = when
-    for name, prompt in (("a", [1, *PROMPT]), ("bad", [50, 51, 52]), ("b", [2, *PROMPT])):
-        engine.add(name, prompt, max_tokens=12)
+    engine.add("bad", [50, *PROMPT], max_tokens=12)
+    for name in others:
+        engine.add(name, [ord(name) % 90, *PROMPT], max_tokens=12)
     outputs = run_by_phases(engine)
-    assert outputs["bad"].error == "The model failed on bad.0." and outputs["bad"].finished
+    assert outputs["bad"].error == sentence and outputs["bad"].finished
+    assert outputs["bad"].outputs[0].finish_reason == "abort"
     assert len(outputs["bad"].outputs[0].token_ids) == when
-    for name, prompt in (("a", [1, *PROMPT]), ("b", [2, *PROMPT])):
+    for name in others:
         assert outputs[name].error is None
-        assert engine.token_ids(name) == expected_output(prompt, 12)
-    assert [event.error for event in engine.events_of(ev.RequestAborted)] == [
-        "The model failed on bad.0."
-    ]
+        assert engine.token_ids(name) == expected_output([ord(name) % 90, *PROMPT], 12)
+    (aborted,) = engine.events_of(ev.RequestAborted)
+    assert aborted.error == sentence
     assert engine.pool.num_free_blocks == num_blocks
     assert engine.engine._stepper.output_processor._outputs == {}
+    engine.add("next", [50, *PROMPT], max_tokens=12)
+    assert run_by_phases(engine)["next"].num_cached_tokens == 0, "what it wrote is not trusted"
+    assert engine.token_ids("next") == expected_output([50, *PROMPT], 12)
 
 
-@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("fails", ["early", "late"])
 @pytest.mark.parametrize("n", [1, 3])
 def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
-    late: bool, n: int
+    fails: str, n: int
 ) -> None:
-    engine = broken_engine(late)
+    engine = broken_engine(fails)
     engine.add("running", [3, *PROMPT], max_tokens=20)
     engine.step()
     shared = list(range(20, 28))  # two blocks
@@ -102,33 +125,19 @@ def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
         for i, one in enumerate(outputs[name].outputs):
             assert one.token_ids == expected_output([*shared, 1, 2, 3, 4, last], 8, index=i)
     assert engine.token_ids("other") == expected_output([5, *PROMPT], 8)
-    preempted = {
-        event.seq_id: (event.victim_of, event.need)
-        for event in engine.events_of(ev.RequestPreempted)
-    }
-    assert preempted == {f"good.{i}": ("bad.0", 0) for i in range(n)} | {"after.0": ("bad.0", 0)}
+    preempted = engine.events_of(ev.RequestPreempted)
+    assert {event.seq_id for event in preempted} == {f"good.{i}" for i in range(n)} | {"after.0"}
+    assert {(event.victim_of, event.need) for event in preempted} == {("bad.0", 0)}
     assert engine.pool.num_free_blocks == 100
 
 
-def test_nobody_finds_blocks_that_were_not_written() -> None:
-    engine = broken_engine()
-    engine.add("bad", [*range(20, 28), 98])
-    engine.add("good", PROMPT)
-    engine.step()
-    engine.add("again", [*range(20, 28), 1])
-    assert engine.run()["again"].num_cached_tokens == 0
-    assert engine.token_ids("again") == expected_output([*range(20, 28), 1], 8)
-
-
-@pytest.mark.parametrize("late", [False, True])
-def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(late: bool) -> None:
+@pytest.mark.parametrize("fails", ["early", "late"])
+def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(fails: str) -> None:
     for poisoned_step in range(1, 7):
-        engine = broken_engine(late)
-        engine.add("samples", PROMPT, max_tokens=6, n=3)
-        engine.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
-        alone = WatchedEngine()
-        alone.add("samples", PROMPT, max_tokens=6, n=3)
-        alone.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
+        engine, alone = broken_engine(fails), WatchedEngine()
+        for one in (engine, alone):
+            one.add("samples", PROMPT, max_tokens=6, n=3)
+            one.add("beams", [4, *PROMPT], max_tokens=6, n=3, use_beam_search=True)
         for step in range(1, 30):
             if step == poisoned_step:
                 engine.add("bad", [98, 98])
@@ -142,23 +151,7 @@ def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(late
 
 
 def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> None:
-    class SmallRunner(FakeRunner):
-        def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
-            if len(plan.scheduled) > 1:
-                raise torch.OutOfMemoryError("CUDA out of memory")
-            return super().execute_model(plan, watch)
-
-    engine = WatchedEngine()
-    engine.runner.__class__ = SmallRunner
-    for i in range(4):
-        engine.add(f"r{i}", [i, *PROMPT])
-    outputs = run_by_phases(engine)
-    for i in range(4):
-        assert outputs[f"r{i}"].error is None
-        assert engine.token_ids(f"r{i}") == expected_output([i, *PROMPT], 8)
-
-
-def test_in_a_step_that_is_run_in_pieces_mass_is_measured_and_traces_wait_for_the_next() -> None:
+    """Mass is measured in each piece; a trace of a kernel waits for a whole step."""
     watches: list[tuple[int, Watch]] = []
 
     class SmallRunner(FakeRunner):
@@ -185,38 +178,8 @@ def test_in_a_step_that_is_run_in_pieces_mass_is_measured_and_traces_wait_for_th
     engine.engine.record_attention_mass(False)
     engine.run()
     assert watches[-1] == (1, Watch())
-    assert engine.token_ids("a") == expected_output(PROMPT, 8)
-
-
-@pytest.mark.parametrize("late", [False, True])
-@pytest.mark.parametrize("when", [0, 3])
-def test_one_who_stands_alone_in_its_step_fails_and_the_next_is_served(
-    late: bool, when: int
-) -> None:
-    engine = broken_engine(late)
-    engine.runner.after = when
-    engine.add("bad", PROMPT, max_tokens=12)
-    outputs = run_by_phases(engine)
-    assert outputs["bad"].error == "The model failed on bad.0." and outputs["bad"].finished
-    assert len(outputs["bad"].outputs[0].token_ids) == when
-    assert engine.pool.num_free_blocks == 100
-    assert engine.pool.cached_blocks() == {}, "what it has written is not to be trusted"
-    assert engine.engine._stepper.output_processor._outputs == {}
-    engine.add("next", PROMPT, max_tokens=12)
-    assert run_by_phases(engine)["next"].num_cached_tokens == 0
-    assert engine.token_ids("next") == expected_output(PROMPT, 12)
-
-
-@pytest.mark.parametrize("params", [{"n": 3}, {"n": 3, "use_beam_search": True}])
-def test_samples_and_beams_that_are_alone_fail_together(params: dict) -> None:
-    engine = broken_engine()
-    engine.runner.after = 2
-    engine.add("bad", PROMPT, max_tokens=12, **params)
-    assert run_by_phases(engine)["bad"].error.startswith("The model failed on bad.")
-    assert engine.pool.num_free_blocks == 100
-    engine.add("next", PROMPT)
-    run_by_phases(engine)
-    assert engine.token_ids("next") == expected_output(PROMPT, 8)
+    assert engine.outputs["a"].error is engine.outputs["b"].error is None
+    assert engine.token_ids("a") == engine.token_ids("b") == expected_output(PROMPT, 8)
 
 
 def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_first() -> None:
@@ -307,6 +270,17 @@ def test_a_step_that_copied_from_a_block_taken_anew_is_not_tried_again() -> None
         engine.engine.step_phase()
 
 
+def test_who_shares_the_blocks_of_a_request_that_failed_keeps_them() -> None:
+    engine = broken_engine("sampling")
+    engine.runner.after = 3
+    engine.add("good", PROMPT, max_tokens=12)
+    engine.step()
+    engine.add("bad", PROMPT, max_tokens=12)
+    outputs = engine.run()
+    assert outputs["bad"].num_cached_tokens == 8 and outputs["bad"].error
+    assert engine.token_ids("good") == expected_output(PROMPT, 12)
+
+
 # ---- with a real model ----
 
 CONFIG = EngineConfig(
@@ -315,41 +289,37 @@ CONFIG = EngineConfig(
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("temperature", [0.0, 1.0])
-def test_a_real_model_that_raises_for_one_sequence_gives_the_others_the_same_tokens(
-    temperature: float, monkeypatch: pytest.MonkeyPatch
+def ids(first: int) -> dict:
+    return {"prompt_token_ids": [first, *range(10, 30)]}
+
+
+def run(engine: LLMEngine, names: dict[str, int], **params: object) -> dict[str, RequestOutput]:
+    sampling = SamplingParams(seed=5, max_tokens=8, ignore_eos=True, **params)
+    for name, first in names.items():
+        engine.add_request(name, ids(first), sampling)
+    finished = {}
+    while engine.has_unfinished_requests():
+        finished |= {output.request_id: output for output in engine.step() if output.finished}
+    return finished
+
+
+@pytest.mark.parametrize(("bad", "temperature"), [(torch.nan, 0.0), (torch.inf, 1.0)])
+def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after_it(
+    bad: float, temperature: float
 ) -> None:
     model = load_model(CONFIG)
-    poison = 255
-
-    def run(engine: LLMEngine, names: dict[str, int]) -> dict[str, RequestOutput]:
-        for name, first in names.items():
-            params = SamplingParams(
-                seed=5,
-                max_tokens=8,
-                ignore_eos=True,
-                temperature=temperature,
-                logit_bias={255: -100},
-            )
-            engine.add_request(name, {"prompt_token_ids": [first, *range(10, 30)]}, params)
-        finished = {}
-        while engine.has_unfinished_requests():
-            finished |= {output.request_id: output for output in engine.step() if output.finished}
-        return finished
-
-    alone = run(LLMEngine.from_model(CONFIG, model), {"a": 3, "b": 4})
-    whole = type(model.decoder).forward
-
-    def forward(self: torch.nn.Module, token_ids: torch.Tensor, *rest: object) -> torch.Tensor:
-        hidden = whole(self, token_ids, *rest)  # everything is written by then
-        if poison in token_ids.tolist():
-            raise RuntimeError("a kernel refused")
-        return hidden
-
-    monkeypatch.setattr(type(model.decoder), "forward", forward)
+    alone = run(LLMEngine.from_model(CONFIG, model), {"a": 3, "b": 4}, temperature=temperature)
     engine = LLMEngine.from_model(CONFIG, model)
-    mixed = run(engine, {"a": 3, "bad": poison, "b": 4})
-    assert mixed["bad"].error == "The model failed on bad.0."
-    texts = {name: [one.token_ids for one in mixed[name].outputs] for name in "ab"}
-    assert texts == {name: [one.token_ids for one in alone[name].outputs] for name in "ab"}
+    engine.add_request("sick", ids(5), SamplingParams(max_tokens=40, ignore_eos=True))
+    engine.step()
+    table = engine.inspect().sequences["sick.0"].block_table
+    for layer in range(model.config.num_hidden_layers):
+        engine._stepper.runner._attention.value_cache(layer)[table[0]] = bad
+    mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
+    assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
+    assert [mixed[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
+    # Its blocks are used again, by many, and by the same prompt.
+    later = run(engine, {"a": 3, "sick": 5, "c": 6, "b": 4}, temperature=temperature)
+    assert [one.error for one in later.values()] == [None] * 4
+    assert [later[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
     assert engine._stepper.scheduler.kv_cache_manager.pool.num_free_blocks == 24

@@ -9,7 +9,6 @@ import torch
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
-from minivllm.errors import InvalidSamplingParamsError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.runtime.loader import LoadedModel, load_model
@@ -35,14 +34,9 @@ def expected(tiny_random_path) -> list[torch.Tensor]:
 
 
 def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput], list[ev.Event]]:
-    options = {
-        "block_size": 4,
-        "num_gpu_blocks_override": 100,
-        "check_invariants": True,
-        "dtype": "float32",
-        **options,
-    }
-    engine = LLMEngine.from_model(EngineConfig(model="tiny-random", **options), model)
+    options = {"block_size": 4, "num_gpu_blocks_override": 100, "dtype": "float32", **options}
+    config = EngineConfig(model="tiny-random", check_invariants=True, **options)
+    engine = LLMEngine.from_model(config, model)
     events: list[ev.Event] = []
     engine.subscribe(events.append)
     for i, prompt in enumerate(PROMPTS):
@@ -98,12 +92,3 @@ def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(
             (output,) = engine.step()
     assert output.num_cached_tokens == 60
     assert output.prompt_logprobs is None
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{"prompt_logprobs": 21}, {"prompt_logprobs": True}, {"prompt_logprobs": 1, "beam_width": 2}],
-)
-def test_what_they_cannot_be_is_refused(fields: dict) -> None:
-    with pytest.raises(InvalidSamplingParamsError, match="prompt_logprobs"):
-        SamplingParams(**fields)

@@ -6,12 +6,15 @@ from importlib import import_module
 
 import msgspec
 import pytest
-from support.engine.engine_fakes import WatchedEngine
+from support.engine.engine_fakes import FakeRunner, FakeTokenizer, WatchedEngine
 
+from minivllm.config import EngineConfig
+from minivllm.engine.engine import LLMEngine
 from minivllm.events import fold as fold_module
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.recording.fold_codec import FOLD
+from minivllm.sampling_params import SamplingParams
 
 
 def busy_engine(num_steps: int = 0) -> WatchedEngine:
@@ -25,14 +28,29 @@ def busy_engine(num_steps: int = 0) -> WatchedEngine:
 
 
 def test_the_fold_equals_the_engine_after_every_step_of_a_busy_run():
-    engine = busy_engine()
-    engine.step()
+    engine = busy_engine(num_steps=1)
     engine.engine.abort_request("r3")
     engine.compare()
     engine.run()  # compares after every step
     counters = engine.fold.counters
     assert counters.num_preemptions and counters.prefix_cache_hits and counters.evicted_blocks
     assert (counters.finished_requests, counters.aborted_requests) == (5, 1)
+    last = engine.fold.history[-1]
+    assert last.text == engine.outputs[last.seq_id.removesuffix(".0")].outputs[0].text
+    assert (last.reason, last.num_tokens) == ("length", 7 + 12)
+
+
+def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
+    engine = LLMEngine(
+        EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer()
+    )
+    fold = Fold(engine.log_header())
+    engine.subscribe(fold.apply)
+    engine.add_request("a", {"prompt_token_ids": [1, 2, 3]}, SamplingParams(max_tokens=3))
+    while engine.has_unfinished_requests():
+        assert fold.state == engine.inspect()
+        engine.step()
+    assert fold.state == engine.inspect()
 
 
 def test_a_view_that_comes_late_starts_from_an_inspection():
@@ -57,15 +75,6 @@ def test_a_keyframe_restores_all_that_the_fold_knew():
     assert restored.state == engine.fold.state
     assert list(restored.history) == list(engine.fold.history)
     assert restored.last_seq == engine.fold.last_seq
-
-
-def test_finished_sequences_are_remembered_with_their_text():
-    engine = WatchedEngine()
-    engine.add("a", [1, 2, 3], max_tokens=4)
-    engine.run()
-    (finished,) = engine.fold.history
-    assert finished.text == engine.outputs["a"].outputs[0].text
-    assert (finished.reason, finished.num_tokens) == ("length", 7)
 
 
 def test_the_same_run_gives_the_same_events_byte_for_byte():

@@ -24,12 +24,8 @@ def test_a_paged_sequence_wastes_only_the_rest_of_its_last_block():
     engine, meter = watched()
     engine.add("a", [1] * 10, max_tokens=4)  # 13 tokens are computed in the end
     engine.run()
-    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [
-        (10, 2, 0),
-        (11, 1, 0),
-        (12, 0, 0),
-        (13, 0, 3),
-    ]
+    found = [(one.used, one.reserved, one.internal) for one in meter.samples]
+    assert found == [(10, 2, 0), (11, 1, 0), (12, 0, 0), (13, 0, 3)]
     assert [one.waste for one in meter.samples] == [2 / 12, 1 / 12, 0.0, 3 / 16]
 
 
@@ -37,10 +33,8 @@ def test_a_contiguous_sequence_holds_what_it_will_never_use():
     engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=8)
     engine.add("a", [1, 2], max_tokens=2)
     engine.run()
-    assert [(one.used, one.reserved, one.internal) for one in meter.samples] == [
-        (2, 1, 13),
-        (3, 0, 13),
-    ]
+    found = [(one.used, one.reserved, one.internal) for one in meter.samples]
+    assert found == [(2, 1, 13), (3, 0, 13)]
     assert {one.total for one in meter.samples} == {32}
 
 
@@ -53,9 +47,8 @@ def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
     engine.add("c", [3], max_tokens=1)
     engine.run()
     assert [one.num_running for one in meter.samples] == [2, 2, 2, 1, 1]
-    assert [one.external for one in meter.samples] == [12] * 5, (
-        "also where it has 4 free neighbours elsewhere"
-    )
+    # Also where it has 4 free neighbours elsewhere.
+    assert [one.external for one in meter.samples] == [12] * 5
 
 
 def test_shared_slots_count_once_and_copies_count():
@@ -64,11 +57,8 @@ def test_shared_slots_count_once_and_copies_count():
     engine.run()
     forked = meter.samples[1]
     # Two full blocks for all, and for each its own last block with three tokens.
-    assert (forked.used, forked.num_table_entries, forked.num_blocks_in_use) == (
-        4 + 4 + 3 * 3,
-        9,
-        5,
-    )
+    assert forked.used == 4 + 4 + 3 * 3
+    assert (forked.num_table_entries, forked.num_blocks_in_use) == (9, 5)
     assert forked.saved_by_sharing == pytest.approx(4 / 9)
     assert forked.num_running == 1, "three samples are one request"
 
@@ -85,9 +75,8 @@ def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
             for position in range(max(sequence.num_computed_tokens, sequence.num_cached_tokens)):
                 slots.add((sequence.block_table[position // 4].block_id, position % 4))
             blocks |= {block.block_id for block in sequence.block_table}
-        found.append(
-            (len(slots), len(blocks), len({s.request.request_id for s in engine.scheduler.running}))
-        )
+        requests = {sequence.request.request_id for sequence in engine.scheduler.running}
+        found.append((len(slots), len(blocks), len(requests)))
         return execute(plan, watch)
 
     engine.runner.execute_model = look_and_execute
@@ -95,13 +84,8 @@ def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
     for i in range(12):
         beams = rng.random() < 0.3
         n = rng.randint(2, 3) if beams or rng.random() < 0.3 else 1
-        engine.add(
-            f"r{i}",
-            [1] * rng.randint(1, 20),
-            max_tokens=rng.randint(1, 12),
-            n=n,
-            use_beam_search=beams,
-        )
+        prompt, max_tokens = [1] * rng.randint(1, 20), rng.randint(1, 12)
+        engine.add(f"r{i}", prompt, max_tokens=max_tokens, n=n, use_beam_search=beams)
         for _ in range(rng.randint(0, 4)):
             engine.step()
     engine.run()

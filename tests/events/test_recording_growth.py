@@ -17,10 +17,9 @@ from minivllm.events.fold import Fold
 from minivllm.events.fold import fold as fold_all
 from minivllm.events.recording.event_index import NOTABLE_KINDS
 from minivllm.events.recording.keyframes import Keyframes
-from minivllm.events.recording.lines import encode_event, encode_header, encode_state
+from minivllm.events.recording.lines import encode_event, encode_header
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.recording import Recording
-from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
 
 
@@ -30,12 +29,8 @@ def trace(seed: int) -> tuple[LogHeader, list[Event]]:
     engine = WatchedEngine(num_blocks=12 + seed % 3, max_num_batched_tokens=24)
     header = engine.engine.log_header()
     for i in range(5):
-        engine.add(
-            f"r{i}",
-            [*range(4 + seed % 5), 30 + i],
-            max_tokens=6 + seed % 4,
-            n=1 + (i + seed) % 3 // 2,
-        )
+        prompt, samples = [*range(4 + seed % 5), 30 + i], 1 + (i + seed) % 3 // 2
+        engine.add(f"r{i}", prompt, max_tokens=6 + seed % 4, n=samples)
         if (i + seed) % 2:
             engine.step()
     if seed % 2:
@@ -44,12 +39,17 @@ def trace(seed: int) -> tuple[LogHeader, list[Event]]:
     return header, engine.events
 
 
-def file_of(header: LogHeader, events: list[Event], state: EngineState | None = None) -> bytes:
-    return (
-        encode_header(header)
-        + (encode_state(state) if state else b"")
-        + b"".join(map(encode_event, events))
-    )
+def file_of(header: LogHeader, events: list[Event]) -> bytes:
+    return encode_header(header) + b"".join(map(encode_event, events))
+
+
+def lines_of(seed: int) -> list[bytes]:
+    return file_of(*trace(seed)).splitlines(keepends=True)
+
+
+def written(tmp_path: Path, data: bytes) -> Path:
+    (tmp_path / "log.jsonl").write_bytes(data)
+    return tmp_path / "log.jsonl"
 
 
 def opened(path: Path, spacing: int = 3000) -> Recording[Fold]:
@@ -68,26 +68,20 @@ def index_all(recording: Recording) -> int:
     st.sampled_from([500, 3000, 1 << 20]),
 )
 def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_grows(
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    cuts: list[float],
-    seeks: list[float],
-    spacing: int,
+    tmp_path_factory, seed: int, cuts: list[float], seeks: list[float], spacing: int
 ) -> None:
     header, events = trace(seed)
     data, first = file_of(header, events), len(encode_header(header))
     ends = sorted({first + int(cut * (len(data) - first)) for cut in cuts} | {len(data)})
-    path = tmp_path_factory.mktemp("growing") / "log.jsonl"
-    path.write_bytes(data[:first])
+    path = written(tmp_path_factory.mktemp("growing"), data[:first])
     recording = opened(path, spacing)
     for begin, end in pairwise([first, *ends]):
         with path.open("ab") as file:
             file.write(data[begin:end])
         before = len(recording)
         assert index_all(recording) == len(recording) - before
-        assert len(recording) == data[:end].count(b"\n") - 1, (
-            "whole lines count, a torn one is waited for"
-        )
+        # Whole lines count, a torn one is waited for.
+        assert len(recording) == data[:end].count(b"\n") - 1
         assert recording.damage is None
         for seek in seeks:
             count = int(seek * len(recording))
@@ -99,14 +93,13 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
 
 
 def slow_notable(events: list[Event]) -> list[int]:
-    notable = [
+    """The first of each kind in a step."""
+    kinds = [
         (event.step, type(event), i)
         for i, event in enumerate(events)
         if type(event) in NOTABLE_KINDS
     ]
-    return [
-        now[2] for before, now in pairwise([(None, None, -1), *notable]) if before[:2] != now[:2]
-    ]
+    return [now[2] for before, now in pairwise([(None, None, -1), *kinds]) if before[:2] != now[:2]]
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -114,8 +107,7 @@ def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(
     tmp_path: Path, seed: int
 ) -> None:
     header, events = trace(seed)
-    (tmp_path / "log.jsonl").write_bytes(file_of(header, events))
-    recording = Recording(tmp_path / "log.jsonl")
+    recording = Recording(written(tmp_path, file_of(header, events)))
     steps, notable = [event.step for event in events], slow_notable(events)
     assert (recording.first_step, recording.last_step) == (steps[0], steps[-1])
     for step in range(-1, steps[-1] + 3):
@@ -124,12 +116,9 @@ def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(
     for index in range(len(events)):
         assert recording.step_of(index) == steps[index]
     for index in range(len(events) + 1):
-        assert recording.next_notable(index) == min(
-            (i for i in notable if i >= index), default=None
-        )
-        assert recording.previous_notable(index) == max(
-            (i for i in notable if i < index), default=None
-        )
+        following, before = [i for i in notable if i >= index], [i for i in notable if i < index]
+        assert recording.next_notable(index) == min(following, default=None)
+        assert recording.previous_notable(index) == max(before, default=None)
         assert list(recording.events(index, index + 7)) == events[index : index + 7]
     assert 0 < len(notable) < sum(type(event) in NOTABLE_KINDS for event in events)
 
@@ -160,8 +149,7 @@ def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engi
 
 def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path) -> None:
     header, events = trace(1)
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(file_of(header, events[:30]) + b'{"ev":"block.al\n')
+    path = written(tmp_path, file_of(header, events[:30]) + b'{"ev":"block.al\n')
     recording = opened(path)
     assert index_all(recording) == 30 and recording.damage is None
     with path.open("ab") as file:
@@ -173,45 +161,34 @@ def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path)
 @pytest.mark.parametrize("spacing", [1000, 1 << 20])
 def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spacing: int) -> None:
     header, events = trace(2)
-    lines = file_of(header, events).splitlines(keepends=True)
+    lines = lines_of(2)
     lines[61] = b"\x00\xff not json\n"
-    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
-    recording = opened(tmp_path / "log.jsonl", spacing)
+    recording = opened(written(tmp_path, b"".join(lines)), spacing)
     assert index_all(recording) == len(recording) == 60
     assert "is damaged at line 62: " in recording.damage and recording.damage.endswith(".")
-    assert (
-        recording.head.state
-        == recording.view_at_event(60).state
-        == fold_all(header, events[:60]).state
-    )
+    state = fold_all(header, events[:60]).state
+    assert recording.head.state == recording.view_at_event(60).state == state
     assert recording.index_more(1) == 0
 
 
 def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_path: Path) -> None:
     header, events = trace(3)
-    lines = file_of(header, events).splitlines(keepends=True)
+    lines = lines_of(3)
     number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
-    lines[number] = (
-        msgspec.json.encode(msgspec.json.decode(lines[number]) | {"seq_id": "nobody"}) + b"\n"
-    )
-    (tmp_path / "log.jsonl").write_bytes(b"".join(lines))
-    recording = opened(tmp_path / "log.jsonl")
+    lines[number] = lines[number].replace(b'"seq_id":"', b'"seq_id":"nobody of ')
+    recording = opened(written(tmp_path, b"".join(lines)))
     index_all(recording)
-    assert (
+    sentence = (
         f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before"
-        in recording.damage
     )
+    assert sentence in recording.damage
     assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
 def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
     header, events = trace(6)
-    many = [
-        *events,
-        *(msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000)),
-    ]
-    (tmp_path / "log.jsonl").write_bytes(file_of(header, many))
-    recording = opened(tmp_path / "log.jsonl")
+    more = [msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000)]
+    recording = opened(written(tmp_path, file_of(header, [*events, *more])))
     parts = []
     while num_new := recording.index_more(0):
         parts.append(num_new)
@@ -230,9 +207,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
 
 
 def test_a_file_cut_short_is_a_sentence_and_not_a_wrong_picture(tmp_path: Path) -> None:
-    header, events = trace(7)
-    path = tmp_path / "log.jsonl"
-    path.write_bytes(file_of(header, events))
+    path = written(tmp_path, file_of(*trace(7)))
     recording = opened(path)
     index_all(recording)
     path.write_bytes(path.read_bytes()[:1000])

@@ -11,19 +11,10 @@ from minivllm.events.recording.stitching import Stitcher
 from minivllm.events.types import BlockEvicted, Event, Gap, LogHeader
 
 HEADER = LogHeader(
-    engine="1",
-    model="m",
-    clock="monotonic",
-    wall=1000.0,
-    mono=10.0,
-    num_blocks=4,
-    block_size=4,
-    max_num_seqs=4,
-    max_num_batched_tokens=4,
-    max_model_len=4,
-    scheduling_policy="fcfs",
-    enable_prefix_caching=True,
-)
+    engine="1", model="m", clock="monotonic", wall=1000.0, mono=10.0,
+    num_blocks=4, block_size=4, max_num_seqs=4, max_num_batched_tokens=4, max_model_len=4,
+    scheduling_policy="fcfs", enable_prefix_caching=True,
+)  # fmt: skip
 
 
 def event(seq: int) -> Event:
@@ -35,17 +26,13 @@ def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
     return [decode_line(line)[1] for line in lines.splitlines()]
 
 
-def test_events_that_came_before_are_dropped() -> None:
+def test_events_that_came_before_are_dropped_and_missing_ones_become_a_gap() -> None:
     stitcher = Stitcher(HEADER)
     assert stitcher.last_seq is None
     assert stitched(stitcher, [event(0), event(1)]) == [event(0), event(1)]
     assert stitcher.last_seq == 1
     assert stitched(stitcher, [event(0), event(1), event(2)]) == [event(2)]
-
-
-def test_events_that_are_missing_become_a_gap() -> None:
-    stitcher = Stitcher(HEADER)
-    assert stitched(stitcher, [event(0), event(4)]) == [event(0), Gap(3, 1, 2.0, 3), event(4)]
+    assert stitched(stitcher, [event(6)]) == [Gap(5, 2, 3.0, 3), event(6)]
 
 
 def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:

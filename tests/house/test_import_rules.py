@@ -15,32 +15,25 @@ ROOT = Path(__file__).resolve().parents[2]
 TENSOR_LIBRARIES = ("torch", "transformers", "triton", "numpy", "tokenizers", "safetensors", "gguf")
 MAX_LINES_OF_CODE_IN_CORE = 1500
 MAX_SECONDS_TO_IMPORT = 0.3
+NO_CODE = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
 
 
 def lines_of_code(file: Path) -> int:
     """Lines that hold a token of code: no blank lines, comments or docstrings."""
-    skipped = {
-        tokenize.COMMENT,
-        tokenize.NL,
-        tokenize.NEWLINE,
-        tokenize.INDENT,
-        tokenize.DEDENT,
-        tokenize.ENDMARKER,
-    }
-    docstrings = {
-        line
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        # A string that stands alone: the docstring of a module, class, function or field.
-        if isinstance(node, ast.Expr)
-        and isinstance(node.value, ast.Constant)
-        and isinstance(node.value.value, str)
-        for line in range(node.lineno, node.end_lineno + 1)
-    }
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    # A string that stands alone: the docstring of a module, class, function or field.
+    strings = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(getattr(node.value, "value", None), str)
+    ]
+    docstrings = {n for one in strings for n in range(one.lineno, one.end_lineno + 1)}
+    no_code = {getattr(tokenize, name) for name in NO_CODE}
     with tokenize.open(file) as stream:
         code = {
             line
             for token in tokenize.generate_tokens(stream.readline)
-            if token.type not in skipped
+            if token.type not in no_code
             for line in range(token.start[0], token.end[0] + 1)
         }
     return len(code - docstrings)
@@ -91,8 +84,7 @@ for package in map(importlib.import_module, sys.argv[1:]):
 print(json.dumps(loaded_by))
 """
     packages = ("core", "events", "server", "tui", "lessons")
-    loaded_by = json.loads(
-        run_python(code, *(f"minivllm.{name}" for name in packages), cwd=tmp_path)
-    )
+    names = [f"minivllm.{name}" for name in packages]
+    loaded_by = json.loads(run_python(code, *names, cwd=tmp_path))
     assert len(loaded_by) > 100
     assert {name: loaded_by[name] for name in TENSOR_LIBRARIES if name in loaded_by} == {}

@@ -5,9 +5,9 @@ mend them.
 """
 
 import ast
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,22 +18,10 @@ MAX_FILE_LINES = 400
 MIN_WORDS_IN_A_TEST_NAME = 4
 
 
-def source_files() -> list[Path]:
-    return sorted(file for folder in SOURCE_FOLDERS for file in (ROOT / folder).rglob("*.py"))
-
-
-def files_of_tests() -> list[Path]:
-    return sorted((ROOT / "tests").rglob("*.py"))
-
-
-def relative(file: Path) -> str:
-    return str(file.relative_to(ROOT))
-
-
-def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    return (
-        node for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    )
+def texts(*folders: str) -> dict[str, str]:
+    """The Python files below these folders, by their paths in the repository."""
+    files = sorted(file for folder in folders for file in (ROOT / folder).rglob("*.py"))
+    return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in files}
 
 
 @pytest.mark.parametrize("arguments", [("check",), ("format", "--check")], ids=["check", "format"])
@@ -48,28 +36,20 @@ def test_ruff_finds_nothing_to_mend(arguments: tuple[str, ...]) -> None:
 
 
 def test_every_module_says_what_it_does_in_a_docstring() -> None:
-    silent = [
-        relative(file)
-        for file in [*source_files(), *files_of_tests()]
-        if not ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
-    ]
-    assert silent == []
+    files = texts(*SOURCE_FOLDERS, "tests")
+    assert [file for file, text in files.items() if not ast.get_docstring(ast.parse(text))] == []
 
 
 def test_no_source_file_is_too_long_to_read_at_once() -> None:
-    lengths = {
-        relative(file): len(file.read_text(encoding="utf-8").splitlines())
-        for file in source_files()
-    }
+    lengths = {file: len(text.splitlines()) for file, text in texts(*SOURCE_FOLDERS).items()}
     assert {file: length for file, length in lengths.items() if length > MAX_FILE_LINES} == {}
 
 
 def test_the_name_of_every_test_is_a_sentence() -> None:
     terse = [
-        f"{relative(file)}: {function.name}"
-        for file in files_of_tests()
-        for function in functions(ast.parse(file.read_text(encoding="utf-8")))
-        if function.name.startswith("test_")
-        and len(function.name.removeprefix("test_").split("_")) < MIN_WORDS_IN_A_TEST_NAME
+        f"{file}: test_{name}"
+        for file, text in texts("tests").items()
+        for name in re.findall(r"def test_(\w+)\(", text)
+        if len(name.split("_")) < MIN_WORDS_IN_A_TEST_NAME
     ]
     assert terse == []

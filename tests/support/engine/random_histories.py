@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from minivllm.core.beam_search import BeamSearch
 from minivllm.errors import ConfigError, InvalidRequestError
+from minivllm.events import types as ev
 from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, expected_output
 
 FLAVOURS = {
@@ -119,13 +120,21 @@ class History:
         for _ in range(90):
             self.act()
         self.engine.run(max_steps=2_000)
-        assert sorted(self.engine.reference.memory.free) == list(
-            range(len(self.engine.pool.blocks))
-        )
+        self.check_that_nothing_is_left()
         for request_id, asked in self.asked.items():
             found = [output.token_ids for output in self.engine.outputs[request_id].outputs]
             assert found == self.expected(*asked), request_id
         return Counter(type(event) for event in self.engine.events)
+
+    def check_that_nothing_is_left(self) -> None:
+        engine, scheduler = self.engine, self.engine.scheduler
+        assert engine.pool.num_free_blocks == len(engine.pool.blocks)
+        assert all(block.ref_cnt == 0 for block in engine.pool.blocks)
+        assert (len(scheduler.waiting), scheduler.running, scheduler.requests) == (0, [], {})
+        assert scheduler.slots.num_free == scheduler.slots.limit
+        assert engine.engine._stepper.output_processor._outputs == {}
+        counters, num_let_in = scheduler.counters, len(engine.events_of(ev.RequestArrived))
+        assert counters.finished_requests + counters.aborted_requests == num_let_in
 
     def expected(self, prompt: list[int], params: dict) -> list[list[int]]:
         """What the model says when it is run alone."""
