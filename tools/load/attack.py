@@ -1,14 +1,14 @@
-"""`make attack`: attack a server over HTTP, on loopback, and check that nothing is left of it.
+"""`make attack`: attack a server over HTTP, on loopback, and check that it recovers completely.
 
     python tools/load/attack.py --model tiny-random
 
-It starts a server as a process with `--events`. Beside each attack, one client asks for `/health`
-and another for a short completion, which must always be the same text. The tool prints how each
-attack was answered and how long the two had to wait. It fails, with exit status 1, for any 5xx,
-another text, a block, file or request that is not given back, or more memory than the bound.
+It starts a server process with `--events`. During each attack, one client requests `/health` and
+another a short completion, which must always have the same text. The tool prints the answers to
+each attack and the longest waits of the two clients. It fails, with exit status 1, for any 5xx,
+another text, a block, file or request that is not freed, or too much memory.
 
-The KV cache and the pool of blocks are small here and full before memory is read first, so growth
-is the server's own.
+The KV cache is small here, and full before memory is first read, so later growth is the server's
+own.
 """
 
 import argparse
@@ -34,7 +34,7 @@ STREAM = json.dumps(
 
 @dataclass
 class AttackedServer:
-    """A server, as an attacker sees it."""
+    """A server as an attacker sees it."""
 
     url: str
     answers: Counter[str] = field(default_factory=Counter)
@@ -42,8 +42,9 @@ class AttackedServer:
     async def send(
         self, raw: bytes, *, seconds: float = 20.0, at_most: int = -1, rudely: bool = False
     ) -> str:
-        """Send `raw`, read until the server closes, `at_most` bytes or `seconds`; the status of the
-        first answer.
+        """Send `raw` and return the status of the first answer.
+
+        Reads until the server closes, or up to `at_most` bytes or `seconds`.
         """
         address = urlsplit(self.url)
         answer = b""
@@ -137,7 +138,7 @@ async def disconnects(target: AttackedServer) -> None:
 
 
 async def deaf_readers(target: AttackedServer) -> None:
-    """Large answers that are not read, until this client leaves."""
+    """Request large answers and do not read them, until this client leaves."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
     await _each(
         [lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20
@@ -205,7 +206,7 @@ ATTACKS = (
 
 
 class Others:
-    """Two clients that want nothing unusual, while somebody attacks."""
+    """Two normal clients that run during an attack."""
 
     def __init__(self, url: str) -> None:
         self._target = AttackedServer(url)
@@ -255,7 +256,7 @@ class Others:
 
 
 async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
-    """Every attack in turn; what is wrong after it."""
+    """Run every attack in turn; return what is wrong afterwards."""
     faults: list[str] = []
     await asyncio.to_thread(server.start_its_pools)
     expected = await Others(server.url).canary()

@@ -10,7 +10,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def columns(heights: np.ndarray, rows: int) -> list[str]:
-    """Draw bars of `heights`, 0 to 1, as `rows` lines from top to bottom; any height over 0 shows."""
+    """Draw bars of `heights`, 0 to 1, as `rows` lines, top first; any height over 0 shows."""
     eighths = np.ceil(np.clip(heights, 0, 1) * rows * 8).astype(int)
     return [
         "".join(_EIGHTHS[min(max(one - 8 * row, 0), 8)] for one in eighths)
