@@ -4,10 +4,9 @@
                                             if a ratio is too low
     python tools/bench_check.py --update    write that file again
 
-A ratio is our speed over that of `transformers` in the same run, the median over the rounds. This
-check is not a test, because it takes minutes and needs a quiet machine. Ratios depend less on the
-machine than tokens per second do. They still change with processor and number of threads, so the
-result reports where these differ from the committed ones.
+A ratio is our speed over that of `transformers` in the same run, the median over the rounds. The
+check takes minutes and needs a quiet machine. Ratios depend on processor and number of threads, so
+the result reports where these differ from the committed ones.
 """
 
 import argparse

@@ -10,12 +10,9 @@ Each round draws requests, runs them on the engine in real time, and simulates t
     other steps   with step times of other requests, half before and half after the round
     own steps     with the step times of the round itself
 
-The results are ratios, simulated over measured: of throughput (goal: within 10 %) and of the p50
-latencies (goal: within 15 %). The speed of a shared machine changes within minutes, which affects
-only "other steps". So if the two differ, the machine's speed has changed.
-
-With `--clock cpu`, time is the processor time of this process, for arrivals, steps and latencies.
-That needs a single thread, because the time of two threads would count twice.
+It reports simulated over measured throughput (goal: within 10 %) and p50 latencies (goal: within 15
+%). If the two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the
+processor time of this process, which needs a single thread, because two would count twice.
 """
 
 import argparse

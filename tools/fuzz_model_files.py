@@ -3,9 +3,8 @@
     .venv/bin/python tools/fuzz_model_files.py --inputs 1000 --seed 0
 
 Each input is loaded in a fork with limits on time and memory. Loading must succeed or raise one of
-our typed errors with one sentence. Any other exception, a signal, or an exceeded limit is printed
-with the seed that reproduces it, and the exit status is 1. docs/reliability.md quotes the last line
-for each kind of file.
+our typed errors with one sentence. Anything else is printed with the seed that reproduces it, and
+the exit status is 1. docs/reliability.md quotes the last line for each kind of file.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """The `minivllm` command: finds the subcommand, runs it, and prints an error as one line.
 
 Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only the requested
-one is imported: `minivllm --help` must not wait for torch. Every deliberate error of minivllm is a
-sentence that says what to change, and only that is printed; a traceback means a bug.
+one is imported, so that `minivllm --help` does not wait for torch. A deliberate error is printed as
+one sentence; a traceback means a bug.
 
 Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the reader of our output has gone
 (`minivllm ... | head`).

@@ -1,11 +1,8 @@
 """Command-line options made from the fields of `EngineConfig` and `SamplingParams`.
 
-A field `max_num_seqs` becomes `--max-num-seqs`, with its type, choices and default. That is vLLM's
-spelling, because the fields have vLLM's names. Only help texts are written here; a field without
-one is an error when a parser is built.
-
-An option that is not given leaves no attribute. So a command can have its own defaults (a demo's
-scenario, for example), which typed options override.
+A field `max_num_seqs` becomes `--max-num-seqs`, vLLM's spelling, with its type, choices and
+default. Only help texts are written here. An option that is not given leaves no attribute, so a
+command can have its own defaults (a demo's scenario, for example).
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """Terminal output that the commands share: notes, results, and text from a model.
 
-Results go to standard output and everything else to standard error, so that output can be piped.
-With `--json`, the result is one line of JSON, alone on standard output. Text from a model or a
-prompt can contain escape sequences, which a terminal would obey, so they are removed.
+Results go to standard output and everything else to standard error. With `--json`, the result is
+one line of JSON. Control characters in a model's text are replaced, because a terminal would obey
+them.
 """
 
 import json

@@ -1,11 +1,8 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-They produce only text, and vLLM need not be installed. Options whose defaults differ between the
-two are always written out, so the text has the same meaning in both and in later versions. Tests
-check every option with vLLM's real parser where it is installed.
-
-An option that vLLM lacks would silently change what runs. So each such option becomes a comment if
-it is set (`notes`).
+vLLM need not be installed. Options whose defaults differ between the two are always written out.
+Tests check every option with vLLM's real parser where it is installed. An option that vLLM lacks
+becomes a comment if it is set (`notes`).
 """
 
 import shlex

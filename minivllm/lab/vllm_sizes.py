@@ -1,12 +1,12 @@
 """How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
-The sizes are computed from the model's shape, without vLLM or a GPU. Each GPU must hold its share
-of the weights and the keys and values of one longest sequence, in the memory that vLLM may use less
-1 GiB for activations and CUDA graphs. The smallest number of GPUs with enough memory forms a copy,
-since splitting costs communication in every layer. The rest become further copies (data parallel).
+Each GPU must hold its share of the weights, and of the keys and values of one longest sequence.
+That must fit into vLLM's memory less 1 GiB for activations and CUDA graphs. The smallest number of
+GPUs forms a copy, since splitting costs communication in every layer. The rest are further copies
+(data parallel).
 
-Tensor parallelism distributes the attention heads, so its size must divide them. With more GPUs
-than key heads, vLLM gives each GPU a whole key head, and the cache per GPU no longer shrinks.
+The tensor size must divide the attention heads. With more GPUs than key heads, vLLM gives each GPU
+a whole key head, and the cache per GPU no longer shrinks.
 """
 
 import math

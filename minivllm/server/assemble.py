@@ -1,14 +1,11 @@
-"""`assemble`: an engine and the server around it.
+"""`assemble`: an engine and the server around it, for the command and for tests.
 
     engine -> EngineService (requests in, outputs out)
            -> EngineMetrics, and on request EventHub and KVEventFeed (listeners of its events)
            -> the application with the routes of all of them
 
-The command and the tests both build their server here. Listeners assume an idle engine, so they
-subscribe before its thread starts.
-
-A listener that raises would stop the engine, which is right in a test or a recording. In a server,
-only that feed is closed, with an error, and requests continue.
+Listeners assume an idle engine, so they subscribe before its thread starts. A listener that raises
+would stop the engine. In a server only its feed is closed, and requests continue.
 """
 
 import logging

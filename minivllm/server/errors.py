@@ -1,8 +1,8 @@
 """Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
 
-Every error response of the server is built here, with its HTTP status. A client gets one sentence
-about a mistake in its request. An internal error is logged, and the client learns only that it
-happened. Input is quoted only in part, so that an answer cannot be larger than its request.
+Every error response is built here, with its HTTP status. A mistake of the client is explained in
+one sentence. An internal error is only logged. Input is quoted only in part, so that an answer
+cannot be larger than its request.
 """
 
 import re

@@ -1,11 +1,8 @@
 """`Generation`: an async iterator over the engine's outputs for one HTTP request.
 
-One HTTP request can be several engine requests: a list of prompts has one each. The service puts
-outputs in, in the event loop, and learns through `on_end` what is left to abort.
-
-A generation ends in one of five ways: all finished, one refused, timed out, server shut down, or
-client gone. Each can happen at any moment, and none of its requests may then keep running in the
-engine. All five go through `_end`, which runs once.
+It can cover several engine requests, one per prompt of a list. It ends when all have finished, or
+early: one is refused, the deadline passes, the server shuts down, or the client leaves. Then none
+of its requests may keep running in the engine. All ends go through `_end`, which runs once.
 """
 
 import asyncio

@@ -3,8 +3,7 @@
     {"t": "2026-11-21T15:04:05.123Z", "level": "info", "message": "request", "request_id": "...",
     "status": 200, ...}
 
-JSON in ASCII escapes every control character. So a path or a name that a client sends can neither
-forge a line nor move the terminal's cursor.
+JSON in ASCII escapes control characters, so a client's text cannot forge lines or move the cursor.
 """
 
 import json

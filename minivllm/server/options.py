@@ -1,8 +1,7 @@
 """`ServerOptions`: how to serve. (`EngineConfig` says how to run the engine.)
 
-The options are checked once, when the object is created. By default only this machine can connect.
-An address that other machines can reach requires an API key. That rule is checked here, so that it
-also holds for a server that is built without the command line.
+By default only this machine can connect. An address that other machines can reach requires an API
+key. This is checked here, so that it also holds for servers that are built in Python.
 """
 
 from dataclasses import dataclass

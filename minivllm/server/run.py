@@ -1,8 +1,8 @@
 """`run_server`: runs uvicorn with our limits until SIGTERM or Ctrl-C, then shuts down cleanly.
 
-On the first signal the server takes no new requests, and running ones get `drain_timeout` to
-finish. Those that are still unfinished get an error, not just a closed connection. A second signal
-only ends that waiting time early. A server that has drained exits with status 0.
+On the first signal new requests are refused, and running ones get `drain_timeout` to finish. What
+is then unfinished gets an error. A second signal ends that time at once. The exit status after a
+drain is 0.
 """
 
 import asyncio

@@ -4,11 +4,10 @@
     async for output in generation: ...
 
 It limits how many requests wait. A request that ends early (client gone, timeout, shutdown) is
-aborted in the engine before its next step. When the engine dies, all open requests get an error.
+aborted before the engine's next step. When the engine dies, all open requests get an error.
 
-The engine's thread creates outputs, and only the event loop's thread may touch asyncio. Waking the
-event loop for each output would cost more than the output itself. So the engine's thread appends
-outputs to a deque and wakes the loop only if no wake-up is pending.
+Waking the event loop for each output would cost more than the output itself. So the engine's thread
+appends outputs to a deque, and wakes the loop only if no wake-up is pending.
 
 Source: vLLM `vllm/v1/engine/async_llm.py`.
 """

@@ -1,8 +1,7 @@
 """`Workers`: threads for tokenizing and for chat templates, outside event loop and engine.
 
-Tokenizing a mebibyte of text takes a second. Thirty such texts in one queue would delay a short
-chat by half a minute, so long texts have their own worker. A chat template can take five seconds to
-fail, so chats have their own workers too.
+Tokenizing a mebibyte takes a second, and a chat template can take five to fail. So long texts and
+chats have their own workers, and do not delay short prompts.
 """
 
 import gc

@@ -5,9 +5,8 @@
     litellm     chat, streams, texts, errors
     guidellm    a benchmark under load, in which no request fails
 
-Each client has its own environment, because their versions conflict; this one has minivllm and
-transformers. A client may report success although its requests failed, so the output files are read
-and counted here.
+Each client has its own environment, because their versions conflict. A client may report success
+although its requests failed, so its output files are read and counted here.
 """
 
 import argparse

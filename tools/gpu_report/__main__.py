@@ -5,22 +5,20 @@
     python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny
                                                               shapes, times have no meaning
 
-| stage   | what it measures                                                                |
-|---------|---------------------------------------------------------------------------------|
-| tests   | the tests marked `gpu`, a row for each file                                     |
-| kernels | attention and cache writes, their peers, and the device's own copying and reading |
-| tune    | launch parameters of the attention kernels                                      |
-| engine  | the workload of nano-vllm, compared with three ways of transformers             |
-| profile | the parts of a decode step: kernels, launches, Python                           |
-| demo    | nothing; it records the demo, with one traced decode, to DIR/demo.jsonl         |
+    tests      the tests marked `gpu`, a row for each file
+    kernels    attention and cache writes, their peers, and the device's own copying and reading
+    tune       launch parameters of the attention kernels
+    engine     the workload of nano-vllm, compared with three ways of transformers
+    profile    the parts of a decode step: kernels, launches, Python
+    demo       no measurement; it records the demo, with one traced decode, to DIR/demo.jsonl
 
 Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues:
 existing rows stay if device, versions and commit are the same. Uncommitted changes are not
 compared, so use another DIR after one. `tables.py` writes the results to the docs.
 
-For a machine without network, `make gpu-wheels` on another machine downloads what it lacks, and
-`make gpu-install` installs it. Exit status: 0 if all is done, 1 if a stage failed or ran out of
-time, 2 if this machine cannot run the report.
+For a machine without network, `make gpu-wheels` on another one downloads what it lacks, and `make
+gpu-install` installs it. Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2
+if this machine cannot run the report.
 """
 
 import argparse

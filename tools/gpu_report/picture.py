@@ -1,8 +1,7 @@
 """One decode step as a picture: the host's work, and below it when kernels run on the device.
 
-It is drawn from the reduced timelines of stage `profile`, all on one time axis, so that the lengths
-of steps with and without CUDA graphs can be compared. The background is light or dark, like the
-reader's system.
+It is drawn from the reduced timelines of stage `profile`. They share one time axis, so that steps
+with and without CUDA graphs can be compared.
 """
 
 from html import escape

@@ -1,8 +1,7 @@
 """Texts and tables that the GPU report writes into pages, each made from one stage's file.
 
-A region of a page starts with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. A region
-without a measurement says so and names the command. Medians are computed here from the runs in the
-files.
+A region of a page starts with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. Without a
+measurement it names the command. Medians are computed here from the runs.
 """
 
 import statistics

@@ -1,9 +1,8 @@
 """Stage `engine`: nano-vllm's workload on our engine with and without CUDA graphs, and three peers.
 
-A row is one round of one engine. All our rounds come first, and our engines are freed before the
-first peer is built, because each needs the device's whole memory. Then the peers take turns, so
-that each has had a round if the stage runs out of time. The workload is described in
-`minivllm.lab.bench.throughput.nano_vllm`.
+A row is one round of one engine. Our engines run first and are freed, because each engine needs the
+device's whole memory. Then the peers take turns, so that each has had a round if the stage runs out
+of time. `minivllm.lab.bench.throughput.nano_vllm` describes the workload.
 """
 
 from collections.abc import Iterator

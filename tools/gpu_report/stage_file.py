@@ -3,8 +3,8 @@
     {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key",
     "runs", ...}, ...]}
 
-A stage that is killed leaves its finished rows. A later run into the same folder keeps rows of the
-same device, versions and commit, and measures the others.
+A later run into the same folder keeps rows of the same device, versions and commit, and measures
+the others.
 """
 
 import json

@@ -1,8 +1,7 @@
 """Stage `profile`: the parts of a decode step of Qwen3-0.6B's shape, with and without CUDA graphs.
 
-For each of three batch sizes, 40 steps run without a profiler, because watching makes a step
-longer. Then 5 run under torch's profiler. The row has both times, which shows the profiler's cost.
-`timeline` evaluates the profiler's trace.
+For each of three batch sizes, 40 steps run without a profiler, then 5 under torch's. The row has
+both times, which shows the profiler's cost. `timeline` evaluates the profiler's trace.
 """
 
 import json

@@ -7,8 +7,8 @@
 
 Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks stays as it is. From these
 come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and
-docs/assets/gpu-step.svg (`picture`), so no number is copied by hand. On an error nothing is
-written, and the exit status is 2. `make docs-pages` writes the pages of lesson 12.
+docs/assets/gpu-step.svg (`picture`). On an error nothing is written, and the exit status is 2.
+`make docs-pages` writes the pages of lesson 12.
 """
 
 import argparse

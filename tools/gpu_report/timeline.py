@@ -1,12 +1,9 @@
 """Reduces torch's profile of engine steps to a few numbers and a timeline to draw.
 
-The input is the events of a Chrome trace, in microseconds. Results are in seconds, except for the
-timeline. A device is busy while at least one kernel (or copy) runs, so overlapping kernels count
-once. The host's time divides into CUDA's own functions and the rest, which is Python. Part of it is
-waiting for the device: a synchronization, or a copy to host memory, which returns when all earlier
-work of the device is done.
-
-The code uses only intervals and names, so it runs without a GPU.
+The input is the events of a Chrome trace, in microseconds; results are in seconds, except for the
+timeline. A device is busy while at least one kernel (or copy) runs. The host's time divides into
+CUDA's own functions and Python. Synchronizations and copies to host memory count as waiting,
+because they return when all earlier work of the device is done. No GPU is needed.
 """
 
 from collections import Counter

@@ -2,13 +2,10 @@
 
     python tools/load/attack.py --model tiny-random
 
-It starts a server process with `--events`. During each attack, one client requests `/health` and
-another a short completion, which must always have the same text. The tool prints the answers to
-each attack and the longest waits of the two clients. It fails, with exit status 1, for any 5xx,
-another text, a block, file or request that is not freed, or too much memory.
-
-The KV cache is small here, and full before memory is first read, so later growth is the server's
-own.
+During each attack, one client requests `/health` and another a short completion. The tool prints
+the answers to each attack and the longest waits of the two clients. It fails, with exit status 1,
+for any 5xx, another completion, too much memory, or a block, file or request that is not freed. The
+KV cache is full before memory is first read, so later growth is the server's own.
 """
 
 import argparse

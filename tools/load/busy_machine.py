@@ -3,9 +3,8 @@
     python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
     python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
-Each engine is a process of its own with the defaults of torch and OpenMP; its name includes its
-threads (`minivllm:1`). In each round every engine has one turn while the busy processes are
-stopped, and one while they run. So slow changes of the machine affect all engines alike. The
+Each engine is a process of its own; its name includes its threads (`minivllm:1`). In each round
+every engine has one turn while the busy processes are stopped, and one while they run. The
 slow-down is the median over the rounds of loaded time over quiet time.
 """
 

@@ -2,14 +2,14 @@
 
     python tools/load/overhead.py --streams 16 --rounds 5
 
-One engine in one thread serves both in turn: over HTTP, to a client in another process, and stepped
-directly while the server is idle. So weights and memory are at the same addresses for both; another
-place alone can change the time by more than the limit. The ratio is that of the medians over the
-rounds. The exit status is 1 if the server is slower by more than the limit.
+One engine serves both in turn: over HTTP, to a client in another process, and stepped directly
+while the server is idle. A second engine at other memory addresses could differ by more than the
+limit. The ratio is that of the medians over the rounds. The exit status is 1 if it exceeds the
+limit.
 
-The client measures when messages arrive, so each message must be one token; `return_token_ids` also
-sends tokens whose text is held back. Streams do not start together over HTTP. So only the time in
-which all of them run counts; otherwise, prompts of late streams would count as time between tokens.
+The client measures when messages arrive, so each message must be one token: `return_token_ids` also
+sends tokens whose text is held back. Streams do not start together over HTTP, so only the time in
+which all of them run counts.
 """
 
 import argparse

@@ -2,13 +2,11 @@
 
     python tools/load/soak.py --clients 200 --seconds 600 --disconnects 10000
 
-It starts a server process. The exit status is 1 if a request fails, if memory, threads, files or
-blocks are not freed, or if the server is slower than the offline engine on the same requests by
-more than the limit.
+The exit status is 1 if a request fails, or if memory, threads, files or blocks are not freed. It is
+also 1 if the server is slower than the offline engine by more than the limit.
 
-The machine's speed changes over time, so the offline engine runs before and after the server, and
-the mean counts. A server is larger once it has served requests, so memory is compared at equal
-load, after a warm-up.
+The offline engine runs before and after the server, because the machine's speed changes. Memory is
+compared at equal load after a warm-up, because a server grows with its first requests.
 """
 
 import argparse
@@ -27,7 +25,7 @@ from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
-"""Enough for a client's average need at its longest, and no more: a block uses real memory only
+"""Enough for a client's average need at its longest, and no more. A block uses real memory only
 after its first use, and all blocks should be used during the warm-up."""
 
 

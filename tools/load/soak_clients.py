@@ -1,7 +1,7 @@
 """The clients of the soak test: many streams in one event loop, written directly on sockets.
 
-An HTTP library would need more processor time than the server under test, on the same machine. Each
-answer must have its status, all its tokens and its end mark, or it counts as an error.
+An HTTP library would need more processor time than the server under test. Each answer must have its
+status, all its tokens and its end mark, or it counts as an error.
 """
 
 import asyncio

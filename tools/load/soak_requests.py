@@ -1,8 +1,7 @@
 """The requests of the soak test: an endless sequence, equal for server and offline engine.
 
 Prompts are random, so that none finds another's blocks in the prefix cache. All lengths differ, so
-that requests come and go at every step. There are five kinds: token ids, texts, chats, two samples,
-and log-probabilities.
+that requests come and go at every step. Kinds alternate: ids, texts, chats, two samples, logprobs.
 """
 
 import random

@@ -16,11 +16,9 @@ share in percent) and mutants:
     equivalent = "why no test can tell"       only for a mutant without a visible effect
     survives = "why it is not tested"         only for a mutant that may live; it lowers the share
 
-Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the
-order of `tests`, up to the first failure. The exit status is 1 if fewer than `must_kill` percent of
-the mutants that are not equivalent are killed, if a mutant without an explanation lives, or if one
-with an explanation is killed. It is 2 if the list does not fit the source, or if the tests fail
-without a mutant.
+Each worker has a copy of the tree in a scratch folder. The exit status is 1 if too few of the
+mutants that are not equivalent are killed, or if the outcome of one contradicts its explanation. It
+is 2 if the list does not fit the source, or if the tests fail without a mutant.
 """
 
 import argparse

@@ -5,9 +5,8 @@
                                                    `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
-It shows what `minivllm replay docs/assets/traces/shared-prefix.jsonl` plays at normal speed: every
-fourth step, twice a second. The result is an SVG without a script, whose styles make each part
-visible during its time. Parts that stay the same between frames are stored once. Readers who prefer
+It shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`, twice a
+second. The SVG has no script: styles make each part visible during its time. Readers who prefer
 reduced motion, and programs without animation, see the frame STILL.
 """
 

@@ -6,10 +6,9 @@
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
         # only this one, elsewhere; can be repeated
 
-Each picture is one `minivllm shot` command. To see more of a moment, replay that trace at that
-step. tests/tui/test_pictures.py compares the dashboard with the pictures, so each change is
-reviewed, and drawn again with this command if it is intended. `shot` needs no terminal, so pictures
-do not depend on the machine's terminal, colours or size.
+Each picture is one `minivllm shot` command, which does not depend on the machine's terminal.
+tests/tui/test_pictures.py compares the dashboard with the pictures. Run this command again after an
+intended change.
 """
 
 import argparse

@@ -12,11 +12,9 @@
     tools/pictures/make_traces.py --scenario x-ray
         # one decode under the kernel x-ray
 
-The engine runs with the virtual clock, on the CPU, in float32 and in one thread. So a trace is
-identical byte for byte each time, which a test checks. A setting that depends on the machine would
-appear in the header or change the last bit of a sum, so all such settings are fixed here. Only the
-processor can still differ: another kind may round the last digits of the log-probabilities of
-`beams` and of the numbers of `x-ray` differently.
+All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So a
+trace is identical byte for byte each time, which a test checks. Only another kind of processor may
+round the last digits of `beams` and `x-ray` differently.
 """
 
 import argparse

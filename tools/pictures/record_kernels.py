@@ -6,7 +6,7 @@
           lessons/shown/recorded_kernels.json, in place
 
 Numbers of the softmax are rounded, because their last digits differ between processors. A test
-makes both files again and compares them with the committed ones.
+compares new files with the committed ones.
 """
 
 from importlib.util import find_spec

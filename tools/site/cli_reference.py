@@ -1,11 +1,8 @@
 """docs/reference/cli.md: every command of `minivllm` with its options, from argparse's parsers.
 
-The parsers are read directly, because the layout and wording of argparse's help differ between
-Python versions. The page must not depend on the machine: a default from the environment or a path
-in a home folder must not appear in it.
-
-A dozen commands share the engine's options. These are listed once, and a command's section lists
-only its differences.
+The parsers are read directly, because argparse's help differs between Python versions. Defaults
+from the environment and paths in a home folder must not appear in the page. Options that many
+commands share are listed once.
 """
 
 import argparse

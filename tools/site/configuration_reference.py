@@ -1,8 +1,8 @@
 """docs/reference/configuration.md: all options of engine, request and server, with what is refused.
 
 Types, defaults and meanings come from the dataclasses. Rules are found by trial: each field gets
-impossible values, and the table has the error message without the value. A rule about two fields
-needs a combination of values, so those are listed in `TOGETHER`.
+impossible values, and the table has the error message. Rules about two fields are tried with the
+combinations of `TOGETHER`.
 """
 
 import dataclasses

@@ -1,7 +1,7 @@
 """Environment variables that minivllm reads and files that it writes, for configuration.md.
 
 The meanings are written here, and the names are found in the source. A variable in only one of the
-two is an error. If the code uses a constant for a name, its value is looked up.
+two is an error.
 """
 
 import ast

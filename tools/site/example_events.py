@@ -1,9 +1,8 @@
 """A real recording line for each kind of event, from the committed traces or from an engine.
 
-The engine makes the events that no scenario has. It runs here with random weights (`tiny-random`)
-and the virtual clock: it gets an x-ray, attention mass, a changed option, an aborted request, a
-full disk, and at the end a corrupted block. The last digits of floats differ between processors, so
-such numbers are rounded.
+The engine makes the events that no scenario has: an x-ray, attention mass, a changed option, an
+aborted request, a full disk and a corrupted block. It runs with random weights (`tiny-random`) and
+the virtual clock. Floats are rounded, because their last digits differ between processors.
 """
 
 import io

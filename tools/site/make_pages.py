@@ -5,9 +5,8 @@
     tools/site/make_pages.py --only reference/cli.md   # only this one; can be repeated
     tools/site/make_pages.py --out /tmp/pages          # elsewhere than docs/
 
-A page is a function that returns its text. The pages are committed, and
-tests/docs/test_pages_are_fresh.py compares each with the current result, so a text must not depend
-on the machine.
+The pages are committed, and tests/docs/test_pages_are_fresh.py compares each with the current
+result, so a text must not depend on the machine.
 """
 
 import argparse

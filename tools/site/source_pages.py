@@ -1,12 +1,9 @@
 """A hook of mkdocs: pages can link to source files, which then become pages of the site.
 
 A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link
-that also works on a code host. The site has no code host and works from file://. So each linked
-file becomes a page, and the name after `#` becomes the line that defines that class, function or
-constant.
-
-A missing file or name is a warning here, and an error with `mkdocs build --strict`. The link of a
-folder leads to its `__init__.py`.
+that also works on a code host. The site has none and works from file://. So each linked file
+becomes a page, and the name after `#` becomes the line that defines it. A missing file or name is a
+warning, and an error with `mkdocs build --strict`. A folder's link leads to its `__init__.py`.
 """
 
 import ast

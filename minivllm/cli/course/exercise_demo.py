@@ -1,9 +1,8 @@
 """Runs `minivllm demo` in a process where a student's module replaces the engine's.
 
 `minivllm exercise demo` starts it as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. Nothing limits the student's code. The module must be replaced before the engine
-is imported. An engine with kernels would not use a student's torch attention, so the backend that
-runs the module is chosen by name.
+[options of demo]`. The module is replaced before the engine is imported. The backend that uses the
+module is chosen by name, because an engine with kernels would not use a student's torch attention.
 """
 
 import sys

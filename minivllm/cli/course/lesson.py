@@ -1,8 +1,8 @@
 """`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
-Without a lesson, it lists the course and what has been read. Without a terminal, the lesson is
-printed, so the same command works in a pipe. The first page should appear at once, so lessons use
-the tiny model, except those about text, if a real model is already downloaded.
+Without a lesson, it lists the course and the progress. Without a terminal, the lesson is printed.
+Lessons use the tiny model, so that the first page appears at once. Lessons about text use a real
+model if it is already downloaded.
 """
 
 import argparse

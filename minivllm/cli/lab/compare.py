@@ -3,9 +3,9 @@
     minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
     tiny-random
 
-Both sides are recorded, and every number is computed from the recordings. The model runner converts
-bytes to blocks, so the numbers of blocks are checked to be equal. On a CPU all seconds are
-processor time of the engine's thread, which a busy machine does not change.
+Every number is computed from recordings of both sides. The numbers of blocks are checked to be
+equal. On a CPU all seconds are processor time of the engine's thread, which a busy machine does not
+change.
 """
 
 import argparse

@@ -2,11 +2,9 @@
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-It takes the options of `minivllm serve` and `LLM(...)`, and the GPUs to run on. Everything on
-standard output that is not a command or Python is a comment, so all of it can be pasted.
-
-vLLM knows neither our aliases nor plain GGUF files. So it gets the Hub's name of the same model, or
-the directory into which the file was converted.
+All output except commands and Python is a comment, so it can be pasted whole. vLLM knows neither
+our aliases nor plain GGUF files. So it gets the Hub's name of the same model, or the directory into
+which the file was converted.
 """
 
 import argparse

@@ -4,8 +4,8 @@
     minivllm once run.jsonl --step 12 --json       # everything as one line of JSON, for a script
     minivllm once http://localhost:8000 --json     # the same for a running server
 
-The JSON is `EngineState` from `LLMEngine.inspect()`, with a few more fields. After lost events the
-state cannot be updated any more, and both forms report that.
+The JSON is `EngineState` with a few more fields. The state stops at the first lost event, which
+both forms report.
 """
 
 import argparse

@@ -1,11 +1,8 @@
 """`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in its own thread. Everything else uses its events: dashboard or progress lines, the
-recording and the facts of the summary. Without a terminal it runs headless, so the same command
-works in a script.
-
-Quitting early, Ctrl-C and a failed engine must stop the thread before the recording is closed: the
-last events are written while the thread ends.
+The engine runs in its own thread; dashboard, recording and summary use its events. Without a
+terminal it runs headless. The thread must stop before the recording is closed, even after an early
+quit, Ctrl-C or a failed engine: its last events are written while it ends.
 """
 
 import argparse

@@ -1,9 +1,8 @@
 """The output of a headless demo: a line for each decision, and a report at the end.
 
-It is made from events, in the dashboard's words. Blocks change by the dozen, so only events that
-concern a whole request get a line. Steps without such an event are skipped, with a status line
-every two seconds. A beam search forks at every step: it gets lines until its first beam is pruned,
-and is only counted afterwards.
+Only events that concern a whole request get a line; other steps are skipped, with a status line
+every two seconds. A beam search forks at every step, so it gets lines only until its first beam is
+pruned.
 """
 
 import shutil

@@ -1,11 +1,8 @@
 """`EngineThreadControl`: the dashboard's keys for an engine in a thread of this process.
 
-It implements `minivllm.tui.control.EngineControl` with `EngineThread`: each key becomes a command,
-and a result that the user should see becomes a message. It defines what a key means (a text is a
-chat message, the requests of a burst share a prefix).
-
-The caller draws fifteen frames a second, so nothing here waits for a future. Results arrive by
-callback in the engine's thread, which appends messages to a deque.
+Each key becomes a command of `EngineThread`, and a result that the user should see becomes a
+message. The caller draws fifteen frames a second, so nothing here waits for a future. Results
+arrive by callback in the engine's thread, which appends messages to a deque.
 """
 
 from collections import deque

@@ -1,8 +1,8 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
 A single text appears token by token. Several texts (prompts, samples or beams) are generated
-together, and each is printed in order as soon as it and all before it are finished. A bad prompt is
-refused with its reason, and the others continue.
+together, and each is printed in order as soon as possible. A bad prompt is refused, and the others
+continue.
 """
 
 import argparse

@@ -1,16 +1,13 @@
 """`minivllm bench core`: the cost of planning a step, without a model and without torch.
 
-It times only `Scheduler.schedule()` of the real scheduler, KV cache manager and block pool. All
-sequences decode one token per step, which is a server's usual work.
+It times `Scheduler.schedule()` while all sequences decode, which is a server's usual work. The time
+should depend only on the number of sequences, not on pool size or context length. So each number
+runs with a small and a large pool, and with short and long contexts. Contexts share all but their
+last tokens, so that long ones fit into the small pool.
 
-The time should be short, and it should depend only on the number of running sequences, not on pool
-size or context length. So each number of sequences runs with a small and a large pool, and with
-short and long contexts. Contexts share all but their last tokens, so that long ones fit into the
-small pool; each block table still has its full length.
-
-A sequence allocates a block, and hashes a full one, every `BLOCK_SIZE` tokens. With equal offsets
-one step in sixteen would do all that work, and the median would miss it. So offsets are spread
-evenly; the `together` rows measure that worst step.
+A sequence allocates and hashes blocks every `BLOCK_SIZE` tokens. With equal offsets, one step in
+sixteen would do all that work, and the median would miss it. So offsets are spread; the `together`
+rows measure the worst step.
 """
 
 import argparse

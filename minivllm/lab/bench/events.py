@@ -1,10 +1,8 @@
 """`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
-The slowdown is measured on a real model in one engine. Of each two neighbouring decode steps, one
-is recorded, chosen at random. Neighbours have the same batch and nearly the same context, so they
-differ only by recording and noise; the median of many pairs removes the noise. Recording every
-second step would be wrong: block borders come at fixed distances too, and could always fall on
-recorded steps.
+Of each two neighbouring decode steps of a real model, one is recorded, chosen at random. Neighbours
+have the same batch and nearly the same context, so the median ratio of many pairs is the slowdown.
+A fixed order would be wrong: block borders come at fixed distances too.
 
 Opening and seeking need no model: `traffic.py` records a busy engine that answers at once.
 """

@@ -2,10 +2,9 @@
 
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
 
-The matrices have the model's shapes and random numbers. A pass multiplies through all layers, each
-with weights of its own, as a step does: a single layer's weights would stay in the processor's
-cache. The backends take turns within a round, and a ratio is the median over rounds. So a machine
-that slows down slows all of them. The same run measures how long reading the weights takes
+A pass multiplies through all layers of the model's shapes, each with its own random weights: a
+single layer's weights would stay in the processor's cache. The backends take turns within a round,
+and ratios are medians over rounds. The same run measures how fast the weights can be read
 (`machine_speed.py`).
 """
 

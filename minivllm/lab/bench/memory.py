@@ -1,10 +1,8 @@
 """`minivllm bench memory`: the engine's peak memory, compared with its weights and KV cache.
 
-A separate process loads a model, runs one workload and ends, so the caller's own memory (a peer, a
-test) does not count. CPU only; on a GPU the device's memory is what matters.
-
-The system does not allocate memory that is never touched. With a KV cache larger than the workload
-needs, any engine would look economical. So the pool is just as large as the largest batch needs.
+A separate process loads a model, runs one workload and ends. It runs on a CPU only. The KV cache is
+just as large as the largest batch needs: the system does not allocate memory that is never touched,
+so a larger cache would make any engine look economical.
 """
 
 import argparse

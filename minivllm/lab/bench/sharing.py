@@ -1,13 +1,11 @@
 """`minivllm bench sharing`: KV cache memory saved by samples and beams that share blocks.
 
 As in the PagedAttention paper (section 6.3): blocks saved by sharing, divided by the blocks that
-the same sequences need without it, averaged over the steps. Prompts and outputs have the average
-lengths of the paper's data sets (Alpaca short, ShareGPT long). Prompts are pieces of a text, and
-end-of-sequence is ignored, so that lengths are exact.
+the same sequences need without it, averaged over the steps. Lengths are the averages of the paper's
+data sets (Alpaca short, ShareGPT long), and end-of-sequence is ignored.
 
-The prefix cache is off, because requests with a common start would save blocks through it. A fork
-shares everything until it writes, and beams fork at every step. So each step is measured after its
-copies have been made (`events/kv_usage.py`).
+The prefix cache is off, because it would save blocks too. A fork shares everything until it writes,
+so each step is measured after its copies have been made (`events/kv_usage.py`).
 """
 
 from __future__ import annotations

@@ -2,12 +2,10 @@
 
     minivllm bench startup --model smollm2 --json
 
-Each measurement is a separate process that reports when it reached each part. The table has the
-medians, and the processor time, which a busy machine disturbs less than the total. The first
-process is not counted, because the system has not cached the files yet.
-
-A process cannot time its own start. So the parent reads the clock just before it starts the child,
-and both use the system's monotonic clock.
+Each measurement is a separate process. The parent reads the clock just before it starts the child,
+and both use the system's monotonic clock. The table has medians, and the processor time, which a
+busy machine disturbs less. The first process is not counted, because the system has not cached the
+files yet.
 """
 
 import argparse

@@ -1,10 +1,7 @@
 """Where a measurement ran: processor, versions, threads, and this process's peak memory.
 
-Every bench puts these into its JSON, because a measurement without them cannot be compared.
-
-`getrusage` gives a child the peak memory of its parent, so a small process that a large one started
-would look large. Linux's `VmHWM` starts at zero for each program; `getrusage` is used only where
-there is no /proc.
+`getrusage` gives a child the peak memory of its parent. Linux's `VmHWM` starts at zero for each
+program, so `getrusage` is used only where there is no /proc.
 """
 
 import os

@@ -1,10 +1,8 @@
 """The machine's best speeds: memory reads and floating-point operations per second.
 
-They are measured with torch in the same run and on the same number of threads as the engine.
-Speeds from another run could not be compared with the engine's times.
-
-The read data is many times as large as the largest cache, or the cache's speed would be measured.
-The fastest of several runs counts, because disturbances only ever make a run slower.
+They are measured with torch, in the same run and on the same number of threads as the engine. The
+read data is many times as large as the largest cache. The fastest of several runs counts, because
+disturbances only make a run slower.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,9 @@
 """Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
-With `--json`, standard output has exactly one JSON object, and the table goes to standard error,
-like progress.
-
-One interruption by the system outweighs a hundred undisturbed steps in a mean. So the middle is
-always the median, with the bad end next to it (`p99`, `max`). A progress bar that redraws itself
-would take time from the measurement.
+With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
+The middle is always the median, because one interruption by the system outweighs a hundred
+undisturbed steps in a mean. A progress bar that redraws itself would take time from the
+measurement.
 """
 
 import argparse

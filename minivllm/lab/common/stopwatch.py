@@ -1,13 +1,9 @@
 """`Stopwatch`: measures where the time of a call goes, part by part, without changing the code.
 
-Methods of single objects and torch modules get the name of a part. While the watch is on, each
-moment counts for the innermost running part, so the parts add up to the whole. Afterwards the
-objects are as before.
-
-A GPU works asynchronously, so the clock must wait for it (`waiting_clock`). Otherwise a part gets
-only the time of its launch, and the first part that waits gets the time of all work.
-
-Watching costs about half a microsecond per call, so a watched step is a little longer.
+Methods of single objects and torch modules get the name of a part. Each moment counts for the
+innermost running part, so the parts add up to the whole. A GPU works asynchronously, so the clock
+must wait for it (`waiting_clock`), or a part gets only the time of its launch. Watching costs about
+half a microsecond per call.
 """
 
 from __future__ import annotations

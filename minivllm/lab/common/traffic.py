@@ -1,9 +1,8 @@
 """Makes a long recording without a model: the real engine, with a runner that answers at once.
 
-The recording is like that of a busy server, with shared prefixes, cache hits, evictions,
-preemptions and hundreds of block tables. So opening and seeking are measured on realistic content.
-Only tokens and text are random, with realistic lengths. More sequences run than fit into the pool,
-because the state is large and seeking is slow only under memory pressure.
+Only tokens and text are random, with realistic lengths. The recording has shared prefixes, cache
+hits, evictions, preemptions and hundreds of block tables, like that of a busy server. More
+sequences run than fit into the pool, because seeking is slow only under memory pressure.
 """
 
 from dataclasses import dataclass

@@ -1,8 +1,7 @@
 """Latencies from events: time to first token, and time between tokens.
 
-They are measured in seconds and in tokens: how many tokens of all sequences the model computed in
-between. A long prompt that delays all others shows in the tokens on any machine, however busy. A
-wait caused by preemption counts like any other.
+They are measured in seconds, and in tokens of all sequences that the model computed in between. A
+long prompt that delays all others shows in the tokens on any machine, however busy.
 """
 
 from collections.abc import Iterable

@@ -1,9 +1,8 @@
 """Runs a trace through one configuration and records it.
 
 The model is loaded once for both sides; each side has its own engine and KV cache. On a CPU, time
-is the engine's own processor time, because with wall-clock time the side that runs while the
-machine is busy would lose. The first run of an engine also pays for memory and kernels. So each
-configuration first answers one short request on another engine, untimed.
+is the engine's own processor time, since a busy machine would disturb wall-clock time. As a
+warm-up, each configuration first answers one short request on another engine.
 """
 
 from __future__ import annotations

@@ -1,12 +1,9 @@
 """Traces: the same requests in the same order for both sides of a comparison.
 
-A trace is either one of the demo's scenarios or a set of requests with random lengths. The latter
-all arrive at the start, so that memory and batching decide the speed. Every request runs to its
-`max_tokens`, or a side could win with shorter answers. A request arrives at a *step* of its wave,
-as in the scenarios, because step times differ between models.
-
-A server does not know its requests' lengths in advance. So `max_model_len` is the limit that a
-server would allow, not the longest of the drawn requests.
+A trace is one of the demo's scenarios, or a set of requests with random lengths that all arrive at
+the start. Every request runs to its `max_tokens`, or a side could win with shorter answers. A
+request arrives at a *step* of its wave, because step times differ between models. `max_model_len`
+is what a server would allow, since it cannot know the lengths in advance.
 """
 
 from collections.abc import Mapping

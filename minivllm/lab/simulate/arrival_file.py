@@ -3,9 +3,8 @@
     arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority
     0.00,420,64,support,256,0
 
-`arrival` is in seconds and can start anywhere (a Unix time, for example); the first request moves
-to 0. The last three columns are optional. An unreadable line is an error with its number: skipping
-it would silently simulate a smaller load.
+`arrival` is in seconds and can start anywhere; the first request moves to 0. The last three columns
+are optional. An unreadable line is an error, because skipping it would simulate a smaller load.
 """
 
 import csv

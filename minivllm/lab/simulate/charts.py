@@ -1,7 +1,6 @@
 """Small text charts for the terminal: a distribution and a time series, in eighths of a character.
 
-Waiting times differ by a factor of a thousand between median and tail. A linear axis would show
-only a wall and an empty rest, so the axis of the distribution is logarithmic.
+The distribution's axis is logarithmic, because waiting times differ by a factor of a thousand.
 """
 
 import numpy as np

@@ -2,8 +2,7 @@
 --max-num-batched-tokens 256,512`.
 
 Every option of `VARIED` takes a list. Each combination is one simulation of the same requests and
-one row of the table. Without `--rate`, sending all at once would say little about a server. So the
-default is four fifths of the replicas' highest rate by the fit, computed once for all rows.
+one row of the table. The default rate is four fifths of the replicas' highest rate by the fit.
 """
 
 import argparse

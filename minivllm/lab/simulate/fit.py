@@ -2,13 +2,12 @@
 
     seconds = constant + f(tokens) + a * decodes + b * context tokens
 
-`f` is linear between a few knots, because time does not grow evenly with tokens: up to about
-sixteen rows, reading the weights dominates; later, arithmetic does. No coefficient is negative,
-because more work never takes less time. Negative ones are removed, the worst first.
+`f` is linear between a few knots: up to about sixteen rows, reading the weights dominates; later,
+arithmetic does. Negative coefficients are removed, the worst first, because more work never takes
+less time.
 
-The fit minimizes the relative error. With the absolute error, a few long prefills would outweigh
-the decodes, which are most of the steps. The reported error is that of cross-validation: each point
-is predicted by a fit without it.
+The fit minimizes the relative error, so that a few long prefills do not outweigh the decodes. The
+reported error is that of cross-validation: each point is predicted by a fit without it.
 """
 
 from collections.abc import Sequence as Seq

@@ -1,12 +1,9 @@
 """The results of a simulation, from the times of its requests and the samples of its steps.
 
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
-first token), ITL (all gaps), E2EL, and goodput: requests per second that meet every target.
-Percentiles interpolate as numpy does. KV use, running and waiting requests are means over time,
-weighted by the length of each step.
-
-A million requests have as many ITL gaps as tokens, but few different values. So the values are
-counted, and percentiles of the counted values equal those of the full list.
+first token), ITL (all gaps) and E2EL. Goodput is requests per second that meet every target.
+Percentiles interpolate as numpy does. KV use, running and waiting requests are means over time. The
+many ITL gaps have few different values, which are counted instead of listed.
 """
 
 import math

@@ -1,15 +1,12 @@
-"""`Replica`: one engine without a model. The real scheduler and KV cache plan every step, and a
-formula gives its time.
+"""`Replica`: one engine without a model: the real scheduler and KV cache, and a formula for time.
 
     begin a step   the scheduler plans it, and the step-time model sets its end
     end a step     each sequence that has computed all its tokens gets a new one,
                    and sequences with all their tokens finish
 
-Requests can arrive between the two. Such a request must not join the running step, and a router
-must not see that step's results yet. So a running step is a state of its own.
-
-Tokens have no meaning here. All of a request's own tokens are one number, which only has to differ
-from other requests' numbers, for the prefix cache. The text of a token is a dot.
+Requests can arrive between the two. They must not join the running step, and a router must not see
+its results yet. Tokens have no meaning: all of a request's own tokens are one number, which differs
+from other requests' numbers for the prefix cache. The text of a token is a dot.
 """
 
 import math

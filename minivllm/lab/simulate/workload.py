@@ -2,11 +2,8 @@
 
 Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
 distribution whose shape is the burstiness (1 is a Poisson process; less is more bursty). Lengths
-are uniform around their mean, or lognormal, for the long tail of real traffic.
-
-The same seed gives the same requests everywhere, and the rate only scales their times. So two
-rates differ in nothing else. Each drawn quantity has its own generator, so that other lengths do
-not change the arrivals.
+are uniform around their mean, or lognormal, for the long tail of real traffic. Each drawn quantity
+has its own generator, so that other lengths do not change the arrivals. The rate only scales times.
 """
 
 from dataclasses import dataclass

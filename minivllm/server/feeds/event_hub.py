@@ -5,13 +5,10 @@
     id: 412         one event of a recording      in order, or a `log.gap` where events are lost
     : keep-alive    a comment, every few seconds
 
-`minivllm attach` and `once` read it. A reader that reconnects with `Last-Event-ID` continues there,
-as long as the ring still has that event. The stream contains all users' prompts and outputs, so it
-is off by default and needs the server's key.
-
-Readers run in the server's event loop and poll the ring twenty times a second, so they cost the
-engine's thread nothing. State and event number must belong to the same moment: both are taken in
-one call in the engine's thread.
+A reader that reconnects with `Last-Event-ID` continues there, as long as the ring has that event.
+The stream contains all users' prompts, so it is off by default and needs the server's key. Readers
+poll the ring from the event loop, which costs the engine's thread nothing. State and event number
+are taken together in the engine's thread, so that they belong to the same moment.
 """
 
 import asyncio

@@ -1,12 +1,9 @@
 """`EventRing`: the engine's newest events, written by its thread and read by others without a lock.
 
-The engine stores an event in its slot and then advances one number. A reader asks for an event by
-number, and the number in the stored event shows whether it has been overwritten. So readers cost
-the engine nothing, whatever their number and speed. The first reader of an event encodes it for
-all.
-
-Events that carry long prompts could fill the memory. So prompt tokens are counted, and the oldest
-prompts are dropped when there are too many tokens.
+The engine stores an event in its slot and then advances one number. A stored event has its own
+number, so a reader notices when its slot was overwritten. Readers therefore cost the engine
+nothing. The first reader of an event encodes it for all. Prompts can be long, so the oldest are
+dropped when their tokens exceed a limit.
 """
 
 from collections import deque

@@ -1,12 +1,12 @@
 """`KVEventFeed`: derives vLLM's KV events from ours and publishes them once per step.
 
-vLLM's KV events report which hashed blocks the prefix cache gains and loses, with their tokens.
-External routers and caches use them. Our block events name only block and sequence; the tokens are
-in `request.arrived` and `token.sampled`. So the feed keeps each sequence's tokens and block table.
+KV events report which hashed blocks the prefix cache gains and loses, with their tokens, for
+external routers and caches. Our block events have no tokens, so the feed keeps each sequence's
+tokens and block table.
 
 Two blocks can have the same hash (two equal prompts in one step). vLLM reports both, so a reader
 that keeps a set removes the hash too early. Here a hash is stored with its first block and removed
-with its last one, which is right for a set and for a count.
+with its last one.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """

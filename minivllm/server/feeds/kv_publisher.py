@@ -4,11 +4,9 @@
     ROUTER socket:  a client sends the first number that it lacks, and gets [number, payload] for
                     each batch that is still kept, then [-1, nothing]
 
-One thread owns both sockets. The engine's thread passes batches to it through an in-process socket
-and never waits, so a slow subscriber costs the engine nothing.
-
-A subscriber reads all users' prompts, and ZeroMQ checks no key, so only addresses on this machine
-are allowed. A ROUTER socket silently drops what does not fit into its queue, so the queue is as
+One thread owns both sockets. The engine's thread sends it batches through an in-process socket and
+never waits. ZeroMQ checks no key, and events contain all users' prompts. So only addresses on this
+machine are allowed. A ROUTER socket silently drops what its queue cannot hold, so the queue is as
 long as the replay buffer.
 
 Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.

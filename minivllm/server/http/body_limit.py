@@ -1,12 +1,11 @@
 """`BodyLimit`: reads a request's whole body, with limits on its size, its time and on all bodies.
 
-The body is read before a route runs, so a route only has to wait for a disconnect. `HeldBodies`
-counts the bytes of all bodies that are being received or answered. A thousand clients with a
-mebibyte each would need several gigabytes with the parsed values. So above a total, large bodies
-are refused with 429. Small bodies always pass: slow uploads cannot keep other clients out.
+After that, a route only has to wait for a disconnect. `HeldBodies` counts the bytes of all bodies
+that are being received or answered. Above a limit, large bodies are refused with 429; small ones
+always pass.
 
 Large bodies and answers leave free holes in the C library's heap. `HeldBodies` reports when a flood
-of them is over, and `trim_heap` then returns the holes to the system.
+of them is over, and `trim_heap` returns the holes to the system.
 """
 
 import asyncio

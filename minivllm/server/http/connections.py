@@ -1,13 +1,12 @@
 """`BoundedConnection`: uvicorn's HTTP/1.1 connection with time limits and memory limits.
 
-uvicorn closes an idle connection only *after* an answer. A client that sends nothing, or stops
-inside its headers, would stay for ever, and a few hundred of them use up all file descriptors. Here
-every request head has to arrive in time. The clock stops when the head is complete, because the
-answer may take minutes.
+uvicorn never closes a connection that sends nothing or stops inside its headers. A few hundred of
+these use up all file descriptors. So every request head must arrive in time; then that clock stops,
+since an answer may take minutes.
 
-A client that does not read its answer has as long as a request may take. Then the connection is
-aborted, since a normal close waits until all is sent. Unread answers can add up to gigabytes: above
-`MAX_UNREAD_BYTES` in total, the connection with the most unread bytes is aborted at once.
+A client that does not read its answer is aborted after `unread_seconds`. A normal close would wait
+until all is sent. Above `MAX_UNREAD_BYTES` in total, the connection with the most unread bytes is
+aborted at once.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """Cancel the work for a client that has disconnected, streamed or not.
 
-Starlette watches the client only while it streams. For an ordinary route it computes to the end,
-even if the client has gone. And a connected client that does not read blocks us inside `send`, so a
-stream also needs an end from outside (`until`).
+For an ordinary route, Starlette computes to the end even if the client has gone. And a client that
+stays but does not read blocks `send`, so a stream also needs an end from outside (`until`).
 """
 
 import asyncio

@@ -1,14 +1,12 @@
 """`JsonRoute`: a route that accepts only a JSON body of a reasonable shape.
 
 Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thousand open brackets,
-and each of these breaks later code. A hundred thousand keys or lists would also block the event
-loop during parsing. So the text is checked before parsing, and the numbers during parsing.
+which break later code or block the event loop. So the text is checked before parsing, and numbers
+during it. All work for a request ends when its client disconnects or its time is up.
 
-The work for a request, tokenizing included, ends when its client disconnects or its time is up.
-
-Early vLLM's `/generate` is used with `curl -d`, which declares a form, so that route accepts any
-content type. But a browser page may send a form or `text/plain` to any site without asking.
-`middleware.OriginCheck` refuses such requests; other routes also require JSON's content type.
+Early vLLM's `/generate` accepts any content type, because `curl -d` declares a form. A browser page
+may also send forms and `text/plain` to any site, but `middleware.OriginCheck` refuses these. Other
+routes also require JSON's content type.
 """
 
 import asyncio

@@ -7,9 +7,8 @@
     ApiKey         every path but /health needs the key, if there is one
     BodyLimit      reads the whole body, up to a size and within a time (`body_limit`)
 
-They are plain ASGI: Starlette's base class puts a queue between route and client, which hides that
-a client has disconnected. The path comes from the scope, never from a URL built with a header that
-the client wrote (CVE-2026-48746).
+They are plain ASGI, because Starlette's base class hides that a client has disconnected. The path
+comes from the scope, never from a URL built with a client's header (CVE-2026-48746).
 """
 
 import asyncio

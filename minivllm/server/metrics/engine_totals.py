@@ -1,8 +1,7 @@
 """`EngineTotals`: vLLM's metrics, counted from engine events alone.
 
-A sequence here is what vLLM calls a request: for `n` samples vLLM's engine runs `n` requests. So
-running and waiting requests, latencies and `request_success` are counted per sequence. Prompts,
-which samples share, are counted once. Three differences to vLLM are intended:
+vLLM's engine runs `n` requests for `n` samples. So most metrics count sequences, except that shared
+prompts count once. Three differences to vLLM are intended:
 
     a request with n samples    waits as one sequence
     iteration_tokens_total      counts computed tokens (vLLM adds a chunked prompt at its end)

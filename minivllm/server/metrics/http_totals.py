@@ -1,11 +1,9 @@
 """`HttpTotals`: `http_requests_total` and process metrics, next to vLLM's own metrics.
 
 vLLM's server gets the first from `prometheus_fastapi_instrumentator`. Its labels are `handler` (the
-route's path, "none" if no route matched), `status` ("2xx") and `method`. Frequent requests by
-monitors are not counted. The `process_*` metrics come from `prometheus_client`.
-
-A client can send any path and any method, and each new label value is kept for ever. So both labels
-come from short fixed lists.
+route's path, "none" if no route matched), `status` ("2xx") and `method`. Requests by monitors are
+not counted. Label values come from short fixed lists, because each new one is kept for ever and
+clients can send any path and method.
 """
 
 from prometheus_client import CollectorRegistry, Counter, ProcessCollector

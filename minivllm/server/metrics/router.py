@@ -1,11 +1,9 @@
 """`EngineMetrics`: `/metrics` for Prometheus, under vLLM's names.
 
-Names, types, labels and bucket boundaries are those of vLLM V1. So its published Grafana board and
-terminal tools that scrape it work unchanged. `engine_totals` defines each number. `apply` runs in
-the engine's thread and only adds numbers; the text is made in the scraping thread.
-
-A scrape must not see half of an event, such as a histogram whose sum and buckets disagree. So both
-sides take one lock: the engine for a microsecond, a scrape while it copies some lists.
+Names, types, labels and buckets are those of vLLM V1, so its Grafana board and other tools work
+unchanged. `engine_totals` defines each number. `apply` only adds numbers, in the engine's thread;
+the scraping thread makes the text. A lock keeps a scrape from seeing half of an event. The engine
+holds it for a microsecond, a scrape while it copies some lists.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """

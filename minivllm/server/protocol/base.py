@@ -1,10 +1,8 @@
 """What the requests of all endpoints share: strict fields and vLLM's sampling parameters.
 
-Unknown parameters are refused by name, `"5"` is not a number, and `true` is not 1. A parameter that
-is silently dropped would give wrong answers without a warning.
-
-Clients send null for "not set", so every field accepts null. Only parameters with a value are
-passed on to `SamplingParams`, whose defaults apply to the others.
+Unknown parameters are refused by name, `"5"` is not a number, and `true` is not 1: a silently
+dropped parameter would give wrong answers. Clients send null for "not set", so every field accepts
+null, and `SamplingParams` keeps its default.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,8 +1,7 @@
 """Log-probabilities in OpenAI's two formats: parallel lists (completions), nested objects (chat).
 
-Completions key the alternatives by their text, and two tokens can have the same text (each half of
-a character reads U+FFFD). The likelier one is kept. So a client can still compare a token with its
-best alternative.
+Completions key the alternatives by text, and two tokens can have the same text (each half of a
+character reads U+FFFD). The likelier one is kept, so that the best alternative is always there.
 """
 
 from collections.abc import Iterable, Sequence

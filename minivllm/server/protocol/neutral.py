@@ -1,8 +1,7 @@
 """Fields of larger servers that are accepted only with a value that changes nothing.
 
-Some clients send such fields unasked: every field of an earlier answer, or every default. Refusing
-them would exclude clients that want nothing special. Any other value asks for an unsupported
-feature, so it is refused with the field's name.
+Some clients always send such fields: every field of an earlier answer, or every default. Any other
+value asks for an unsupported feature, so it is refused with the field's name.
 """
 
 from typing import Annotated, Any

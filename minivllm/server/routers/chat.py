@@ -1,10 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The model's own template turns the conversation into a prompt. It runs sandboxed in a worker thread:
-a template is foreign code, and a long conversation must not delay other streams.
-
-Without `max_tokens`, the limit is what context and memory allow. A higher limit would make the
-engine refuse the request as too large.
+The model's own template makes the prompt, sandboxed in a worker thread: it is foreign code, and a
+long conversation must not delay other streams. Without `max_tokens`, the limit is what context and
+memory allow, because the engine would refuse more.
 """
 
 import time

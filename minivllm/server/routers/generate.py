@@ -2,12 +2,10 @@
 
     {"text": ["prompt and text", ...]}        n texts, each after its prompt
 
-The request has a prompt, `stream` and sampling parameters. The stream is not SSE: it is a sequence
-of such objects, each with all text so far, followed by a zero byte. Later versions of vLLM write a
-newline instead; `Accept: application/x-ndjson` or `--generate-delimiter` selects that.
-
-A beam search ranks its texts again after each step, so the streamed text is the best so far and can
-change. As in vLLM then, beam search needs a temperature of 0.
+The stream is not SSE: it is a sequence of such objects, each with all text so far and followed by a
+zero byte. Later versions of vLLM write a newline instead, which `Accept: application/x-ndjson` or
+`--generate-delimiter` selects. A streamed beam search sends the best texts so far, which can
+change. As in vLLM then, it needs a temperature of 0.
 """
 
 import json

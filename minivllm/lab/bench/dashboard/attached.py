@@ -1,12 +1,11 @@
 """How much a watching dashboard slows the engine's steps, in the same process and from another.
 
-Each round decodes the same batch unwatched and with each kind of dashboard, in random order. A
-ratio compares times of one round, and the result is the median over rounds. In the same process,
-the engine has its own thread, as in `minivllm live`. In the other case it records, and `minivllm
-attach` follows the file in a terminal.
+Each round decodes the same batch unwatched and with each kind of dashboard, in random order; the
+result is the median ratio. In the same process, the engine has its own thread, as in `minivllm
+live`. In the other case it records, and `minivllm attach` follows the file in a terminal.
 
-The measure is the time of all steps together. The dashboard draws fifteen frames a second, so with
-short steps most have no frame, and the median step would show no cost.
+The measure is the time of all steps together, since most steps have no frame: the dashboard draws
+only fifteen a second.
 """
 
 import asyncio

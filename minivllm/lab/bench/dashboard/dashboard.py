@@ -1,7 +1,5 @@
 """`minivllm bench dashboard`: what watching costs, and how quickly the dashboard responds.
 
-It measures five parts in turn:
-
     paint      time until a replay shows its first picture
     screens    processor time of each screen while every frame shows a new step
     flood      whether a flood of events is processed completely
@@ -9,8 +7,7 @@ It measures five parts in turn:
     attached   how much longer a watched engine's steps are
 
 `traffic.py` records a busy engine that answers at once, so only the last part needs a model. First
-pictures and screens run as real processes in a terminal (`terminal.py`), from their start and with
-all threads.
+pictures and screens run as real processes in a terminal (`terminal.py`).
 """
 
 import argparse

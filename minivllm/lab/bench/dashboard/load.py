@@ -1,11 +1,9 @@
 """The dashboard's cost under load: each screen with a new step per frame, and a flood of events.
 
-Screens are measured from outside: `minivllm attach` in a terminal follows a recording that grows by
-one step of a busy engine fifteen times a second. The flood is measured from inside: a thread emits
-events at a steady rate, and the app, without a terminal, must process every one.
-
-A map in which nothing changes costs nothing. So the recording has a full pool with evictions and
-preemptions (`traffic.py`), and everything before that point is written at once.
+For the screens, `minivllm attach` in a terminal follows a recording that grows by fifteen steps a
+second. For the flood, a thread emits events at a steady rate, and the app, without a terminal, must
+process every one. The recording has a full pool with evictions and preemptions (`traffic.py`), as a
+map in which nothing changes would cost nothing.
 """
 
 import asyncio

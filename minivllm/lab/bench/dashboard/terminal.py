@@ -1,10 +1,8 @@
 """`DashboardProcess`: the real `minivllm` command in a pseudo-terminal, driven from outside.
 
-It measures what cannot be measured from inside: the time from process start to first picture, and
-the processor time of the whole dashboard, with interpreter and terminal output.
-
-A terminal's buffer holds only a few kilobytes. If it were full, the dashboard would block and its
-frames would cost nothing. So a thread reads all the time, as a terminal does.
+It measures the time from process start to first picture, and the processor time of the whole
+process. A terminal's buffer holds only a few kilobytes, and a full one would block the dashboard.
+So a thread reads all the time, as a terminal does.
 """
 
 import fcntl

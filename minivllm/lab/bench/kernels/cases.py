@@ -1,12 +1,10 @@
 """Shapes, tensors and bytes of what `minivllm bench kernels` measures.
 
 The bytes are those that the task needs: every key and value of the contexts once, queries in,
-outputs out. A kernel that reads keys once per query head moves more bytes, which shows as a lower
-speed. Block tables and lengths (under one part in a thousand) are left out. A write counts twice,
-once for reading and once for writing, like a copy.
+outputs out. A kernel that reads keys once per query head shows a lower speed. Block tables and
+lengths (under one part in a thousand) are left out. A write counts twice, like a copy.
 
-Blocks are in shuffled order, in the layout of the engine's backend. Neighbouring blocks would be
-read as one range, faster than in a real cache.
+Blocks are in shuffled order, because neighbouring blocks would be read as one range.
 """
 
 from __future__ import annotations

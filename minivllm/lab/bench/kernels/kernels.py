@@ -1,9 +1,9 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
 Attention in decoding does little but read keys and values. So a kernel is measured by the share of
-the device's copy speed that it reaches, and the same run measures that speed. Kernels run as the
-engine launches them. Installed peers (`peers`) run after all of ours, because some compile for
-minutes. `cases` defines the bytes, `timing` the timing and `runs` the check of results.
+the device's copy speed that it reaches in the same run. Installed peers run after all of ours,
+because some compile for minutes. `cases` defines the bytes, `timing` the timing and `runs` the
+check of results.
 
 Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
 Prefill computes more than it reads, so its share stays low even for a good kernel.

@@ -1,9 +1,8 @@
 """Peers for `minivllm bench kernels`: torch's attention in several forms, and FlashInfer.
 
-Each peer gets the layout that suits it best, and preparing the data is not timed: gathered keys and
-values for peers without paging, pages of 128 tokens for FlexAttention, FlashInfer's own plan. A
-peer that is not installed is left out. A peer that cannot run a shape is reported with the reason
-instead of a time.
+Each peer gets the layout that suits it best, and preparing the data is not timed. A peer without
+paging gets gathered keys and values, FlexAttention gets pages of 128 tokens. A peer that is not
+installed is left out; one that cannot run a shape is reported with the reason.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Times kernels with CUDA events around single runs, with a cold L2 cache.
 
-A repeated kernel would find its data in the L2 cache, while in an engine the layers in between
-replace that data. So each run is preceded by filling a large buffer. Filling also keeps the device
-busy until the launch arrives, because Python needs longer to launch a small kernel than the device
-to run it.
+Each run is preceded by filling a large buffer. That clears the L2 cache, as the other layers do in
+an engine. It also keeps the device busy while Python launches the kernel, which takes longer than a
+small kernel itself.
 
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """

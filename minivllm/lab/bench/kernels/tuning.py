@@ -2,11 +2,9 @@
 
 For each kernel and head size, every candidate runs on one case that fills a GPU. The minimum length
 of a split runs on two cases that do not fill it. `tune` returns a row per candidate and case.
-`conclude` returns a row per entry of `minivllm.kernels.launch_table`, with the fastest candidate
-and the current value. The table is not changed: a person commits an entry, with the reason.
-
-A candidate can fail, for example if it needs more shared memory than the device has. Its row then
-has the reason instead of a time.
+`conclude` returns a row per entry of `minivllm.kernels.launch_table`, with the fastest candidate.
+The table is not changed: a person commits an entry, with the reason. A failed candidate (too much
+shared memory, for example) has a reason instead of a time.
 """
 
 import statistics

@@ -1,9 +1,7 @@
 """Send one request to an OpenAI-compatible server and time its stream; compute arrival times.
 
-Times are taken where vLLM's bench takes them. The first token is the first message with a choice,
-even if its text is empty, and a request lasts until its last choice.
-
-A stream that breaks off looks like a success up to that point. So a request counts as a success
+As in vLLM's bench, the first token is the first message with a choice, even if its text is empty,
+and a request lasts until its last choice. A stream can break off, so a request counts as a success
 only if the server sent a finish reason.
 
 Source: vLLM `vllm/benchmarks/lib/endpoint_request_func.py`, `vllm/benchmarks/serve.py`.

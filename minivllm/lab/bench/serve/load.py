@@ -1,8 +1,7 @@
 """The load of `minivllm bench serve`: random prompts from a seed, sent at their arrival times.
 
-Prompts are words, so no tokenizer is needed; the server reports their number of tokens. The first
-request to a server also pays for connections and kernel compilation. So one request is sent before
-the clock starts, and nothing is measured if it fails.
+Prompts are words, so no tokenizer is needed. One request is sent before the clock starts, because
+the first also pays for connections and kernel compilation. If it fails, nothing is measured.
 """
 
 import asyncio

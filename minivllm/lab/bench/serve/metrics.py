@@ -5,8 +5,7 @@
     ITL    inter-token latency, from one message to the next, of all requests together
     E2EL   end-to-end latency
 
-Percentiles are numpy's, as in vLLM: they interpolate between neighbours. Our other benches use the
-nearest rank, which would give other numbers for the same run.
+Percentiles are numpy's, as in vLLM, which interpolate; our other benches use the nearest rank.
 
 Source: vLLM `vllm/benchmarks/serve.py`, `calculate_metrics`.
 """

@@ -3,11 +3,8 @@
     minivllm bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100
 
 It works with any server that has `/v1/completions`. Requests arrive as a Poisson process or all at
-once, and answers are streamed. The report has vLLM's lines, so that two servers can be compared.
-
-Prompts are random words from a seed, so no tokenizer is needed: the server reports their token
-counts. With `--max-concurrency`, a request's clock starts when it is sent, because waiting for a
-turn is not the server's time.
+once, and answers are streamed. The report has vLLM's lines, so that servers can be compared. With
+`--max-concurrency`, a request's clock starts when it is sent, not while it waits for its turn.
 """
 
 import argparse

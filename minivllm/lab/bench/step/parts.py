@@ -1,11 +1,9 @@
 """Names the parts of an engine for `minivllm bench step`: its methods and modules.
 
-Like a debugger, it uses the engine's internals, so the engine needs no code for being measured.
-Time outside of any named part counts for its caller: the decoder's own time is the glue between its
-layers, and the step's own time is the loop.
-
-A method that was bound before it is watched (the runner's `_forward`) is not seen. Modules look up
-their hooks at each call, so modules are watched instead.
+It uses the engine's internals, so the engine needs no code for being measured. Time outside of any
+part counts for its caller: the decoder's own time is the glue between its layers, the step's own
+time is the loop. A method that was bound earlier (the runner's `_forward`) cannot be watched, so
+modules are watched instead: they look up their hooks at each call.
 """
 
 from collections.abc import Iterator

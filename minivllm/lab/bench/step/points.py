@@ -1,8 +1,7 @@
 """Single steps of an engine as points, to fit a model of step times to.
 
-A point has the contents of a step and its time. The points cover all kinds of steps: only decodes
-at several contexts, only prompts, later chunks of long prompts, and decodes next to a chunk. The
-context of a step is the tokens *before* it; tokens that the step computes are the scheduled ones.
+The points cover all kinds of steps: only decodes at several contexts, only prompts, later chunks of
+long prompts, and decodes next to a chunk. The context of a step is the tokens *before* it.
 """
 
 from collections.abc import Iterator

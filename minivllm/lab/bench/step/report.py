@@ -4,9 +4,8 @@
                         weights once at the machine's own speed
     outside the model   share of the step for schedule, prepare, sample, detokenize, outputs, loop
 
-Only watched steps are divided into parts, and watching makes them longer. Most of that extra time
-is in the layers, where most is watched. So the share outside the model is relative to the time of a
-plain step.
+Watching makes a step longer, mostly in the layers. So the share outside the model is relative to
+the time of a plain step.
 """
 
 import math

@@ -6,16 +6,13 @@
 Steps of one engine alternate between three ways:
 
     plain      how long a step takes
-    watched    how its time divides into parts (`stopwatch.py`)
+    watched    how its time divides into parts (`stopwatch.py`); watching takes time too
     recorded   what events cost
 
 Batches decode from `--context` tokens on; a prefill step is one prompt as long as the token budget.
-The lower limit for a decode step is reading all weights once at this machine's memory speed,
-measured in the same run. `--json` adds `points`, single steps of many kinds (`points.py`).
-
-Prompts take several steps, in which the first sequences already decode. All need tokens and cache
-room until the last measured step (`num_tokens_needed`); usual batch sizes that do not fit are left
-out. Watching takes time too, and `watching` reports its share.
+No decode step can be faster than reading all weights once, which the same run measures. `--json`
+adds `points`, single steps of many kinds (`points.py`). All sequences of a batch need tokens and
+cache room until the last measured step (`num_tokens_needed`).
 """
 
 import argparse

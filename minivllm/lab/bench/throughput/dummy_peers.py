@@ -1,14 +1,12 @@
 """`transformers` with the same architecture and the same dummy weights, and continuous batching.
 
-The weights equal those of our `load_format="dummy"`: the same seed gives the same numbers under the
-same names, rounded to the same dtype. So both give the same outputs in float32, which tests check.
+The weights equal those of our `load_format="dummy"`, so both give the same outputs in float32,
+which tests check. `ContinuousBatches` uses the manager behind `generate_batch`, because here each
+request has its own output length.
 
-`ContinuousBatches` uses the manager behind `generate_batch`, which has one output length for all
-requests; here each request has its own. All prompts are added at once, as with our engine.
-
-On a GPU it sizes its cache from free memory, so engines measured before must have freed theirs. On
-a CPU it cannot do that, and gets the blocks that the requests need. It is fastest with flash
-attention and uses it where it is installed; `attention` has the implementation used.
+On a GPU the manager sizes its cache from free memory, so engines measured before must have freed
+theirs. On a CPU it gets the blocks that the requests need. It uses flash attention where that is
+installed; `attention` has the implementation used.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """

@@ -1,8 +1,8 @@
 """`EngineSpeed`: an engine's speed on rounds of requests, or on as many as fit into a time limit.
 
-The limit is for slow peers that would take hours. Such a peer gets its requests in batches, and no
-new batch after the limit. Its speed is that of the finished requests; their order is random, so
-they represent the others. A batch that has started runs to its end, and its time counts in full.
+A slow peer gets its requests in batches, and no new batch after the limit. A batch that has started
+runs to its end. The speed is that of the finished requests, which represent the others because
+their order is random.
 """
 
 import gc

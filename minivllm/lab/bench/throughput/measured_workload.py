@@ -1,8 +1,7 @@
 """`measure`: load the engines once, run workloads one after another, return their JSON objects.
 
-Every engine gets the same checkpoint, dtype, threads and batch size. llama.cpp does not read
-safetensors, so it gets the same weights in a GGUF file, which is written here and removed at the
-end.
+Every engine gets the same checkpoint, dtype, threads and batch size. llama.cpp gets the weights in
+a temporary GGUF file, since it does not read safetensors.
 """
 
 import tempfile

@@ -1,11 +1,8 @@
 """`PeerProcess`: an engine in another Python environment, which has other packages than ours.
 
-A child process runs with the peer's Python. It reads requests from standard input and writes token
-ids to standard output (`peer_side/peer_main.py` has the protocol). The pipe costs a millisecond or
-two per round, which counts for the peer; rounds take seconds.
-
-A child that hangs or dies must end in an error message, not in a hanging terminal. So every wait
-has a limit, and the child is always ended together with its own children.
+A child process runs with the peer's Python and exchanges requests and token ids through pipes
+(`peer_side/peer_main.py` has the protocol). That costs the peer a millisecond or two per round;
+rounds take seconds. Every wait has a limit, and the child is always ended with its own children.
 """
 
 import contextlib

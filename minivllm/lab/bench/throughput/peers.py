@@ -1,12 +1,12 @@
 """The engines of `minivllm bench throughput` with one interface: requests in, token ids out.
 
 `MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` calls `transformers`'
-`generate` as a careful user would: left padding, sdpa attention and its default cache.
-`TransformersPeer` loads a checkpoint for it.
+`generate` with left padding, sdpa attention and its default cache; `TransformersPeer` loads a
+checkpoint for it.
 
-To be fair, a peer gets the same token ids, dtype, device and threads, full batches, inference mode
-and no progress bar. Masking end-of-sequence (`min_new_tokens`) would give the peer more work and
-other tokens than an engine that ignores it. So the peer is configured without such a token.
+A peer gets the same token ids, dtype, device and threads, and full batches. It is configured
+without an end-of-sequence token. Masking the token (`min_new_tokens`) would be more work and give
+other tokens.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
 """`measure_rounds`: runs engines in strict turns on the same requests; times, ratios, differences.
 
-A machine's speed changes by tens of percent within an hour, so only turns right after each other
-are comparable. The threads of an OpenMP library keep spinning after their work, Intel's for 200 ms.
-So an engine in another process gets a pause before and after its turn.
+A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
+compared. OpenMP threads keep spinning after their work, Intel's for 200 ms. So an engine in another
+process gets a pause before and after its turn.
 """
 
 import gc

@@ -3,15 +3,13 @@
     minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
 
-Output tokens are counted over the whole run, prefill included. All engines load the same weights,
-get the same token ids, and take strict turns: after one uncounted round each, ours, the peer's,
-ours, the peer's, ... Speeds and ratios are medians over the rounds (`rounds.py`). `transformers`
-runs in this process. vLLM and llama.cpp need other packages, so they run in their own Python
-(`peer_process.py`). The workload `nano-vllm` is measured differently (`nano_vllm.py`).
+All engines load the same weights, get the same token ids, and take strict turns after one uncounted
+round. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run in their
+own Python (`peer_process.py`), because they need other packages. The workload `nano-vllm` is
+measured differently (`nano_vllm.py`).
 
-A preloaded allocator or OpenMP library (LD_PRELOAD) can change a speed by a quarter, so the JSON
-lists them for each process. Speeds of different outputs cannot be compared, so every round's tokens
-are compared and differences are reported.
+Every round's tokens are compared, since speeds of different outputs say little. A preloaded
+allocator or OpenMP library (LD_PRELOAD) can change a speed by a quarter, so the JSON lists them.
 """
 
 import argparse

@@ -1,11 +1,9 @@
 """`write_gguf`: writes a checkpoint's weights as a GGUF file for llama.cpp, to compare speeds.
 
-The file has no tokenizer, because the bench uses token ids. Matrices have the requested dtype,
-norms and biases are float32, as llama.cpp requires.
-
-For the `llama` architecture, llama.cpp stores the rows of query and key projections in another
-order (`gguf_conversion` does the inverse). A file without that reordering loads and runs at full
-speed, but gives wrong tokens.
+The file has no tokenizer. Matrices have the requested dtype; norms and biases are float32, as
+llama.cpp requires. For the `llama` architecture, llama.cpp stores the rows of query and key
+projections in another order (`gguf_conversion` does the inverse). Without it a file loads, but
+gives wrong tokens.
 """
 
 from pathlib import Path

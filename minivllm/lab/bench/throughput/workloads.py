@@ -1,11 +1,9 @@
 """The workloads of `minivllm bench throughput`, drawn from a seed, without model or torch.
 
 Prompts are random token ids, and every request runs to its `max_tokens` (end-of-sequence is
-ignored). So the work is the same for every engine and does not depend on a text.
-
-The prefix cache must be cold in each round, or later rounds would measure cache hits. So each round
-draws *new tokens* from (seed, round), which match no cached block. The lengths depend only on the
-seed, so that all rounds are the same amount of work.
+ignored), so the work is the same for every engine. Each round draws *new tokens* from (seed,
+round), because the prefix cache must be cold in each. The lengths depend only on the seed, so that
+all rounds are the same amount of work.
 
 Sizes: `docs/performance.md` and the issue that set the targets.
 """

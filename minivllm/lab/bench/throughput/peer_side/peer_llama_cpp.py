@@ -1,9 +1,8 @@
 """llama.cpp through llama-cpp-python's low-level API, with continuous batching as in llama-server.
 
 A batch has one token of each running sequence and as much of the waiting prompts as fits. The
-common start of all prompts is computed once and shared with `llama_memory_seq_cp`, as a careful
-user of llama.cpp would do. Only requested rows have logits, and they are found by their position in
-the batch.
+common start of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requested
+rows have logits, and they are found by their position in the batch.
 """
 
 import llama_cpp

@@ -7,9 +7,8 @@
     <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated
     <- {"error": "..."}                                      instead of either; then the child ends
 
-The child ends when standard input ends. Peers and C libraries print to standard output, which would
-mix with the answers. So answers use a copy of that file descriptor, and descriptor 1 is redirected
-to standard error.
+The child ends when standard input ends. Peers and C libraries print to standard output. So answers
+use a copy of its file descriptor, and descriptor 1 is redirected to standard error.
 """
 
 import json

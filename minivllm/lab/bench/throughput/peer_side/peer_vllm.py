@@ -1,8 +1,7 @@
 """vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `bench throughput --vs vllm`.
 
-Its workers get as many threads as our engine. By default vLLM reserves one core for its scheduler,
-which is half of a small machine. vLLM reads environment variables when it is imported, so they are
-set before the import.
+Its workers get as many threads as our engine; by default vLLM reserves one core for its scheduler.
+vLLM reads environment variables when it is imported, so they are set before.
 """
 
 import os
