@@ -26,8 +26,6 @@ BENCH = "bench throughput --workload all --quick --vs transformers --dtype float
 
 @dataclass(frozen=True)
 class WorkloadVerdict:
-    """The result for one workload."""
-
     workload: str
     ratio: float
     committed: float

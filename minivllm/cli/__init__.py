@@ -20,8 +20,6 @@ from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmErr
 
 
 class Subcommand(NamedTuple):
-    """A subcommand and where to find it."""
-
     room: str
     """Folder of this package with the subcommand's module."""
     summary: str

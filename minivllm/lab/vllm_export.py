@@ -51,8 +51,6 @@ ADDRESS = "ADDRESS"
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """The model, its configuration and the machines to run it on."""
-
     model: str
     """The model's name or path for vLLM."""
     config: EngineConfig

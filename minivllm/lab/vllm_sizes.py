@@ -23,8 +23,6 @@ RESERVED_BYTES = GIB
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """The available GPUs and machines."""
-
     num_gpus: int
     """GPUs of all machines together."""
     num_machines: int

@@ -77,7 +77,6 @@ class ApiError(Exception):
     headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
-        """The response body as a JSON object."""
         message = (
             self.message
             if len(self.message) <= _MAX_MESSAGE

@@ -23,8 +23,6 @@ LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """Options of the server."""
-
     host: Annotated[str, Meta(min_length=1, description="a name or an address")] = "127.0.0.1"
     """The address to serve on; an `api_key` is required if other machines can reach it."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000

@@ -56,7 +56,6 @@ def bind(options: ServerOptions) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """The URL at which clients reach `bound`."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if bound.family == socket.AF_INET6 else f"http://{host}:{port}"
 
@@ -136,7 +135,6 @@ class Server(uvicorn.Server):
 def run_server(
     app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket
 ) -> None:
-    """Serve until a signal ends it."""
     server = Server(app, service, options)
     asyncio.run(server.serve(sockets=[bound]))
     _log.info("ended")

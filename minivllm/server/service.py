@@ -48,8 +48,6 @@ _log = logging.getLogger("minivllm.server")
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """One request for the engine."""
-
     request_id: str
     prompt: Prompt
     params: SamplingParams

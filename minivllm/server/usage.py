@@ -10,8 +10,6 @@ from minivllm.server.protocol.base import PromptTokensDetails, StreamOptions, Us
 
 
 class TokenCount(NamedTuple):
-    """Number of tokens in all prompts and outputs of an answer."""
-
     num_prompt: int
     num_output: int
     num_cached: int

@@ -18,8 +18,6 @@ LONG = 32 * 1024
 
 
 class Workers:
-    """Thread pools for short texts, chats and long texts; threads start on demand."""
-
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-tokenizer")
         self._chats = ThreadPoolExecutor(max_workers=2, thread_name_prefix="minivllm-chat")

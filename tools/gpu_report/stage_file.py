@@ -27,8 +27,6 @@ class StageFailedError(Exception):
 
 
 class StageFile:
-    """The rows of one stage, in memory and on disk."""
-
     def __init__(
         self,
         path: Path,

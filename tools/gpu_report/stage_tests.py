@@ -63,7 +63,6 @@ def run_name(places: tuple[str, ...]) -> str:
 
 
 def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[dict[str, Any]]:
-    """Run pytest once and yield its rows."""
     workers = WORKERS if len(places) > 1 and find_spec("xdist") is not None else 0
     clock = MonotonicClock()
     with tempfile.TemporaryDirectory() as folder:

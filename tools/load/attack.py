@@ -31,8 +31,6 @@ STREAM = json.dumps(
 
 @dataclass
 class AttackedServer:
-    """A server as an attacker sees it."""
-
     url: str
     answers: Counter[str] = field(default_factory=Counter)
 

@@ -50,8 +50,6 @@ def _target(link: Path) -> str:
 
 
 class ServerProcess:
-    """A running server."""
-
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.url = url
         self._process = process
@@ -73,7 +71,6 @@ class ServerProcess:
         )
 
     def peak_mib(self) -> float:
-        """Return the process's peak memory in MiB."""
         status = (Path("/proc") / str(self._process.pid) / "status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 

@@ -19,8 +19,6 @@ _TIMEOUT = 300.0
 
 @dataclass
 class Load:
-    """Answers and errors that the clients have received."""
-
     tokens: list[tuple[float, int]] = field(default_factory=list)
     """When each answer was complete, and how many tokens it had."""
     errors: list[str] = field(default_factory=list)

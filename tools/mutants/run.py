@@ -69,8 +69,6 @@ class ListError(Exception):
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault to put into the code."""
-
     name: str
     file: str
     old: str
@@ -99,8 +97,6 @@ class Mutant:
 
 @dataclass(frozen=True)
 class MutantList:
-    """The contents of one TOML file."""
-
     name: str
     tests: list[str]
     must_kill: float

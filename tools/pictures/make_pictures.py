@@ -70,7 +70,6 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 
 def draw(name: str, path: Path) -> None:
-    """Draw one picture to `path`."""
     arguments = [str(TRACES / word) if word.endswith(".jsonl") else word for word in SHOTS[name]]
     status = minivllm(["shot", *arguments, "-o", str(path)])
     if status:

@@ -31,12 +31,10 @@ def prose(text: str) -> str:
 
 
 def paragraphs(doc: str | None) -> str:
-    """Convert a docstring to markdown."""
     return "\n\n".join(prose(one) for one in inspect.cleandoc(doc or "").split("\n\n"))
 
 
 def code(text: object) -> str:
-    """Format a word of code, fit for a table."""
     return f"`{text}`".replace("|", r"\|")
 
 

@@ -15,8 +15,6 @@ WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34
 
 
 class Stop(NamedTuple):
-    """One function on the path."""
-
     lane: int
     """Index of its column."""
     target: str
@@ -104,7 +102,6 @@ def page() -> str:
 
 
 def picture(way: Way) -> str:
-    """Return the path as an HTML figure."""
     height = TOP + PITCH * len(way.stops) + 4
     margin = 22 if way.brackets else 0
     lane_width = (WIDTH - margin) / len(way.lanes)

@@ -49,7 +49,7 @@ def _gone(_: str) -> None:
 
 
 def grade(args: argparse.Namespace) -> int:
-    """Grade the submissions; return 0 if all pass, else 1."""
+    """Return 0 if all pass, else 1."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
     from minivllm.text import clean
@@ -95,7 +95,6 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 
 
 def report(args: argparse.Namespace) -> int:
-    """Print the progress of all exercises."""
     done = Progress().read().exercises
     rows = [(exercise, done.get(exercise.name)) for exercise in exercises()]
     if args.json:

@@ -161,7 +161,6 @@ def _in_dashboard(args: argparse.Namespace, player: LessonPlayer) -> None:
 
 
 def _print_list(*, ascii: bool) -> None:
-    """Print the course, the progress, and how to continue."""
     done = Progress().read().lessons
     width = max(len(lesson.title) for lesson in lessons())
     check = "*" if ascii else "✓"

@@ -187,7 +187,6 @@ def _answer(
     step_times: StepTimes,
     goodput: Mapping[str, float],
 ) -> None:
-    """Print and plot the results."""
     result = {
         "arrival": args.arrival,
         "requests": len(crowd),

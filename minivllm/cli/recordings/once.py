@@ -105,7 +105,6 @@ def state_json(fold: Fold) -> dict[str, object]:
 
 
 def summary(fold: Fold) -> list[str]:
-    """Describe the state for people, line by line."""
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
         (

@@ -50,8 +50,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Conversation:
-    """Reads lines, answers them, and keeps the conversation."""
-
     def __init__(self, thread: EngineThread, params: SamplingParams, system: str | None) -> None:
         self.was_refused = False
         """Whether a message was refused, most likely because it was too long."""

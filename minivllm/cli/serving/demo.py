@@ -101,8 +101,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Demo:
-    """Runs one scenario on one engine, with all listeners."""
-
     def __init__(self, scenario: Scenario, engine: LLMEngine, seconds_per_step: float) -> None:
         self._scenario = scenario
         self._engine = engine

@@ -156,7 +156,6 @@ def _common_beginning(texts: list[str]) -> str:
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
-    """Return the report as a JSON object."""
     counters = facts.fold.counters
     return {
         "scenario": scenario.name,

@@ -89,8 +89,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Run:
-    """All prompts, sent to the engine at once, and their results."""
-
     def __init__(
         self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool
     ) -> None:

@@ -44,8 +44,6 @@ SHORT_CONTEXT, LONG_CONTEXT = 100, 4000
 
 @dataclass(frozen=True, slots=True)
 class CoreScenario:
-    """One row of the table."""
-
     num_running: int
     num_blocks: int
     """Size of the pool."""
@@ -159,7 +157,7 @@ def growth(
 
 
 def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
-    """Return the JSON object: every scenario's times, and the results for the two claims."""
+    """Return the JSON object."""
     times: dict[CoreScenario, ScheduleTimes] = {}
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         for scenario in progress.track(SCENARIOS, description="planning steps"):
@@ -193,7 +191,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure()
     rows = [
         (

@@ -59,8 +59,6 @@ class StepPair:
 
 @dataclass(frozen=True, slots=True)
 class SeekTimes:
-    """Times and sizes for reading one recording."""
-
     num_events: int
     num_bytes: int
     open_seconds: float
@@ -234,7 +232,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure(args.model, args.dtype, args.num_threads, num_events=args.num_events)
     seek = result["seek_ms"]
     rows = [

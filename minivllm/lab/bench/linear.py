@@ -126,7 +126,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     import torch
 
     from minivllm.lab.common.machine_speed import measure_machine_speed

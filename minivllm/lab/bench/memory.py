@@ -113,7 +113,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure in a fresh process and report; return the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
     # Here, so that a wrong name is the caller's error and a download shows its progress.

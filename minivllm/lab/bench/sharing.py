@@ -45,8 +45,6 @@ class PromptKind:
 
 @dataclass(frozen=True, slots=True)
 class SharingCase:
-    """One row of the table."""
-
     method: str
     """`parallel` or `beam`."""
     width: int
@@ -121,7 +119,7 @@ def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[in
 
 
 def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> dict[str, object]:
-    """Measure all cases and return the JSON object."""
+    """Return the JSON object."""
     from minivllm.runtime.loader import load_model
 
     set_num_threads(num_threads)
@@ -161,7 +159,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure(
         model=args.model, dtype=args.dtype, num_requests=args.requests, num_threads=args.num_threads
     )

@@ -67,7 +67,6 @@ class Started:
 
 
 def measure_process(options: dict[str, object]) -> Started:
-    """Start a fresh process and measure it."""
     began = time.monotonic()
     try:
         child = subprocess.run(
@@ -104,7 +103,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
     # Here, so that a wrong name is the caller's error and a download is not measured.

@@ -19,8 +19,6 @@ NUM_RUNS = 9
 
 @dataclass(frozen=True, slots=True)
 class MachineSpeed:
-    """Speed limits of one machine for one dtype."""
-
     read_gb_per_s: float
     gemm_gflop_per_s: float
 

@@ -80,12 +80,10 @@ class Stopwatch(PartWatcher):
         self.seconds = {}
 
     def begin(self, part: str) -> None:
-        """See `PartWatcher.begin`."""
         self._count()
         self._running.append(part)
 
     def end(self) -> None:
-        """See `PartWatcher.end`."""
         self._count()
         self._running.pop()
 

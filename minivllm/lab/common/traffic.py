@@ -96,8 +96,6 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
 
 
 class _EventCounter:
-    """A listener that only counts."""
-
     def __init__(self) -> None:
         self.num_events = 0
 

@@ -30,8 +30,6 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One side of a comparison."""
-
     name: str
     options: Mapping[str, object]
     """Values for fields of `EngineConfig`."""

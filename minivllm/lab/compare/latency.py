@@ -24,7 +24,6 @@ class Latencies:
 
 
 def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
-    """Measure from all events of a run, in order."""
     latencies, ledger = Latencies(), RequestLedger()
     num_computed = 0
     computed_at_token: dict[str, int] = {}  # `num_computed` when a sequence got its last token

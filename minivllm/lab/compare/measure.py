@@ -18,8 +18,6 @@ from minivllm.lab.compare.latency import Latencies, measure_latencies
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One side of a comparison."""
-
     name: str
     recording: str
     usage: list[KVUsage]

@@ -37,7 +37,6 @@ def check_plot(path: Path) -> None:
 
 
 def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
-    """Draw both sides to `path`, in the format of its suffix."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")

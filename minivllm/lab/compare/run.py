@@ -59,7 +59,6 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
 
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
-    """Run all of `trace` and write `recording`."""
     _warm_up(LLMEngine.from_model(config, model))
     # On a GPU the thread waits for the device, so processor time would miss most of the cost.
     on_cpu = model.device.type == "cpu"

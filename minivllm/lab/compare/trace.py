@@ -63,7 +63,6 @@ class Lengths:
     max_num_seqs: int
 
     def draw(self, rng: Random) -> tuple[int, int]:
-        """Return prompt and output length of one request."""
         if self.total_len is not None:
             total = rng.randint(*self.total_len)
             return total // 2, total - total // 2

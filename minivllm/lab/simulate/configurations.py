@@ -35,8 +35,6 @@ COMFORTABLE = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One combination of the command's options."""
-
     values: Mapping[str, object]
     """Values by option of `VARIED`."""
     setup: Setup
@@ -129,7 +127,6 @@ def show(value: object) -> str:
 
 
 def differing(all_variants: list[Variant]) -> Iterator[tuple[str, Variant]]:
-    """Yield each variant with its name."""
     names = varied(all_variants)
     for one in all_variants:
         yield one.name(names), one

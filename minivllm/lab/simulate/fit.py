@@ -41,8 +41,6 @@ class FitQuality:
 
 
 class StepTimeModel:
-    """Predicts the time of a step, in seconds."""
-
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
         constant, *slopes, self.per_decode, self.per_context_token = (
             float(one) for one in coefficients
@@ -62,8 +60,6 @@ class StepTimeModel:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Coefficients of a step-time model, and their quality."""
-
     coefficients: tuple[float, ...]
     """Constant, slopes between the knots, per decode, per context token; all in seconds."""
     quality: FitQuality

@@ -89,7 +89,6 @@ def weighted_percentile(values: np.ndarray, counts: np.ndarray, percent: float) 
 
 
 def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
-    """Return all results of a finished simulation."""
     of = latencies(replicas)
     count = len(of["ttft"])
     began = min(one.arrived for replica in replicas for one in replica.finished)

@@ -29,7 +29,6 @@ def mean_over_replicas(replicas: Seq[Replica], name: str, width: int) -> np.ndar
 
 
 def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Path) -> None:
-    """Draw all configurations to `path`, in the format of its suffix."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")

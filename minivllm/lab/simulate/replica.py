@@ -38,8 +38,6 @@ TEXT = "·"
 
 @dataclass(slots=True, kw_only=True)
 class ServedRequest(TokenTimes):
-    """Times and lengths of one request."""
-
     arrival: Arrival
     output_tokens: int
     """Tokens that it will have: those of its arrival, if the context has room for them."""
@@ -66,8 +64,6 @@ class Gaps:
 
 
 class Replica:
-    """Serves its requests in simulated time."""
-
     def __init__(self, config: EngineConfig, times: StepTimeModel) -> None:
         self.config = config
         self.finished: list[ServedRequest] = []
@@ -196,7 +192,6 @@ class Replica:
     # ---- views ----
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` with every event from now on."""
         self._bus.subscribe(listener)
 
     def inspect(self) -> EngineState:
@@ -206,7 +201,6 @@ class Replica:
         )
 
     def log_header(self, model: str) -> ev.LogHeader:
-        """Return the header of a recording that starts now."""
         return ev.LogHeader(
             engine=__version__,
             model=model,

@@ -64,8 +64,6 @@ _COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """One configuration that has run."""
-
     name: str
     variant: Variant
     replicas: Seq[Replica]

@@ -36,8 +36,6 @@ class Router(Protocol):
 
 
 class RandomRouter:
-    """Chooses each replica with the same probability."""
-
     needs_replicas_now = False
 
     def __init__(self, seed: int) -> None:

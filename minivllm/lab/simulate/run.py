@@ -21,8 +21,6 @@ REPORT_EVERY = 256
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """The configuration of one simulation."""
-
     config: EngineConfig
     """Must set `max_model_len` and `num_gpu_blocks_override`, since there is no model to derive
     them from.

@@ -20,8 +20,6 @@ COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_cont
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """All points of one file."""
-
     points: tuple[StepPoint, ...]
     label: str
     """Model, machine and versions as text, without which the times cannot be compared."""

@@ -20,8 +20,6 @@ BURSTY = 0.25
 
 
 class Arrival(NamedTuple):
-    """One request and its arrival time."""
-
     at: float
     """Seconds from the start."""
     prompt_tokens: int
@@ -35,8 +33,6 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrowdOptions:
-    """What to draw."""
-
     num_prompts: int = 1000
     burstiness: float = 1.0
     random_input_len: int = 128

@@ -170,7 +170,6 @@ def _opening(header: ev.LogHeader, state: EngineState | None = None) -> Opening:
 
 
 def router(hub: EventHub) -> APIRouter:
-    """The route `GET /events`."""
     routes = APIRouter()
 
     @routes.get("/events", response_class=Response, responses=_RESPONSES)

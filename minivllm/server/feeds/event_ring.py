@@ -18,8 +18,6 @@ LONGEST_KEPT = 1024
 
 
 class Piece(NamedTuple):
-    """A part of the stream for one reader."""
-
     data: bytes
     next_seq: int
     """Number of the event that the reader takes next."""

@@ -31,7 +31,7 @@ _CLOSE_MILLISECONDS = 2000
 
 
 class KVEventPublisher:
-    """Publishes batches in a thread. It has vLLM's options, with a loopback address as default."""
+    """Has vLLM's options, with a loopback address as the default."""
 
     def __init__(
         self,

@@ -66,7 +66,7 @@ class _ClientGoneError(Exception):
 
 
 class BodyLimit:
-    """Middleware that reads and limits bodies; the last one before the routes."""
+    """The last middleware before the routes."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]

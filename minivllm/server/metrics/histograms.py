@@ -39,8 +39,6 @@ def token_buckets(max_model_len: int) -> tuple[int, ...]:
 
 
 class Histogram:
-    """Counts values by bucket."""
-
     __slots__ = ("_counts", "_sum", "bounds")
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -57,8 +55,6 @@ class Histogram:
 
 
 class HistogramSnapshot:
-    """A histogram's counts at one moment."""
-
     def __init__(self, bounds: Sequence[float], counts: list[int], total: float) -> None:
         self._bounds, self._counts, self.sum = bounds, counts, total
 

@@ -26,7 +26,6 @@ class HttpTotals:
         ProcessCollector(registry=registry)
 
     def count(self, scope: Scope, status: int) -> None:
-        """Count a request that has ended."""
         if scope["path"] in _NOT_COUNTED:
             return
         route = scope.get("route")

@@ -167,7 +167,6 @@ def _with(family: Metric, labels: list[str], value: float) -> Metric:
 
 
 def router(metrics: EngineMetrics) -> APIRouter:
-    """The route `GET /metrics`."""
     routes = APIRouter()
 
     @routes.get("/metrics", response_class=Response, responses=_RESPONSES)

@@ -85,8 +85,6 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
 
 
 class _Answer:
-    """The answer to one chat request."""
-
     def __init__(
         self,
         serving: Serving,

@@ -77,8 +77,6 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
 
 
 class _Answer:
-    """The answer to one completion request."""
-
     def __init__(
         self, serving: Serving, body: CompletionRequest, answer_id: str, request_ids: list[str]
     ) -> None:

@@ -32,8 +32,6 @@ _WARM_UP_STEPS = 8
 
 
 class StepTimer:
-    """Times decode steps of one engine, unwatched or with a dashboard."""
-
     def __init__(self, engine: LLMEngine, num_steps: int, folder: Path) -> None:
         self._engine = engine
         self._num_steps = num_steps

@@ -135,7 +135,7 @@ def measure(
     seconds_per_screen: float = SECONDS_PER_SCREEN,
     seconds_per_run: float = SECONDS_PER_RUN,
 ) -> dict[str, object]:
-    """Measure `parts` and return the JSON object."""
+    """Return the JSON object of `parts`."""
     result: dict[str, object] = {"bench": "dashboard", "threads": num_threads, "blocks": NUM_BLOCKS}
     with tempfile.TemporaryDirectory() as name, progress_bar() as progress:
         folder = Path(name)
@@ -190,7 +190,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure(
         args.model, args.dtype, args.num_threads, args.parts or PARTS, num_events=args.num_events
     )

@@ -106,8 +106,6 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """Result of sending a steady stream of events."""
-
     num_put: int
     num_lost: int
     events_per_second: float

@@ -21,8 +21,6 @@ CONTEXTS = (512, 4096, 16384)
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """The kernel and shape of one measurement."""
-
     kernel: Kernel
     batch: int
     """Number of sequences; for `kv_write` tokens, for `block_copy` blocks."""
@@ -82,8 +80,6 @@ INTERPRETED_CASES = [
 
 @dataclass(slots=True)
 class Batch:
-    """The tensors of a case."""
-
     query: torch.Tensor
     """[num_queries, heads, head_size]"""
     key: torch.Tensor

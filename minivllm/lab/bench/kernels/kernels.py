@@ -193,7 +193,6 @@ def _enough_runs(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure(num_runs=args.runs, interpret=args.interpret)
     from minivllm.lab.bench.kernels.timing import IN_A_ROW
 

@@ -25,7 +25,7 @@ LONGEST_ERROR = 200
 
 @dataclass(slots=True)
 class Timing:
-    """Times and token counts of one request; times in seconds."""
+    """Times are in seconds."""
 
     started: float = 0.0
     prompt_tokens: int = 0
@@ -80,7 +80,6 @@ def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
 
 
 async def first_model(client: httpx2.AsyncClient) -> str:
-    """Return the name of the server's first model."""
     try:
         answer = await client.get("/v1/models")
         answer.raise_for_status()

@@ -24,8 +24,6 @@ NUM_DECODES = 6
 
 @dataclass(frozen=True, slots=True)
 class StepPoint:
-    """Contents and time of one step."""
-
     num_scheduled_tokens: int
     num_decodes: int
     """Number of sequences that got one token after the known ones."""
@@ -64,7 +62,6 @@ class RandomRequests:
 
 
 def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
-    """Run and time the next step."""
     started = clock.now()
     engine.step()
     seconds = clock.now() - started

@@ -73,8 +73,6 @@ class MeasuredSteps:
 
 
 class StepBench:
-    """Measures the steps of one engine."""
-
     def __init__(self, engine: LLMEngine, clock: Clock, seed: int) -> None:
         from minivllm.lab.bench.step.points import RandomRequests
         from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
@@ -147,7 +145,7 @@ class StepBench:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Load the model, measure, and return the JSON object."""
+    """Return the JSON object."""
     from minivllm.lab.bench.step.points import measure_points
     from minivllm.lab.bench.step.report import describe_times, weight_bytes
     from minivllm.lab.bench.step.trace import write_trace
@@ -309,7 +307,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     result = measure(args)
     from minivllm.lab.bench.step.report import notes, table
 

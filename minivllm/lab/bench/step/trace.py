@@ -35,12 +35,10 @@ class PartsInTrace(PartWatcher):
         self._ranges: list[record_function] = []
 
     def begin(self, part: str) -> None:
-        """Open a range; see `PartWatcher.begin`."""
         self._ranges.append(record_function(part))
         self._ranges[-1].__enter__()
 
     def end(self) -> None:
-        """Close the newest range; see `PartWatcher.end`."""
         self._ranges.pop().__exit__(None, None, None)
 
 

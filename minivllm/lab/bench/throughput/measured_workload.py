@@ -24,8 +24,6 @@ PEERS = (TransformersPeer.name, "vllm", "llama.cpp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options of one measurement."""
-
     model: str
     dtype: str
     seed: int

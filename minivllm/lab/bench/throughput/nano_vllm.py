@@ -52,8 +52,6 @@ CONTINUOUS_LIMIT_S = 240.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The options of one measurement."""
-
     spec: WorkloadSpec
     model: str
     dtype: str
@@ -78,7 +76,6 @@ def check_number_of_requests(num_requests: int | None, device: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure with the arguments of `bench throughput` and report; return the exit status."""
     if args.vs is not None:
         raise BenchError(
             "The workload nano-vllm has its own three peers, which always run: leave --vs out."
@@ -133,7 +130,7 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 
 def measure(settings: Settings) -> dict[str, object]:
-    """Load, run and free one engine after another; return the JSON object."""
+    """Return the JSON object."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -251,7 +248,6 @@ def _measure_continuous(
 
 
 def one_line(error: Exception) -> str:
-    """Format an error as one line for the report."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0]}"
 

@@ -72,7 +72,6 @@ class PeerProcess:
         self.peak_rss_bytes: int | None = None
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """Generate as `BenchEngine` defines."""
         prompts = [request.prompt_token_ids for request in requests]
         answer = self._ask(
             {"prompts": prompts, "max_tokens": [r.max_tokens for r in requests]},

@@ -19,8 +19,6 @@ from minivllm.sampling_params import SamplingParams
 
 
 class BenchEngine(Protocol):
-    """The interface of an engine that can be timed."""
-
     name: str
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:

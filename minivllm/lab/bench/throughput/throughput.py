@@ -91,7 +91,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; return the exit status."""
     if args.workload == NANO_VLLM.name:
         if args.peer_python or args.quick:
             raise BenchError(
