@@ -5,14 +5,14 @@
     .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json
         # on a machine that others use too
 
-Each round draws requests, runs them on the engine in real time, and simulates them twice:
+Each round runs requests on the engine in real time, and simulates them twice:
 
     other steps   with step times of other requests, half before and half after the round
     own steps     with the step times of the round itself
 
-It reports simulated over measured throughput (goal: within 10 %) and p50 latencies (goal: within 15
-%). If the two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the
-processor time of this process, which needs a single thread, because two would count twice.
+It reports ratios of throughput (goal: within 10 %) and of p50 latencies (goal: within 15 %). If the
+two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the processor
+time of this process, which needs a single thread, because two would count twice.
 """
 
 import argparse

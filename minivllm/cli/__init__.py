@@ -23,7 +23,6 @@ class Subcommand(NamedTuple):
     room: str
     """Folder of this package with the subcommand's module."""
     summary: str
-    """One-line description for `--help`."""
 
 
 COMMANDS = {

@@ -62,7 +62,7 @@ DEFAULT_IN_WORDS = {
     "num_gpu_blocks_override": "as many as fit into memory",
     "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
 }
-"""Help text for the default of fields whose default is None."""
+"""Help texts for defaults of None."""
 SAMPLING_HELP = {
     "n": "how many texts: samples that share the blocks of the prompt, or the best beams",
     "best_of": "draw this many samples and keep the most probable",

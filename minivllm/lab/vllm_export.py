@@ -1,8 +1,8 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-vLLM need not be installed. Options whose defaults differ between the two are always written out.
-Tests check every option with vLLM's real parser where it is installed. An option that vLLM lacks
-becomes a comment if it is set (`notes`).
+vLLM is not imported. Options with different defaults in the two are always written out. An option
+that vLLM lacks becomes a comment if it is set (`notes`). Tests check every option with vLLM's real
+parser where it is installed.
 """
 
 import shlex

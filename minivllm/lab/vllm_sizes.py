@@ -1,9 +1,8 @@
 """How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
-Each GPU must hold its share of the weights, and of the keys and values of one longest sequence.
-That must fit into vLLM's memory less 1 GiB for activations and CUDA graphs. The smallest number of
-GPUs forms a copy, since splitting costs communication in every layer. The rest are further copies
-(data parallel).
+Each GPU must hold its share of the weights, and of the keys and values of one longest sequence, in
+vLLM's memory less 1 GiB for activations and CUDA graphs. The smallest number of GPUs forms a copy,
+since splitting costs communication in every layer. The rest are further copies (data parallel).
 
 The tensor size must divide the attention heads. With more GPUs than key heads, vLLM gives each GPU
 a whole key head, and the cache per GPU no longer shrinks.

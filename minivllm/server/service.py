@@ -154,7 +154,7 @@ class EngineService:
 
     @property
     def num_unfinished(self) -> int:
-        """Number of HTTP requests whose answers are not complete."""
+        """Number of HTTP requests without a complete answer."""
         return len(self._generations)
 
     # ---- requests ----

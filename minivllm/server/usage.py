@@ -13,7 +13,7 @@ class TokenCount(NamedTuple):
     num_prompt: int
     num_output: int
     num_cached: int
-    """Prompt tokens whose keys and values came from the prefix cache."""
+    """Prompt tokens found in the prefix cache."""
 
     @classmethod
     def of(cls, outputs: Iterable[RequestOutput]) -> "TokenCount":

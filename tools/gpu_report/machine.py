@@ -83,7 +83,7 @@ def _dotted(capability: tuple[int, ...]) -> str:
 def describe_machine(results: Path) -> dict[str, Any]:
     """Return the `environment` of a stage's file.
 
-    results: the report's folder, whose files do not count as changes of the code
+    results: the report's folder; its files do not count as changes of the code
     """
     return {
         "versions": {

@@ -3,8 +3,7 @@
     {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key",
     "runs", ...}, ...]}
 
-A later run into the same folder keeps rows of the same device, versions and commit, and measures
-the others.
+A later run into the same folder keeps rows of the same device, versions and commit.
 """
 
 import json

@@ -8,7 +8,6 @@
 Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks stays as it is. From these
 come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and
 docs/assets/gpu-step.svg (`picture`). On an error nothing is written, and the exit status is 2.
-`make docs-pages` writes the pages of lesson 12.
 """
 
 import argparse
@@ -40,7 +39,7 @@ class TablesError(Exception):
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """root: the repository whose files are read and written"""
+    """root: the repository to read and write"""
     parser = argparse.ArgumentParser(prog="tables", description="Put a GPU report into the docs.")
     parser.add_argument(
         "dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})"

@@ -4,12 +4,11 @@
 
 One engine serves both in turn: over HTTP, to a client in another process, and stepped directly
 while the server is idle. A second engine at other memory addresses could differ by more than the
-limit. The ratio is that of the medians over the rounds. The exit status is 1 if it exceeds the
-limit.
+limit. The exit status is 1 if the ratio of the medians exceeds the limit.
 
 The client measures when messages arrive, so each message must be one token: `return_token_ids` also
-sends tokens whose text is held back. Streams do not start together over HTTP, so only the time in
-which all of them run counts.
+sends tokens without text. Streams do not start together over HTTP, so only the time in which all of
+them run counts.
 """
 
 import argparse

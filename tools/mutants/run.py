@@ -13,12 +13,12 @@ share in percent) and mutants:
     old = "        block.ref_cnt += 1"        exactly once in the file, with line breaks and spaces
     new = "        block.ref_cnt = 1"
     wrong = "The first of two owners frees the block while the other still reads it."
-    equivalent = "why no test can tell"       only for a mutant without a visible effect
+    equivalent = "why it changes nothing"     only for a mutant without a visible effect
     survives = "why it is not tested"         only for a mutant that may live; it lowers the share
 
-Each worker has a copy of the tree in a scratch folder. The exit status is 1 if too few of the
-mutants that are not equivalent are killed, or if the outcome of one contradicts its explanation. It
-is 2 if the list does not fit the source, or if the tests fail without a mutant.
+Each worker has a copy of the tree. The exit status is 1 if too few of the mutants that are not
+equivalent are killed, or if the outcome of one contradicts its explanation. It is 2 if the list
+does not fit the source, or if the tests fail without a mutant.
 """
 
 import argparse

@@ -6,8 +6,8 @@
     tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
 It shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`, twice a
-second. The SVG has no script: styles make each part visible during its time. Readers who prefer
-reduced motion, and programs without animation, see the frame STILL.
+second. The SVG has no script: styles make each part visible during its time. With reduced motion,
+or without animation, it shows the frame STILL.
 """
 
 import argparse

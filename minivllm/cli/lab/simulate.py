@@ -2,8 +2,8 @@
 
     minivllm simulate --requests 100000 --arrival poisson --replicas 4 --router least-loaded --json
 
-Scheduler, KV cache and block pool are the engine's own. Only the time of a step comes from a
-formula, fitted to measured steps. Its error on other steps is printed with every result.
+Scheduler and KV cache are the engine's own. Only the time of a step comes from a formula, fitted to
+measured steps. Its error on other steps is printed with every result.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """`minivllm chat`: a conversation in the terminal.
 
-Each turn sends the whole conversation history, as chat servers do. The prefix cache makes that
-cheap, and the terminal shows how many prompt tokens were cached. Ctrl-C must end the answer and not
-the engine, so the engine runs in its own thread, where no KeyboardInterrupt can break a step.
+Each turn sends the whole conversation history; the prefix cache makes that cheap. Ctrl-C must end
+the answer and not the engine, so the engine runs in its own thread, where no KeyboardInterrupt can
+break a step.
 """
 
 import argparse

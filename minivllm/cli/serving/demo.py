@@ -1,8 +1,8 @@
 """`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in its own thread; dashboard, recording and summary use its events. Without a
-terminal it runs headless. The thread must stop before the recording is closed, even after an early
-quit, Ctrl-C or a failed engine: its last events are written while it ends.
+The engine runs in its own thread; dashboard, recording and summary use its events. The thread must
+stop before the recording is closed, even after an early quit, Ctrl-C or a failed engine: its last
+events are written while it ends.
 """
 
 import argparse

@@ -184,8 +184,7 @@ def _quoted(token: Logprob) -> str:
 def _params(args: argparse.Namespace) -> SamplingParams:
     params = sampling_params(args, SAMPLING_DEFAULTS)
     if params.use_beam_search:
-        # A user who asks for four beams wants all four; the server's default of one is for
-        # programs.
+        # With four beams requested, show all four; the server's default of one is for programs.
         return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
     if params.num_sequences > 1 and not hasattr(args, "temperature"):
         params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)

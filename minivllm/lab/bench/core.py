@@ -1,9 +1,8 @@
 """`minivllm bench core`: the cost of planning a step, without a model and without torch.
 
-It times `Scheduler.schedule()` while all sequences decode, which is a server's usual work. The time
-should depend only on the number of sequences, not on pool size or context length. So each number
-runs with a small and a large pool, and with short and long contexts. Contexts share all but their
-last tokens, so that long ones fit into the small pool.
+It times `Scheduler.schedule()` while all sequences decode. The time should depend only on the
+number of sequences. So each number runs with a small and a large pool, and with short and long
+contexts. Contexts share all but their last tokens, so that long ones fit into the small pool.
 
 A sequence allocates and hashes blocks every `BLOCK_SIZE` tokens. With equal offsets, one step in
 sixteen would do all that work, and the median would miss it. So offsets are spread; the `together`
@@ -46,7 +45,6 @@ SHORT_CONTEXT, LONG_CONTEXT = 100, 4000
 class CoreScenario:
     num_running: int
     num_blocks: int
-    """Size of the pool."""
     context_len: int
     """Tokens of each sequence when timing starts."""
     recording: bool = False
@@ -77,7 +75,7 @@ SCENARIOS = [
 
 
 def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler:
-    """Build a scheduler whose sequences are all admitted and have computed their prompts."""
+    """Build a scheduler in which all sequences are admitted and have computed their prompts."""
     scheduler = Scheduler(
         KVCacheManager(
             BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus

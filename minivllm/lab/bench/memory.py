@@ -1,7 +1,7 @@
 """`minivllm bench memory`: the engine's peak memory, compared with its weights and KV cache.
 
 A separate process loads a model, runs one workload and ends. It runs on a CPU only. The KV cache is
-just as large as the largest batch needs: the system does not allocate memory that is never touched,
+just as large as the largest batch needs. The system does not allocate memory that is never touched,
 so a larger cache would make any engine look economical.
 """
 

@@ -2,10 +2,9 @@
 
 As in the PagedAttention paper (section 6.3): blocks saved by sharing, divided by the blocks that
 the same sequences need without it, averaged over the steps. Lengths are the averages of the paper's
-data sets (Alpaca short, ShareGPT long), and end-of-sequence is ignored.
-
-The prefix cache is off, because it would save blocks too. A fork shares everything until it writes,
-so each step is measured after its copies have been made (`events/kv_usage.py`).
+data sets (Alpaca short, ShareGPT long). The prefix cache is off, because it would save blocks too.
+A fork shares everything until it writes, so each step is measured after its copies have been made
+(`events/kv_usage.py`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Short names of configurations: `static+contiguous` becomes options of the engine.
 
 A name has parts joined by `+`, and each part sets one or two options; the others keep the engine's
-defaults. So `static` has paged memory, and `continuous+paged` is the engine itself. Both sides also
-get the trace's own options.
+defaults or the trace's own values. So `static` has paged memory, and `continuous+paged` is the
+engine itself.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,8 @@
                    and sequences with all their tokens finish
 
 Requests can arrive between the two. They must not join the running step, and a router must not see
-its results yet. Tokens have no meaning: all of a request's own tokens are one number, which differs
-from other requests' numbers for the prefix cache. The text of a token is a dot.
+its results yet. All of a request's own tokens are one number, which differs from other requests'
+numbers for the prefix cache.
 """
 
 import math
@@ -218,7 +218,7 @@ class Replica:
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
-    """Make a request whose prompt shares its prefix with its group, and nothing with others."""
+    """Make a request that shares its prefix with its group, and nothing with other requests."""
     own = number + 1
     # Groups count down from the largest token id that a block's hash supports.
     shared = (

@@ -3,11 +3,10 @@
     random        a random replica, from a seed: a balancer without information
     least-loaded  the replica with the least load; a waiting request counts like four running
                   ones (vLLM's measure)
-    prefix-aware  the replica whose cache has most of the prompt, unless it is much busier;
+    prefix-aware  the replica with most of the prompt in its real cache, unless it is much busier;
                   otherwise one popular prefix would send all requests to one replica
 
-The last one asks the replicas' real caches, like routers that follow the engines' KV events. To add
-a router, add a class here and its name to `ROUTERS`.
+To add a router, add a class here and its name to `ROUTERS`.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,9 +1,9 @@
 """The simulated requests: arrival times, lengths of prompts and outputs, and shared prefixes.
 
 Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
-distribution whose shape is the burstiness (1 is a Poisson process; less is more bursty). Lengths
-are uniform around their mean, or lognormal, for the long tail of real traffic. Each drawn quantity
-has its own generator, so that other lengths do not change the arrivals. The rate only scales times.
+distribution with the burstiness as shape (1 is a Poisson process; less is more bursty). Lengths are
+uniform around their mean, or lognormal, for the long tail of real traffic. Each drawn quantity has
+its own generator, so that other lengths do not change the arrivals. The rate only scales times.
 """
 
 from dataclasses import dataclass

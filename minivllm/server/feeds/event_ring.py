@@ -42,8 +42,8 @@ class EventRing:
         """Store the next event. Called in the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # Advance the number last, so that a reader who sees it finds the event. (A prompt that is
-        # too long for the ring is dropped at once.)
+        # Advance the number last, so that readers that see it find the event. (A prompt that is too
+        # long for the ring is dropped at once.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:
             self._prompts.append((seq, len(event.prompt_token_ids)))

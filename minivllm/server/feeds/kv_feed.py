@@ -4,9 +4,8 @@ KV events report which hashed blocks the prefix cache gains and loses, with thei
 external routers and caches. Our block events have no tokens, so the feed keeps each sequence's
 tokens and block table.
 
-Two blocks can have the same hash (two equal prompts in one step). vLLM reports both, so a reader
-that keeps a set removes the hash too early. Here a hash is stored with its first block and removed
-with its last one.
+Two blocks can have the same hash (two equal prompts in one step), and vLLM reports both. Here a
+hash is stored with its first block and removed with its last one, so a reader can keep a set.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """

@@ -151,7 +151,7 @@ class BodyLimit:
     async def _discard(self, pieces: AsyncIterator[bytes]) -> None:
         """Read and drop the rest of a refused body, up to a limit.
 
-        A client whose connection is cut while it is sending never reads the answer.
+        A client that is cut off while it sends never reads the answer.
         """
         left = _MAX_DISCARDED
         with contextlib.suppress(TimeoutError):

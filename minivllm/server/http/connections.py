@@ -1,10 +1,9 @@
 """`BoundedConnection`: uvicorn's HTTP/1.1 connection with time limits and memory limits.
 
 uvicorn never closes a connection that sends nothing or stops inside its headers. A few hundred of
-these use up all file descriptors. So every request head must arrive in time; then that clock stops,
-since an answer may take minutes.
+these use up all file descriptors, so every request head must arrive in time.
 
-A client that does not read its answer is aborted after `unread_seconds`. A normal close would wait
+A client that does not read its answer is aborted after `unread_seconds`; a normal close would wait
 until all is sent. Above `MAX_UNREAD_BYTES` in total, the connection with the most unread bytes is
 aborted at once.
 """

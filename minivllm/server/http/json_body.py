@@ -4,9 +4,8 @@ Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thou
 which break later code or block the event loop. So the text is checked before parsing, and numbers
 during it. All work for a request ends when its client disconnects or its time is up.
 
-Early vLLM's `/generate` accepts any content type, because `curl -d` declares a form. A browser page
-may also send forms and `text/plain` to any site, but `middleware.OriginCheck` refuses these. Other
-routes also require JSON's content type.
+Early vLLM's `/generate` accepts any content type, because `curl -d` declares a form; against web
+pages it relies on `middleware.OriginCheck`. Other routes also require JSON's content type.
 """
 
 import asyncio

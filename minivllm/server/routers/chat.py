@@ -144,7 +144,7 @@ class _Answer:
                 for one in output.outputs:
                     logprobs = self._logprobs(one)
                     token_ids = one.token_ids if self._body.return_token_ids else None
-                    # Skip a token whose text is still held back.
+                    # Skip a token while its text is held back.
                     if one.text or one.finish_reason or logprobs or token_ids:
                         delta = {"content": one.text} if one.text else {}
                         yield chunk(

@@ -117,7 +117,7 @@ class _Answer:
                             choice.logprobs.tokens[-1]
                         )
                     offsets.setdefault(index, 0)
-                    # Skip a token whose text is still held back.
+                    # Skip a token while its text is held back.
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = streamed.usage_so_far

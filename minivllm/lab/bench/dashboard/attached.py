@@ -2,10 +2,9 @@
 
 Each round decodes the same batch unwatched and with each kind of dashboard, in random order; the
 result is the median ratio. In the same process, the engine has its own thread, as in `minivllm
-live`. In the other case it records, and `minivllm attach` follows the file in a terminal.
+live`. In the other case it records, and `minivllm attach` follows the file.
 
-The measure is the time of all steps together, since most steps have no frame: the dashboard draws
-only fifteen a second.
+The measure is the time of all steps together, since only fifteen a second have a frame.
 """
 
 import asyncio

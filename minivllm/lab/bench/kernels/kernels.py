@@ -2,8 +2,7 @@
 
 Attention in decoding does little but read keys and values. So a kernel is measured by the share of
 the device's copy speed that it reaches in the same run. Installed peers run after all of ours,
-because some compile for minutes. `cases` defines the bytes, `timing` the timing and `runs` the
-check of results.
+because some compile for minutes.
 
 Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
 Prefill computes more than it reads, so its share stays low even for a good kernel.

@@ -1,10 +1,9 @@
 """Measures candidates for the attention kernels' launch table on this device.
 
 For each kernel and head size, every candidate runs on one case that fills a GPU. The minimum length
-of a split runs on two cases that do not fill it. `tune` returns a row per candidate and case.
-`conclude` returns a row per entry of `minivllm.kernels.launch_table`, with the fastest candidate.
-The table is not changed: a person commits an entry, with the reason. A failed candidate (too much
-shared memory, for example) has a reason instead of a time.
+of a split runs on two cases that do not fill it. `conclude` compares the fastest candidates with
+`minivllm.kernels.launch_table`. The table is not changed: a person commits an entry, with the
+reason. A failed candidate (too much shared memory, for example) has a reason instead of a time.
 """
 
 import statistics
@@ -111,7 +110,7 @@ def tune(
 
 
 def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
-    """Yield a row for each entry whose candidates all have rows: which candidate to commit.
+    """Yield which candidate to commit, for each entry with rows for all candidates.
 
     rows: those of `tune`, from this run and earlier ones
     """

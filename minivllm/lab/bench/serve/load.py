@@ -1,7 +1,7 @@
 """The load of `minivllm bench serve`: random prompts from a seed, sent at their arrival times.
 
-Prompts are words, so no tokenizer is needed. One request is sent before the clock starts, because
-the first also pays for connections and kernel compilation. If it fails, nothing is measured.
+One request is sent before the clock starts, because the first also pays for connections and kernel
+compilation. If it fails, nothing is measured.
 """
 
 import asyncio

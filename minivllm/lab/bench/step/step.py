@@ -11,8 +11,7 @@ Steps of one engine alternate between three ways:
 
 Batches decode from `--context` tokens on; a prefill step is one prompt as long as the token budget.
 No decode step can be faster than reading all weights once, which the same run measures. `--json`
-adds `points`, single steps of many kinds (`points.py`). All sequences of a batch need tokens and
-cache room until the last measured step (`num_tokens_needed`).
+adds `points`, single steps of many kinds (`points.py`).
 """
 
 import argparse

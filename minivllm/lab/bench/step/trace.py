@@ -1,9 +1,9 @@
 """Writes a few steps as torch's profiler and the engine's events show them, for ui.perfetto.dev.
 
-The profiler records torch's operations and threads; the parts of a step are added as ranges. The
-events show whose tokens a step had and what was decided. Both are Chrome traces with different
-clocks. So a mark is put into the profiler's trace while the engine's clock is read, and the
-engine's records are shifted by the difference.
+The profiler records torch's operations and threads, and the parts of a step as ranges. The events
+add the sequences of each step and the decisions. Both are Chrome traces with different clocks. So a
+mark is put into the profiler's trace while the engine's clock is read, and the engine's records are
+shifted by the difference.
 """
 
 import io

@@ -1,12 +1,12 @@
 """`transformers` with the same architecture and the same dummy weights, and continuous batching.
 
-The weights equal those of our `load_format="dummy"`, so both give the same outputs in float32,
-which tests check. `ContinuousBatches` uses the manager behind `generate_batch`, because here each
-request has its own output length.
+The weights equal those of our `load_format="dummy"`, so float32 outputs are equal, which tests
+check. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request has
+its own output length.
 
 On a GPU the manager sizes its cache from free memory, so engines measured before must have freed
-theirs. On a CPU it gets the blocks that the requests need. It uses flash attention where that is
-installed; `attention` has the implementation used.
+theirs. On a CPU it gets the blocks that the requests need. `attention` names its attention
+implementation: flash attention where that is installed.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """

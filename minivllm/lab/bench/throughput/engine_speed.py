@@ -1,8 +1,7 @@
 """`EngineSpeed`: an engine's speed on rounds of requests, or on as many as fit into a time limit.
 
-A slow peer gets its requests in batches, and no new batch after the limit. A batch that has started
-runs to its end. The speed is that of the finished requests, which represent the others because
-their order is random.
+A slow peer gets its requests in batches, and no new batch after the limit. The speed is that of the
+finished requests, which represent the others because their order is random.
 """
 
 import gc

@@ -6,11 +6,11 @@ The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,02
 Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
 request at a time and with static batches of 32, and `transformers`' continuous batching.
 
-Dummy weights give nearly equal logits, so only the number of tokens is checked (`tokens_compared`
-is false). Sampling is greedy, while nano-vllm samples at temperature 0.6. The engines run one after
-another, because each needs the device's whole memory. A peer with batches gets no more of them
-after `--peer-seconds`, and its speed is that of the finished requests (`extrapolated`). Continuous
-batching cannot stop early: it finishes in time or is left out (`left_out` has the reason).
+Dummy weights give nearly equal logits, so tokens are only counted. Sampling is greedy, while
+nano-vllm samples at temperature 0.6. The engines run one after another, because each needs the
+device's whole memory. A peer with batches gets no more of them after `--peer-seconds`, and its
+speed is that of the finished requests (`extrapolated`). Continuous batching finishes in time or is
+left out.
 """
 
 import argparse

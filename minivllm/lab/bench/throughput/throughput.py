@@ -5,11 +5,10 @@
 
 All engines load the same weights, get the same token ids, and take strict turns after one uncounted
 round. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run in their
-own Python (`peer_process.py`), because they need other packages. The workload `nano-vllm` is
-measured differently (`nano_vllm.py`).
+own Python (`peer_process.py`). The workload `nano-vllm` has a module of its own.
 
-Every round's tokens are compared, since speeds of different outputs say little. A preloaded
-allocator or OpenMP library (LD_PRELOAD) can change a speed by a quarter, so the JSON lists them.
+Every round's tokens are compared, since speeds of different outputs say little. The JSON lists
+preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
 """
 
 import argparse
