@@ -125,12 +125,10 @@ def main() -> int:
 
 
 def calibrate(engine: LLMEngine, clock: Clock, seed: int) -> list[StepPoint]:
-    """Measure steps of many kinds, with requests that no round uses."""
     return measure_points(engine, RandomRequests(engine, seed), clock, BATCH_SIZES)
 
 
 def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict[str, float]:
-    """Simulate `crowd` with a fit to `points`."""
     fit = fit_step_times(points)
     replicas = build_replicas(setup, fit)
     simulate(setup, replicas, crowd)

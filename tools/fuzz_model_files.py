@@ -127,7 +127,6 @@ def damaged_json(data: bytes, dice: random.Random) -> bytes:
 
 
 def load_checkpoint(directory: Path) -> None:
-    """Load a checkpoint and generate from a prompt and, if possible, from a chat."""
     llm = LLM(model=str(directory), num_gpu_blocks_override=16, max_model_len=64, block_size=8)
     params = SamplingParams(max_tokens=2, temperature=0)
     llm.generate("once upon", params)

@@ -85,7 +85,6 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: Seq[str] | None = None) -> int:
-    """Run the command line `argv` (default: the process's own); return the exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
         status = _run(argv)
@@ -117,10 +116,10 @@ def main(argv: Seq[str] | None = None) -> int:
 def let_waiting_threads_sleep(argv: Seq[str]) -> None:
     """Let OpenMP's threads, which run torch, spin for only some ten microseconds before they sleep.
 
-    By default they spin for milliseconds, which takes processor time from other work on a busy
-    machine. OpenMP reads this variable when torch is imported, so only the command sets it; a
-    program that imports minivllm keeps its setting. A variable that the user has set stays. `bench`
-    changes nothing, since peers also run in this process.
+    By default they spin for milliseconds, which takes processor time from other work. OpenMP reads
+    the variable when torch is imported, so programs that import minivllm keep their setting. A
+    variable that the user has set stays. `bench` changes nothing, since peers also run in this
+    process.
     """
     if (
         argv[:1] != ["bench"]

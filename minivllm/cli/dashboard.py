@@ -51,8 +51,8 @@ def run_app(app: "DashboardApp") -> str | None:
 
     Raises `SystemExit` with the exit status after a signal or an error.
     """
-    # A frame creates thousands of short-lived objects. By default the garbage collector would look
-    # for cycles among them several times per frame, and sometimes visit all modules too.
+    # A frame creates thousands of short-lived objects, among which the garbage collector would by
+    # default look for cycles several times per frame.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     if sys.stdin.isatty():

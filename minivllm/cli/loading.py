@@ -15,7 +15,6 @@ from minivllm.engine.engine import LLMEngine
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:
-    """Load the engine of `config`, with a spinner."""
     with loading(config.model):
         return LLMEngine.from_config(config)
 

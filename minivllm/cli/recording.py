@@ -31,8 +31,8 @@ def recording(
 ) -> Iterator[LogWriter | None]:
     """Write every event to `path` inside the context; do nothing without a path.
 
-    Raises `EventLogError` at the end if the file is incomplete. If another error is being raised,
-    that one continues and gets the message as a note.
+    Raises `EventLogError` at the end if the file is incomplete. Another error that is being raised
+    continues, with the message as a note.
     """
     if path is None:
         yield None

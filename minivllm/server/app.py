@@ -69,8 +69,8 @@ def create_app(
 def _host_names(options: ServerOptions) -> list[str] | None:
     """Names that a Host header may contain; None allows any.
 
-    A browser page can reach a server on this machine under the page's own host name. The page does
-    not know the API key. So a server with a key and without `allowed_hosts` accepts any name.
+    A browser page can reach a local server under the page's own host name, but it does not know the
+    API key. So a server that needs a key accepts any name, unless `allowed_hosts` is given.
     """
     if options.allowed_hosts:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]

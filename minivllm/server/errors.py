@@ -167,7 +167,6 @@ def _http_error(request: Request, error: HTTPException) -> ApiError:
 
 
 def _validation_error(error: RequestValidationError) -> ApiError:
-    """Convert a validation error of pydantic to one sentence."""
     first = _most_telling(error.errors())
     where = [str(part) for part in first["loc"][1:]]
     # Inside a union, pydantic's location also contains the alternative that it tried.
@@ -197,10 +196,10 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 
 
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Choose the most useful error: the first, unless it only says that a type is wrong.
+    """Choose the first error, unless it only says that a type is wrong.
 
-    Each alternative of a union reports an error. "Too many items in the list" is more useful than
-    "not a string".
+    Each alternative of a union reports an error: "too many items" is more useful than "not a
+    string".
     """
     of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
     return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])

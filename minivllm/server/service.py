@@ -126,7 +126,7 @@ class EngineService:
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
         """Call `end` in the event loop, with the reason, after the last request has been served.
 
-        Register connections here that would otherwise stay open for ever.
+        It should close connections that would otherwise stay open for ever.
         """
         self._when_over.append(end)
 
@@ -162,9 +162,8 @@ class EngineService:
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
         """Queue all of `requests` or none. `deadline`: on the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. An error of the
-        engine about one request is raised by the generation. Several requests are checked by the
-        engine before any is queued, so their errors are raised here.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. If the engine
+        refuses a single request, the generation raises; several are checked here first.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:

@@ -25,7 +25,6 @@ class TokenCount(NamedTuple):
         )
 
     def note_in(self, request: Request) -> None:
-        """Add the counts to the request's log line."""
         fields: dict[str, Any] = request.scope["state"]["log"]
         fields |= {
             "prompt_tokens": self.num_prompt,
@@ -43,8 +42,6 @@ class TokenCount(NamedTuple):
 
 
 class StreamCount:
-    """Counts the tokens that have been streamed so far."""
-
     def __init__(self, options: StreamOptions | None) -> None:
         self.include_usage = bool(options and options.include_usage)
         self._continuous = self.include_usage and bool(options and options.continuous_usage_stats)

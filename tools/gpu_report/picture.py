@@ -74,7 +74,6 @@ def _panel(title: str, timeline: list[dict[str, Any]], top: float, scale: float)
 
 
 def _axis(longest: float, scale: float, y: float) -> list[str]:
-    """Draw the axis in milliseconds, with at most eight ticks."""
     tick = next(
         step for step in (100, 200, 500, 1000, 2000, 5000, 10_000, 10**9) if longest / step <= 8
     )

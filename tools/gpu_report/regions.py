@@ -54,7 +54,6 @@ def not_measured(stage: str) -> str:
 
 
 def measured_on(stage: Stage) -> str:
-    """Return device, versions, date and command."""
     device, versions = stage["environment"]["device"], stage["environment"]["versions"]
     packages = ", ".join(
         f"{name} {versions[name]}" for name in ("torch", "triton", "transformers", "numpy")
@@ -192,7 +191,6 @@ def other_kernels(kernels: Stage) -> str:
 
 
 def _matrix(rows: list[dict[str, Any]]) -> str:
-    """Make a table of microseconds: a row for each name, a column for each shape."""
     shapes = list(dict.fromkeys(_shape(row) for row in rows))
     found = {
         (row["name"], _shape(row)): microseconds(row["seconds"])
@@ -440,7 +438,6 @@ def tests(stage: Stage) -> str:
 
 
 def _is_in(row: dict[str, Any], place: str) -> bool:
-    """Whether the row's test file is this file or in this folder."""
     return row["key"] == place or row["key"].startswith(f"{place}/")
 
 
@@ -452,7 +449,6 @@ def intro_not_measured(stage: str) -> str:
 
 
 def _host_time(profile: Stage, kind: str, words: str) -> str:
-    """Describe how the host's time of the pictured step divides."""
     row = next(
         (
             row

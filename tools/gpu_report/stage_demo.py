@@ -66,7 +66,6 @@ def _first_model_found() -> str:
 
 
 def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, Any]:
-    """Run every step of the scenario; return the row's numbers."""
     events: list[ev.Event] = []
     player, watched = ScenarioPlayer(scenario, engine), None
     recording.unlink(missing_ok=True)

@@ -134,7 +134,6 @@ def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchReq
 
 @contextmanager
 def _peer_engine(peer: Peer, model: Any, settings: Settings) -> Iterator[tuple[BenchEngine, str]]:
-    """Yield the peer's engine and its attention implementation."""
     if peer.batch_size is not None:
         yield StaticBatches(model, peer.name, peer.batch_size), "sdpa"
         return

@@ -157,7 +157,6 @@ def _decode(engine: LLMEngine, batch: int) -> None:
 
 
 def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, Any]]:
-    """Profile `num_steps` steps and return the events of the Chrome trace."""
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)

@@ -37,10 +37,7 @@ def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str])
 
 
 def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """Return the intervals inside CUDA's functions, each named `launch` or `wait`.
-
-    Other calls are short and count as launches.
-    """
+    """Return the intervals inside CUDA's functions, named `launch` (also other calls) or `wait`."""
     to_host = {
         event["args"]["correlation"]
         for event in trace_events
@@ -79,10 +76,7 @@ def union_length(spans: list[Interval], within: Interval) -> float:
 
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return for each profiled step its total and busy seconds and its launches and kernels.
-
-    Also return the kernels with the most time.
-    """
+    """Return each profiled step's seconds, busy seconds, launches and kernels, and top kernels."""
     device, api = intervals_of(trace_events, ON_DEVICE), intervals_of(trace_events, IN_CUDA_API)
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
@@ -108,7 +102,6 @@ def _outermost(spans: list[Interval]) -> list[Interval]:
 
 
 def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, Any]]:
-    """Return the kernels with the most time, with seconds and launches per step."""
     seconds, numbers = Counter(), Counter()
     for span in (span for spans in steps for span in spans):
         seconds[span.name] += (span.end - span.start) / 1e6

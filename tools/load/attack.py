@@ -251,7 +251,6 @@ class Others:
 
 
 async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
-    """Run every attack in turn; return what is wrong afterwards."""
     faults: list[str] = []
     await asyncio.to_thread(server.start_its_pools)
     expected = await Others(server.url).canary()

@@ -67,7 +67,6 @@ def _spec(args: argparse.Namespace) -> WorkloadSpec:
 def _measure(
     args: argparse.Namespace, names: list[str]
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Return the seconds of each engine in each round: quiet, and loaded."""
     quiet: dict[str, list[float]] = {name: [] for name in names}
     loaded: dict[str, list[float]] = {name: [] for name in names}
     children = [_start(name) for name in names]

@@ -24,14 +24,10 @@ _METRIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """The resources that a server holds at one moment."""
-
     memory_mib: float
     threads: int
     files: int
-    """Open files and sockets. Pipes are not counted: they lead to the few processes that render
-    chat templates, which stay.
-    """
+    """Open files and sockets, without pipes, which lead to the processes for chat templates."""
     running: float
     waiting: float
     cache_usage: float
@@ -55,7 +51,6 @@ class ServerProcess:
         self._process = process
 
     def read(self) -> Reading:
-        """Read the values from /proc and /metrics."""
         proc = Path("/proc") / str(self._process.pid)
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
         files = sum(not _target(one).startswith("pipe:") for one in (proc / "fd").iterdir())
@@ -75,10 +70,7 @@ class ServerProcess:
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def start_its_pools(self) -> None:
-        """Make it start its permanent threads, so that later threads belong to requests.
-
-        They are a worker that tokenizes, the model's threads, and a worker for /metrics.
-        """
+        """Make it start its permanent threads, so that later threads belong to requests."""
         body = b'{"prompt": "a", "max_tokens": 1}'
         asked = urllib.request.Request(
             f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}

@@ -70,14 +70,11 @@ async def disconnect(url: str, times: int, clients: int) -> None:
 
 
 class _Connection:
-    """A connection to the server, which may be kept for the next request."""
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, one: SoakRequest, keep: bool) -> bytes:
-        """Send a request and return the whole streamed answer."""
         if self._open is None:
             address = urlsplit(self._url)
             self._open = await asyncio.open_connection(

@@ -165,7 +165,6 @@ class Workshop:
                 (folder / "minivllm" / name).symlink_to(Path("..") / name)
 
     def start(self, mutant: Mutant | None, tests: list[str]) -> None:
-        """Start the tests, with this fault or without one."""
         self.mutant = mutant
         if mutant is not None:
             self._file = self.folder / mutant.file

@@ -56,7 +56,6 @@ class _StillApp(DashboardApp):
 
 
 async def draw_frames(theme: str) -> list[str]:
-    """Draw the dashboard at the end of each of STEPS, as it looks while it plays."""
     source = ReplaySource(str(TRACE), codec=MODELS)
     while source.poll(1.0):
         pass
@@ -116,7 +115,6 @@ def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
 
 
 def animate(frames: list[str]) -> str:
-    """Return one SVG that shows the frames in turn, in a loop."""
     styles: dict[str, str] = {}
     spans = spans_of([parts_of(frame, styles) for frame in frames])
     still, num_frames = STEPS.index(STILL), len(frames)

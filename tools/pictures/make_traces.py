@@ -50,7 +50,6 @@ XRAY_STEPS = 4
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
-    """Play all of `scenario` and write every event to `path`."""
     config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     player = ScenarioPlayer(scenario, engine)

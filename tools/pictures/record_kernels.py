@@ -32,8 +32,6 @@ DIGITS = 5
 
 
 class WatchedShelf(ModelShelf):
-    """Keeps the engines that a lesson builds."""
-
     def __init__(self) -> None:
         super().__init__("tiny-random")
         self.engines: list[LessonEngine] = []

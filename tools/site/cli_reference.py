@@ -162,7 +162,6 @@ def _names(action: argparse.Action) -> str:
 
 
 def _value(action: argparse.Action) -> str:
-    """Return the value that follows the name of an option."""
     if action.nargs == 0:
         return ""
     name = _metavar(action)

@@ -112,8 +112,6 @@ def _rounded(line: str) -> str:
 
 
 class _FullDisk(io.BytesIO):
-    """A file on a disk that is temporarily full."""
-
     is_full = False
 
     def write(self, data: bytes) -> int:

@@ -78,10 +78,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """Return the repository file of a link; None for a link inside docs/ or to nothing.
-
-    A link to nothing stays unchanged, and mkdocs reports it.
-    """
+    """Return the repository file of a link; None for a link inside docs/ or to nothing."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     path = ROOT / target
     if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):

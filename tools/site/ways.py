@@ -88,7 +88,6 @@ EVENT = Way(
 
 
 def page() -> str:
-    """Return docs/architecture.md with its pictures drawn again."""
     text = PAGE.read_text(encoding="utf-8")
     for way in (REQUEST, EVENT):
         begin, end = f"<!-- way: {way.name} -->\n", "<!-- end of the way -->"

@@ -28,7 +28,6 @@ interpreted, and a step takes seconds.
 
 
 def run(name: str, file: Path, options: list[str]) -> int:
-    """Run the demo with the student's code; report where it fails."""
     try:
         module = find_exercise(name).module
         plug_in(module, file)

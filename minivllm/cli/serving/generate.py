@@ -123,12 +123,10 @@ class _Run:
                 yield output
 
     def finish(self) -> None:
-        """Run to the end without output."""
         for _ in self._outputs():
             pass
 
     def stream(self) -> None:
-        """Show the text of the only prompt as it grows."""
         shown = 0
         for output in self._outputs():
             text = output.outputs[0].text
@@ -155,7 +153,6 @@ class _Run:
                 next_number += 1
 
     def _label(self, number: int, index: int) -> str:
-        """Label a text by prompt and sample, where there are several."""
         several_prompts, several_texts = len(self.prompts) > 1, self._params.n > 1
         parts = [str(number + 1)] * several_prompts + [str(index + 1)] * several_texts
         return f"[{'.'.join(parts)}] " if parts else ""

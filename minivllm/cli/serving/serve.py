@@ -139,7 +139,7 @@ def _server_options(args: argparse.Namespace) -> ServerOptions:
         for field in fields(ServerOptions)
         if hasattr(args, field.name)
     }
-    # Prefer the variable: other users can see a key on the command line in the list of processes.
+    # Users can set the variable instead: a key on the command line shows in the list of processes.
     keys = tuple(args.api_key) or tuple(filter(None, [os.environ.get(API_KEY)]))
     return ServerOptions(
         **taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())}

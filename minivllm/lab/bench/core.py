@@ -120,8 +120,8 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        # Collect the garbage of building now, and freeze the pool, so that the garbage collector
-        # does not visit it during the steps. `minivllm serve` does the same.
+        # Exclude the pool and the garbage of building from collections during the steps, as in
+        # `minivllm serve`.
         gc.unfreeze()
         gc.collect()
         gc.freeze()

@@ -57,7 +57,6 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the options of every bench that runs a real model."""
     parser.add_argument(
         "--model",
         default=DEFAULT_MODEL,

@@ -67,8 +67,6 @@ class PartWatcher(ABC):
 
 
 class Stopwatch(PartWatcher):
-    """Adds up seconds by part; each moment counts for the innermost part."""
-
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._running: list[str] = []

@@ -47,7 +47,7 @@ class TracePlayer(ScenarioPlayer):
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
     """Check all requests of `trace` on an engine that does not run; return its number of blocks.
 
-    Raises the `MinivllmError` that would end the run, before anything has been measured.
+    Raises the `MinivllmError` that would end the run.
     """
     engine = LLMEngine.from_model(config, model)
     for request in trace.requests:
@@ -60,7 +60,7 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
     _warm_up(LLMEngine.from_model(config, model))
-    # On a GPU the thread waits for the device, so processor time would miss most of the cost.
+    # On a GPU the cost includes waiting for the device, so the clock is the wall clock.
     on_cpu = model.device.type == "cpu"
     engine = LLMEngine.from_model(
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()

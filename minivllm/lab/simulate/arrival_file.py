@@ -46,7 +46,6 @@ def read_arrivals(path: Path) -> list[Arrival]:
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """Yield the fields of each request, with its line number."""
     if text.lstrip().startswith("{"):
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():

@@ -42,7 +42,6 @@ class Variant:
     """Requests per second; None if a file has the arrival times."""
 
     def name(self, names: list[str]) -> str:
-        """Describe the variant by its values of the options `names`."""
         return (
             ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names)
             or "one configuration"

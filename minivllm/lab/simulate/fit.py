@@ -109,8 +109,7 @@ def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Find the non-negative coefficients with the least relative error.
 
     The error is relative to the prediction, so several rounds are needed. Relative to the measured
-    time, a step that took twice as long as usual would count only a quarter. The fit would then
-    follow the fastest steps.
+    time, slow steps would count too little, and the fit would follow the fastest ones.
     """
     expected = seconds
     for _ in range(ROUNDS):

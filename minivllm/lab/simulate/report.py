@@ -108,7 +108,6 @@ def print_answers(
     result: dict[str, object],
     as_json: bool,
 ) -> None:
-    """Print small charts, the table and the notes; with `as_json` also the JSON."""
     result = {
         **result,
         "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
@@ -201,7 +200,7 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
 
 
 def _draw(one: Simulated, console: Console) -> None:
-    """Draw two small charts. They come before the table, which people should see last."""
+    """Draw two small charts, before the table, which people should see last."""
     ttft = latencies(one.replicas)["ttft"]
     console.print(f"{one.name}: share of the requests whose first token came within", markup=False)
     for line in distribution(ttft, WIDTH, rows=5):

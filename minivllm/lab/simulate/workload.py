@@ -80,8 +80,7 @@ class CrowdOptions:
 def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
     """Draw requests at a rate of one per second, in order of arrival.
 
-    A lognormal length that exceeds `max_model_len` is cut; a requested length that does is an
-    error.
+    A lognormal length that exceeds `max_model_len` is cut.
     """
     count, prefix = options.num_prompts, options.random_prefix_len
     arrivals, inputs, outputs, groups, priorities = np.random.default_rng(options.seed).spawn(5)

@@ -70,7 +70,6 @@ class BoundedConnection(H11Protocol):
 
     @property
     def num_unread_bytes(self) -> int:
-        """Number of bytes that the client has not taken yet."""
         return self.transport.get_write_buffer_size()
 
     def _set_clock(self) -> None:

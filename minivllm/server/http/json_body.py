@@ -30,8 +30,6 @@ CLIENT_GONE = 499
 
 
 class JsonRoute(APIRoute):
-    """A route that accepts only `application/json`."""
-
     any_content_type = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -51,8 +49,6 @@ class JsonRoute(APIRoute):
 
 
 class AnyTypeRoute(JsonRoute):
-    """A route that accepts JSON under any content type."""
-
     any_content_type = True
 
 

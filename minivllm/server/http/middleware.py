@@ -144,8 +144,8 @@ class HostCheck:
 class OriginCheck:
     """Refuses what a browser sends for another site's page.
 
-    A page may post a form or plain text to any site. It cannot read the answer, but the server
-    would compute it. Browsers name the page's site in the Origin header; other clients send none.
+    A page may post a form to any site. It cannot read the answer, but the server would compute it.
+    Browsers name the page's site in the Origin header; other clients send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -102,7 +102,6 @@ def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str,
 def attached(
     model: str, dtype: str, num_rounds: int, seconds_per_run: float, folder: Path
 ) -> dict[str, object]:
-    """Measure by what share a watched engine's steps are longer."""
     engine = LLMEngine.from_config(
         EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS)
     )

@@ -114,7 +114,6 @@ class Batch:
 
 
 def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
-    """Make random tensors of the case's shapes, over shuffled blocks."""
     generator = torch.Generator(device).manual_seed(seed)
     dtype: Any = getattr(torch, case.dtype)
 

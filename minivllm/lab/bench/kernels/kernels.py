@@ -55,9 +55,8 @@ def measure_rows(
 
     wants: called with each row's unique `key`; returns whether to measure it, and may raise to end
 
-    The first two rows are `device/copy` and `device/read`. The row of a failed kernel or peer has a
-    `reason` instead of times. Raises `TritonMissingError`; without a CUDA device raises
-    `BenchError`, unless `interpret` is set.
+    The first two rows are `device/copy` and `device/read`. A failed kernel or peer has a `reason`
+    instead of times. Raises `TritonMissingError`, or `BenchError` for no CUDA device.
     """
     _require_device(interpret)
     import torch

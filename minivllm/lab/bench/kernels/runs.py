@@ -49,7 +49,7 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
-            # The first half of the blocks' columns is copied to the second: no block is in both.
+            # Columns of the table are source and destination; no block is in both.
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
@@ -181,7 +181,6 @@ def _unified(case: KernelCase, batch: Batch) -> Run:
 
 
 def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:
-    """Arguments of `prefill_attention` to compute the chunks of these sequences."""
     device, lens = batch.query.device, case.query_lens
     starts = torch.tensor([0, *lens]).cumsum(0).int().to(device)
     tiles = list_query_tiles(

@@ -47,10 +47,9 @@ def seconds_in_a_row(
 ) -> list[float]:
     """Return the time per launch of `IN_A_ROW` launches with no pause between, for each run.
 
-    Where Python's launch takes longer than the kernel, the result is the launch time.
+    If Python's launch takes longer than the kernel, the result is the launch time.
 
-    as_graph: record the launches once as a CUDA graph and replay it, as the engine does with
-    launches that never change
+    as_graph: record the launches as a CUDA graph and replay it, as the engine does
     """
     if device.type != "cuda":
         return [_time_on_cpu(function) for _ in range(num_runs)]

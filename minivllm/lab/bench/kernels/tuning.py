@@ -64,7 +64,6 @@ class Entry:
         return mock.patch.object(decode_split, self.table, candidate)
 
     def line(self, candidate: Candidate) -> str:
-        """Format the candidate as a line of `launch_table`."""
         if self.key is None:
             return f"{self.table} = {candidate}"
         fields = ", ".join(

@@ -51,8 +51,8 @@ class Timing:
 def arrival_times(number: int, rate: float, seed: int) -> list[float]:
     """Return when to send each request: a Poisson process of `rate` requests per second.
 
-    With an infinite rate, all are sent at once. The times are scaled to last exactly `number /
-    rate` seconds, as in vLLM, so that the seed does not change the rate.
+    An infinite rate sends all at once. The times last exactly `number / rate` seconds, as in vLLM,
+    so that the seed does not change the rate.
     """
     if math.isinf(rate):
         return [0.0] * number

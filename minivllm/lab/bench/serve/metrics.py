@@ -63,7 +63,6 @@ def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> 
 
 
 def _peaks(good: Seq[Timing]) -> Result:
-    """Find the seconds with the most messages and with the most requests in progress."""
     if not good:
         return {"max_output_tokens_per_s": 0.0, "max_concurrent_requests": 0}
     first = min(timing.started for timing in good)

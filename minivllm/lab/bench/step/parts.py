@@ -38,7 +38,6 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 @contextmanager
 def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
-    """Watch the parts of `engine`'s steps with `watcher`."""
     runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
     decoder = runner._model.decoder
     methods = [

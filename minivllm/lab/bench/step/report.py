@@ -33,7 +33,6 @@ def weight_bytes(model: "LoadedModel") -> int:
 
 
 def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
-    """Return the JSON object for one kind of step: medians, in seconds."""
     parts = times.parts
     seconds, outside = (
         statistics.median(times.plain),
@@ -50,7 +49,6 @@ def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return columns for the kinds of step and rows for the parts."""
     results = result["results"]
     columns = ("part", *(_name(one) for one in results))
     rows = [

@@ -247,7 +247,6 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
 
 
 def batch_sizes(text: str) -> list[int]:
-    """Parse whole numbers separated by commas, as an argparse type."""
     sizes = list(positive_ints(text))
     if max(sizes) > MAX_NUM_SEQS:
         raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")

@@ -29,8 +29,6 @@ NUM_MARKS = 8
 
 
 class PartsInTrace(PartWatcher):
-    """Adds a range to the profiler's trace each time that a part runs."""
-
     def __init__(self) -> None:
         self._ranges: list[record_function] = []
 
@@ -87,7 +85,6 @@ def _mark_time() -> tuple[str, float]:
 
 
 def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dict:
-    """Add the engine's records to the profiler's trace, as a separate process."""
     buffer = io.BytesIO()
     export_perfetto(log, buffer)
     engine_trace = json.loads(buffer.getvalue())

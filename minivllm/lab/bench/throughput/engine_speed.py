@@ -52,7 +52,7 @@ def time_engine(
     batch_size: int | None = None,
     limit_s: float | None = None,
 ) -> None:
-    """Warm up with the first of `rounds`, with short outputs, and time the others into `speed`.
+    """Warm up with the first of `rounds` and time the others into `speed`.
 
     With `batch_size`, the engine gets that many requests at a time, and no more after `limit_s`
     seconds.

@@ -165,7 +165,6 @@ def _report_one(result: dict[str, Any], as_json: bool) -> None:
 
 
 def _report_all(results: list[dict[str, Any]], as_json: bool) -> None:
-    """Print one table with a row for each workload."""
     first = results[0]
     names = [peer["name"] for peer in first["peers"]]
     columns = [

@@ -65,7 +65,7 @@ peers.
 
 
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
-    """Return the workload with a quarter of all lengths, under another name, as its ratios differ."""
+    """Return the workload with a quarter of all lengths and another name, as its ratios differ."""
 
     def quarter(length: tuple[int, int]) -> tuple[int, int]:
         return (max(1, length[0] // 4), max(1, length[1] // 4))
