@@ -62,7 +62,7 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
 
 
 class ContinuousBatches:
-    """`transformers`' continuous batching; `close` frees the model and its cache's memory."""
+    """`transformers`' continuous batching; `close` frees its cache and gives the model back."""
 
     name = "transformers, continuous batching"
 

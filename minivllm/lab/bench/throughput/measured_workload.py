@@ -30,7 +30,7 @@ class Settings:
     num_rounds: int
     num_threads: int
     peers: dict[str, str | None]
-    """Name of a peer -> its Python interpreter; None runs in this process."""
+    """Name of a peer -> its Python interpreter; None means this process."""
 
 
 def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ class Settings:
 
 
 def check_number_of_requests(num_requests: int | None, device: str) -> None:
-    """Raise `BenchError` on a CPU unless few requests are requested: it would run for hours."""
+    """Raise `BenchError` on a CPU without a small `num_requests`: it would run for hours."""
     if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
         raise BenchError(
             "The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of"
