@@ -1,5 +1,5 @@
-# Everything a newcomer or CI does is one of these. Each target does the set-up that it needs, once:
-# it is done again only when pyproject.toml or constraints.txt change.
+# The commands for newcomers and CI. Each target does its own set-up, once, and again only when
+# pyproject.toml or constraints.txt change.
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -46,8 +46,9 @@ docs: setup ## build the site into site/; open site/index.html, no server is nee
 docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever a page changes
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8008
 
-# A worker, up to 3 GiB, for each of so many cores; with a thread each they do not wait for one another's. In their own order:
-# else files with few tests come last, among them the longest ones, and one worker waits for the other.
+# One worker per core, each with up to 3 GiB and a single thread, so that workers do not wait for
+# each other's threads. The files keep their own order: by default, files with few tests come last,
+# some of them very long, and the other workers would wait for those.
 test: setup model ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
@@ -79,7 +80,8 @@ attack: setup ## attack a server over HTTP; nothing may be left of it (ATTACK=..
 overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
 	$(BIN)/python tools/load/overhead.py --model $(MODEL) $(OVERHEAD)
 
-# A machine without network has no environment of ours: its own Python runs the report, with the wheels that were brought along.
+# A machine without network has no virtual environment: its own Python runs the report, with the
+# wheels copied to it.
 GPU_WHEELS := $(wildcard .gpu-wheels/*.whl)
 GPU_DOWNLOAD = $(BIN)/pip download -q --no-deps --only-binary :all: --platform manylinux2014_x86_64 --platform manylinux_2_28_x86_64 \
 	--python-version $(or $(PYTHON_VERSION),3.12) -d .gpu-wheels
@@ -90,7 +92,7 @@ gpu-report: $(if $(GPU_WHEELS),gpu-install,setup) ## on a machine with a CUDA de
 gpu-install: ## install minivllm and the wheels of .gpu-wheels into PYTHON, without network
 	$(PYTHON) -m pip install -q --no-deps --no-index --no-build-isolation $(GPU_WHEELS) -e .
 
-# numpy: Triton 3.6 cannot interpret kernels, as the x-ray does, with a newer one.
+# numpy is limited because Triton 3.6 cannot interpret kernels (for the x-ray) with a newer one.
 gpu-wheels: setup ## fill the folder .gpu-wheels with what a bare GPU machine lacks for gpu-report (PYTHON_VERSION, 3.12 if not given)
 	$(GPU_DOWNLOAD) -c constraints.txt msgspec gguf textual platformdirs mdit-py-plugins linkify-it-py uc-micro-py
 	$(GPU_DOWNLOAD) 'numpy<2.4'
@@ -117,7 +119,8 @@ clean: ## remove caches, the built site and build outputs (the virtual environme
 	rm -rf $(CACHES) build dist site *.egg-info
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
-# The stamps lie in the environment, so removing one removes all. A newcomer's `make demo` waits for the first one alone.
+# The stamp files are inside the environment, so removing it removes them. `make demo` needs only
+# the first.
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; (3, 11) <= sys.version_info[:2] <= (3, 13) or sys.exit("minivllm needs Python 3.11, 3.12 or 3.13 and $(PYTHON) is %d.%d; name another one, for example: make PYTHON=python3.12" % sys.version_info[:2])'
 	@echo "$(STEP_1)Installing minivllm and what it needs into $(VENV), once: 1.9 GB (0.7 of it Triton), often 3 to 5 minutes, in which pip says nothing."

@@ -1,16 +1,12 @@
-"""`make bench-check`: measure the four workloads in a quick form, and fail where a ratio has fallen
-behind the committed one.
+"""`make bench-check`: measure the four workloads quickly; fail if a ratio has become worse.
 
     python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1
-                                            if one is too low
-    python tools/bench_check.py --update    write that file anew
+                                            if a ratio is too low
+    python tools/bench_check.py --update    write that file again
 
-A ratio is ours over `transformers` in the same run, the median of the rounds' own. It is not part
-of the tests, since it takes minutes and wants a quiet machine.
-
-Easy to get wrong: to compare across machines. Ratios travel better than tokens per second, and
-still move with the processor and the number of threads; where those differ from the committed ones,
-the result says so.
+A ratio is our speed over that of `transformers` in the same run, the median over the rounds. The
+check takes minutes and needs a quiet machine. Ratios depend on processor and number of threads, so
+the result reports where these differ from the committed ones.
 """
 
 import argparse
@@ -30,8 +26,6 @@ BENCH = "bench throughput --workload all --quick --vs transformers --dtype float
 
 @dataclass(frozen=True)
 class WorkloadVerdict:
-    """What is to be said of one workload."""
-
     workload: str
     ratio: float
     committed: float
@@ -50,13 +44,11 @@ class WorkloadVerdict:
 
 
 class CheckError(Exception):
-    """One sentence: why there is no verdict."""
+    """Why there is no verdict, in one sentence."""
 
 
 def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
-    """What is committed of a measurement (the last line of `minivllm bench throughput --workload
-    all --json`).
-    """
+    """Return the values to commit of `minivllm bench throughput --workload all --json`."""
     results = measured["workloads"]
     first = results[0]
     return {
@@ -75,9 +67,7 @@ def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
 
 
 def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerdict]:
-    """One verdict for each committed workload. Raises `CheckError` where the two cannot be
-    compared.
-    """
+    """Return a verdict per committed workload. Raises `CheckError` if the workloads differ."""
     if now["ratios"].keys() != committed["ratios"].keys():
         raise CheckError(
             "The committed workloads are other ones than those measured: run make bench-update, and"
@@ -90,7 +80,7 @@ def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerd
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """What was different when the committed ratios were measured; a sentence each."""
+    """Return what differed when the committed ratios were measured, one sentence each."""
     pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
     pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
     pairs += [
@@ -111,7 +101,7 @@ def read_committed(path: Path) -> dict[str, Any]:
             isinstance(ratio, (int, float)) and ratio > 0 for ratio in committed["ratios"].values()
         ):
             raise ValueError
-        other_circumstances(committed, committed)  # all that a comparison reads is there
+        other_circumstances(committed, committed)  # raises if a needed value is missing
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise CheckError(
             f"{path.name} is missing or damaged: write it anew with make bench-update."

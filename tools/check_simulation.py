@@ -1,20 +1,18 @@
-"""Checks `minivllm simulate` against the real engine on this machine: the same crowd through both.
+"""Compares `minivllm simulate` with the real engine on this machine, on the same requests.
 
     .venv/bin/python tools/check_simulation.py --json
         # SmolLM2, three rounds
     .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json
-        # on a machine that others use, too
+        # on a machine that others use too
 
-Each round draws a crowd, runs it through the engine in real time, and simulates it twice: with step
-times that were measured on other requests, half of them before the round and half after it, and
-with those of the round's own steps. What is reported are ratios, simulated over measured: of
-throughput (goal: within 10 %) and of the p50 latencies (goal: within 15 %).
+Each round runs requests on the engine in real time, and simulates them twice:
 
-The easy thing to get wrong is a machine that others use, too: its speed a minute ago is not its
-speed now. The first kind of ratio has that in it and the second has not, so where they differ it
-was the machine that changed. `--clock cpu` leaves the others out: time is then what this process
-has had of the processor, for arrivals, steps and latencies alike. It needs one thread, since the
-time of two would count twice.
+    other steps   with step times of other requests, half before and half after the round
+    own steps     with the step times of the round itself
+
+It reports ratios of throughput (goal: within 10 %) and of p50 latencies (goal: within 15 %). If the
+two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the processor
+time of this process, which needs a single thread, because two would count twice.
 """
 
 import argparse
@@ -50,14 +48,14 @@ BATCH_SIZES = [1, 4, 16]
 
 
 class WallClock(MonotonicClock):
-    """Time as everybody knows it."""
+    """Real time."""
 
     def wait(self, seconds: float) -> None:
         time.sleep(seconds)
 
 
 class CpuClock(MonotonicClock):
-    """The processor time of this process; while it has nothing to do, time is let pass."""
+    """Processor time of this process; waiting advances the clock without sleeping."""
 
     def __init__(self) -> None:
         self._waited = 0.0
@@ -95,9 +93,9 @@ def main() -> int:
     )
     clock = CLOCKS[args.clock]()
     engine = LLMEngine.from_config(config, clock=clock)
-    # the same requests again would find themselves in the cache
+    # New seeds each time: repeated requests would be found in the cache.
     seeds = itertools.count(1000 * args.seed)
-    calibrate(engine, clock, next(seeds))  # the first time pays for everything that is made once
+    calibrate(engine, clock, next(seeds))  # warm-up
     points = calibrate(engine, clock, next(seeds))
     rounds = []
     for number in range(args.rounds):
@@ -127,12 +125,10 @@ def main() -> int:
 
 
 def calibrate(engine: LLMEngine, clock: Clock, seed: int) -> list[StepPoint]:
-    """Steps of many kinds, on requests that no crowd has."""
     return measure_points(engine, RandomRequests(engine, seed), clock, BATCH_SIZES)
 
 
 def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict[str, float]:
-    """The simulation of `crowd`, with a fit to `points`."""
     fit = fit_step_times(points)
     replicas = build_replicas(setup, fit)
     simulate(setup, replicas, crowd)
@@ -147,10 +143,10 @@ def predict(setup: Setup, crowd: list[Arrival], points: list[StepPoint]) -> dict
 def run_for_real(
     engine: LLMEngine, clock: WallClock | CpuClock, crowd: list[Arrival], first_number: int
 ) -> tuple[dict[str, float], list[StepPoint]]:
-    """Send each request when its time has come, and measure as the simulation does.
+    """Send each request at its arrival time, and measure like the simulation.
 
-    Requests are numbered from `first_number`: one with the number of an earlier round would find
-    its prompt in the cache.
+    Requests are numbered from `first_number`: with a number of an earlier round, a prompt would be
+    found in the cache.
     """
     tokens: dict[str, list[float]] = {}
 

@@ -1,11 +1,10 @@
-"""Damages the files of small models in a thousand ways, and sees what loading them does.
+"""Damages the files of small models in a thousand ways and tests how they load.
 
     .venv/bin/python tools/fuzz_model_files.py --inputs 1000 --seed 0
 
-Each input is loaded in a fork of its own, with a bound on its time and memory. Loading must succeed
-or raise one of our typed errors with one sentence; another exception, a signal, or an input over
-its bounds is printed with the seed that makes it again, and the exit status is 1. The last line per
-kind of file is what docs/reliability.md quotes.
+Each input is loaded in a fork with limits on time and memory. Loading must succeed or raise one of
+our typed errors with one sentence. Anything else is printed with the seed that reproduces it, and
+the exit status is 1. docs/reliability.md quotes the last line for each kind of file.
 """
 
 import argparse
@@ -27,7 +26,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 os.environ["OMP_NUM_THREADS"] = "1"
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-import transformers  # noqa: F401  (once, here, and not in each fork)
+import transformers  # noqa: F401  (imported once, here, and not in each fork)
 from support.model.gguf_files import write_gguf
 
 from minivllm import LLM, SamplingParams
@@ -68,11 +67,11 @@ VALUES: list[Any] = [
 
 
 def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
-    """One to four of: bits, bytes, a number written over a field, a piece cut out, doubled or
-    moved, the end cut off.
+    """Apply one to four changes: a flipped bit, random bytes, a number over a field, a piece
+    removed or doubled, the end cut off.
     """
     damaged = bytearray(data)
-    # The beginning is the header, and what is there decides about the rest.
+    # Mostly damage the start: it is the header, which determines the rest.
     end = (
         len(damaged)
         if dice.random() < 0.2
@@ -102,7 +101,7 @@ def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
 
 
 def damaged_json(data: bytes, dice: random.Random) -> bytes:
-    """A value somewhere in it replaced, left out, doubled or nested; or damaged as bytes."""
+    """Replace, remove, or nest values; sometimes damage the bytes instead."""
     if dice.random() < 0.1:
         return damaged_bytes(data, dice)
     root = json.loads(data)
@@ -130,7 +129,6 @@ def damaged_json(data: bytes, dice: random.Random) -> bytes:
 
 
 def load_checkpoint(directory: Path) -> None:
-    """Load it and let it answer a prompt and, if it can, a chat."""
     llm = LLM(model=str(directory), num_gpu_blocks_override=16, max_model_len=64, block_size=8)
     params = SamplingParams(max_tokens=2, temperature=0)
     llm.generate("once upon", params)
@@ -148,7 +146,7 @@ def load_gguf(directory: Path) -> None:
 
 
 def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float, int]:
-    """In a fork: what came of it, seconds of computing, and bytes over what we had already."""
+    """Load in a fork; return the outcome, seconds of computing, and bytes of added memory."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -206,7 +204,7 @@ def main() -> int:
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
     checkpoint = resolve_model("tiny-random")
     write_gguf(scratch / "model.gguf")
-    # Once here, so that all imports are done and the inputs' times are their own.
+    # Load once here, so that imports do not count in the inputs' times.
     (scratch / "warm").mkdir()
     shutil.copy(scratch / "model.gguf", scratch / "warm")
     load_gguf(scratch / "warm")

@@ -1,13 +1,11 @@
-"""The `minivllm` command: finds the subcommand, runs it, and turns what goes wrong into one line.
+"""The `minivllm` command: finds the subcommand, runs it, and prints an error as one line.
 
-Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`, imported only when
-it is the one that was asked for: `minivllm --help` must not wait for torch. Exit status: 0 it
-worked, 1 it did not, 2 wrong usage, 130 Ctrl-C, 141 nobody reads our output any more (`minivllm ...
-| head`).
+Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only the requested
+one is imported, so that `minivllm --help` does not wait for torch. A deliberate error is printed as
+one sentence; a traceback means a bug.
 
-The easy thing to get wrong is the error that a person sees. Everything that minivllm raises on
-purpose is one sentence that says what to change, and is printed as that; a traceback means a bug in
-minivllm.
+Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the reader of our output has gone
+(`minivllm ... | head`).
 """
 
 import argparse
@@ -22,12 +20,9 @@ from minivllm.errors import ConfigError, InvalidSamplingParamsError, MinivllmErr
 
 
 class Subcommand(NamedTuple):
-    """One subcommand."""
-
     room: str
-    """The folder of this package that its module is in."""
+    """Folder of this package with the subcommand's module."""
     summary: str
-    """What it does, for `--help`."""
 
 
 COMMANDS = {
@@ -59,9 +54,7 @@ COMMANDS = {
         "lab", "the same configuration for vLLM, on one GPU or many: its command and its script"
     ),
 }
-"""Name of a subcommand, which is also its module, with underscores -> where that is, and what it
-does.
-"""
+"""Name of a subcommand (with underscores, its module) -> folder and summary."""
 
 USAGE_ERROR = 2
 INTERRUPTED = 128 + 2
@@ -69,9 +62,7 @@ BROKEN_PIPE = 128 + 13
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The whole command line, but with the options of `command` alone: those of the others cost
-    imports.
-    """
+    """Build the whole command line; only `command` gets its options, because they cost imports."""
     parser = argparse.ArgumentParser(
         prog="minivllm",
         description="A small, fast LLM inference engine that can be watched thinking.",
@@ -94,18 +85,17 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 
 def main(argv: Seq[str] | None = None) -> int:
-    """Run the command line `argv` (by default the process's own); returns the exit status."""
     argv = sys.argv[1:] if argv is None else list(argv)
     try:
         status = _run(argv)
-        # A reader that has gone is noticed here, and not in the interpreter's last breath.
+        # Flush here, so that a closed pipe is noticed now and not at the interpreter's exit.
         sys.stdout.flush()
     except (ConfigError, InvalidSamplingParamsError) as error:
         return _fail(error, USAGE_ERROR)
     except MinivllmError as error:
         return _fail(error, 1)
     except BrokenPipeError:
-        # Whatever is still buffered must go nowhere, or Python complains of it at exit.
+        # Discard what is still buffered, or Python complains about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -124,13 +114,12 @@ def main(argv: Seq[str] | None = None) -> int:
 
 
 def let_waiting_threads_sleep(argv: Seq[str]) -> None:
-    """Have OpenMP's threads, which torch computes on, look for work for some ten microseconds
-    before they sleep.
+    """Let OpenMP's threads, which run torch, spin for only some ten microseconds before they sleep.
 
-    By default they look for milliseconds, which on a busy machine takes the turns from those that
-    have work. OpenMP reads this once, when torch is imported; so it is the command's business, and
-    a program that imports minivllm keeps what it has. A variable of the user's stays, and `bench`
-    changes nothing, since its peers run in this process, too.
+    By default they spin for milliseconds, which takes processor time from other work. OpenMP reads
+    the variable when torch is imported, so programs that import minivllm keep their setting. A
+    variable that the user has set stays. `bench` changes nothing, since peers also run in this
+    process.
     """
     if (
         argv[:1] != ["bench"]
@@ -146,10 +135,10 @@ def _run(argv: list[str]) -> int:
         if not argv:
             build_parser().print_help(sys.stderr)
             return USAGE_ERROR
-        # No option stands before the subcommand, except those that answer by themselves.
+        # Before the subcommand, only options such as --help and --version are allowed.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)
-    # argparse has printed help, version or usage, or a signal ended the dashboard
+    # argparse has printed help, version or usage, or a signal has ended the dashboard
     except SystemExit as exit_:
         _say_notes(exit_)
         return int(exit_.code or 0)
@@ -162,8 +151,6 @@ def _fail(error: object, status: int) -> int:
 
 
 def _say_notes(error: object) -> None:
-    """What went wrong beside `error`, on the way out: a recording that is not whole, for
-    example.
-    """
+    """Print the notes of `error`, for example that a recording is incomplete."""
     for sentence in getattr(error, "__notes__", ()):
         print(f"minivllm: {sentence}", file=sys.stderr)

@@ -1,6 +1,4 @@
-"""What the commands that open the dashboard share: their options, and how it is opened. Imports no
-torch.
-"""
+"""Options and start of the dashboard, for all commands that open it. Imports no torch."""
 
 import argparse
 import gc
@@ -12,11 +10,11 @@ if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
 _COLLECT_EVERY = 20_000
-"""Objects that must be there more than at the last collection before there is another."""
+"""New objects, beyond those of the last collection, that trigger the garbage collector."""
 
 
 NEXT = "next"
-"""What `DashboardApp.run` returns when the next recording is wanted."""
+"""Result of `DashboardApp.run` if the next recording should be opened."""
 
 
 def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +35,7 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
-    """The dashboard on `source`, with what `add_dashboard_options` has read."""
+    """Create the dashboard on `source` with the options of `add_dashboard_options`."""
     from minivllm.tui.app import DashboardApp
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.keys.keymap import load_keymap
@@ -49,18 +47,16 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 
 
 def run_app(app: "DashboardApp") -> str | None:
-    """Until the person leaves; `NEXT` if the next recording is wanted.
+    """Run until the user quits; return `NEXT` if the next recording should be opened.
 
-    Raises `SystemExit` with the exit status if it was ended by a signal, or by something that
-    cannot be shown.
+    Raises `SystemExit` with the exit status after a signal or an error.
     """
-    # A frame makes thousands of small objects that are gone with the next one. By default the
-    # collector would look for rings among them several times a frame, and now and then through all
-    # modules, which are there to stay.
+    # A frame creates thousands of short-lived objects, among which the garbage collector would by
+    # default look for cycles several times per frame.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     if sys.stdin.isatty():
-        # Keys pressed while the model was loaded were not meant for a dashboard that nobody saw.
+        # Drop keys pressed while the model was loading: they were not meant for the dashboard.
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
     result = app.run()
     if app.return_code:

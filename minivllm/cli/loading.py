@@ -1,9 +1,7 @@
-"""`loading`: what every command that runs a model does first, and the one part of it that takes
-seconds.
+"""`loading`: the slow first step of every command that runs a model.
 
-The easy thing to get wrong is a Ctrl-C that falls into an import. Some libraries swallow it and go
-on with half a module, which then fails somewhere else; so while torch is imported it is only noted,
-and obeyed right after.
+Some libraries swallow a Ctrl-C during their import and continue half loaded, which fails later. So
+while torch is imported, a Ctrl-C is only noted, and raised right afterwards.
 """
 
 import signal
@@ -17,16 +15,13 @@ from minivllm.engine.engine import LLMEngine
 
 
 def load_engine(config: EngineConfig) -> LLMEngine:
-    """The engine of `config`."""
     with loading(config.model):
         return LLMEngine.from_config(config)
 
 
 @contextmanager
 def loading(model: str) -> Iterator[None]:
-    """Load `model` inside: torch is imported already, and where somebody looks they are told what
-    takes so long.
-    """
+    """Import torch, then run the context, with a spinner on a terminal."""
     with _spinner(f"Loading {model} ...") if sys.stderr.isatty() else nullcontext():
         with _ctrl_c_waits():
             import_module("minivllm.runtime.model_runner")
@@ -43,7 +38,7 @@ def _spinner(text: str) -> Iterator[None]:
 
 @contextmanager
 def _ctrl_c_waits() -> Iterator[None]:
-    """A Ctrl-C inside is obeyed at the end."""
+    """Delay a Ctrl-C until the end of the context."""
     pressed = []
     usual = signal.signal(signal.SIGINT, lambda *_: pressed.append(True))
     try:

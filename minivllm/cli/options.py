@@ -1,13 +1,8 @@
-"""Command-line options made from the fields of `EngineConfig` and `SamplingParams`, so that they
-cannot drift.
+"""Command-line options made from the fields of `EngineConfig` and `SamplingParams`.
 
-A field `max_num_seqs` becomes `--max-num-seqs`, with its type, its choices and its default: vLLM's
-spelling, since the fields have vLLM's names. Only the help is written here, and a field without
-help is an error the moment a parser is built.
-
-The easy thing to get wrong is the default: an option that was not given must leave no trace, so
-that a command (a demo's scenario, say) can have defaults of its own and still be overridden by what
-was typed.
+A field `max_num_seqs` becomes `--max-num-seqs`, vLLM's spelling, with its type, choices and
+default. Only help texts are written here. An option that is not given leaves no attribute, so a
+command can have its own defaults (a demo's scenario, for example).
 """
 
 import argparse
@@ -67,7 +62,7 @@ DEFAULT_IN_WORDS = {
     "num_gpu_blocks_override": "as many as fit into memory",
     "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
 }
-"""What the help says where a field's default is None."""
+"""Help texts for defaults of None."""
 SAMPLING_HELP = {
     "n": "how many texts: samples that share the blocks of the prompt, or the best beams",
     "best_of": "draw this many samples and keep the most probable",
@@ -98,15 +93,13 @@ SAMPLING_HELP = {
 NOT_OPTIONS = frozenset(
     {"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"}
 )
-"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds the
-requests.
-"""
+"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds requests."""
 
 
 def add_engine_options(
     parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None
 ) -> None:
-    """All options of `EngineConfig`; `defaults` are shown in the help in place of its own."""
+    """Add all options of `EngineConfig`; the help shows `defaults` instead of its own."""
     fields = {field.name: ENGINE_HELP[field.name] for field in dataclasses.fields(EngineConfig)}
     _add_fields(parser.add_argument_group("engine"), EngineConfig, fields, defaults or {})
 
@@ -114,14 +107,14 @@ def add_engine_options(
 def engine_config(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> EngineConfig:
-    """The configuration from what was typed, then `defaults`, then `EngineConfig`'s own."""
+    """Build the configuration: typed options first, then `defaults`, then `EngineConfig`'s own."""
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
 SEVERAL_TEXTS = frozenset(
     {"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"}
 )
-"""Fields about several texts for one prompt: of no use where there is one answer."""
+"""Fields for several outputs per prompt, not useful where there is only one."""
 
 
 def add_sampling_options(
@@ -129,9 +122,7 @@ def add_sampling_options(
     defaults: Mapping[str, object] | None = None,
     leave_out: frozenset[str] = frozenset(),
 ) -> None:
-    """The options of `SamplingParams` but those `leave_out`; `defaults` are shown in the help in
-    place of its own.
-    """
+    """Add the options of `SamplingParams` except `leave_out`; the help shows `defaults`."""
     without = NOT_OPTIONS | leave_out
     names = [
         field.name for field in dataclasses.fields(SamplingParams) if field.name not in without
@@ -143,7 +134,7 @@ def add_sampling_options(
 def sampling_params(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> SamplingParams:
-    """The parameters from what was typed, then `defaults`, then `SamplingParams`' own."""
+    """Build the parameters: typed options first, then `defaults`, then `SamplingParams`' own."""
     given = _given(args, SamplingParams)
     given.pop("seed", None)
     return SamplingParams(**(defaults or {}) | given)
@@ -174,17 +165,17 @@ def _add_fields(
         if shown not in (None, dataclasses.MISSING):
             help_ = f"{help_} (default: {shown})"
         flags = [f"--{name.replace('_', '-')}", *([f"-{name}"] if len(name) == 1 else [])]
-        # A percent sign is argparse's own mark in help texts.
+        # argparse interprets percent signs in help texts.
         group.add_argument(
             *flags, default=argparse.SUPPRESS, help=help_.replace("%", "%%"), **_kind(hints[name])
         )
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """What argparse must know to read a value of type `hint`."""
+    """Return the argparse arguments for a value of type `hint`."""
     if get_origin(hint) in (Union, UnionType):
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
-        if words:  # True and False, and words beside them
+        if words:  # True, False, or one of these words
             return _bool_or_word(*words)
     if hint is bool:
         return {"action": argparse.BooleanOptionalAction}
@@ -207,7 +198,7 @@ def _bool_or_word(words: Any) -> dict[str, Any]:
 
 
 def seconds(text: str) -> float:
-    """For argparse: a time that somebody can wait for."""
+    """Parse a time in seconds from 0 to an hour, as an argparse type."""
     try:
         value = float(text)
     except ValueError:

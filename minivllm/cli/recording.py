@@ -1,8 +1,7 @@
-"""`--record FILE`: what the commands that write a recording share.
+"""`--record FILE`, for all commands that write a recording.
 
-One promise: "Recorded up to step N" is printed only when the file has all of it. Otherwise the
-command fails, after everything else that it has to say, with the writer's own sentence about what
-is missing.
+"Recorded up to step N" is printed only if the file is complete. Otherwise the command fails at its
+end with the writer's message about what is missing.
 """
 
 import argparse
@@ -21,7 +20,7 @@ def add_record_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check_record(path: str | None) -> None:
-    """Raise `OSError` for a file that cannot be written; call it before anything is loaded."""
+    """Raise `OSError` if the file cannot be written; call it before anything is loaded."""
     if path is not None:
         open(path, "ab").close()
 
@@ -30,10 +29,10 @@ def check_record(path: str | None) -> None:
 def recording(
     path: str | None, header: LogHeader, subscribe: Callable[[Listener], object]
 ) -> Iterator[LogWriter | None]:
-    """Write every event into `path` until the context is left; nothing without a path.
+    """Write every event to `path` inside the context; do nothing without a path.
 
-    Raises `EventLogError` on leaving if the file lacks anything. If another error is on its way,
-    that one goes on and carries the sentence as a note.
+    Raises `EventLogError` at the end if the file is incomplete. Another error that is being raised
+    continues, with the message as a note.
     """
     if path is None:
         yield None

@@ -1,5 +1,5 @@
-"""Measuring, comparing, simulating. The engine never imports any of this.
+"""Tools to measure, compare and simulate; the engine never imports them.
 
-`bench` measures, `compare` runs one trace through two configurations, `simulate` replaces the model
-by its step times.
+`bench` measures, `compare` runs one trace through two configurations, and `simulate` replaces the
+model by its step times.
 """

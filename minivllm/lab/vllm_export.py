@@ -1,11 +1,8 @@
-"""`vllm_commands` and `vllm_script`: an `EngineConfig` in vLLM's words.
+"""`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-Text out of data: nothing is run and no vLLM is needed. Options whose default differs between the
-two are always written out, so that what is printed means the same in both and in later versions of
-vLLM; the tests hold every option against the real parser of vLLM where one is installed.
-
-Easy to get wrong: what has no counterpart. An option that is quietly left out changes what runs, so
-each one that was set and cannot be said becomes a comment (`notes`).
+vLLM is not imported. Options with different defaults in the two are always written out. An option
+that vLLM lacks becomes a comment if it is set (`notes`). Tests check every option with vLLM's real
+parser where it is installed.
 """
 
 import shlex
@@ -47,26 +44,24 @@ WITHOUT = {
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",
     "check_invariants": "vLLM has no such check",
 }
-"""Options that vLLM does not have, and why it does without."""
+"""Options that vLLM does not have, with the reason."""
 ADDRESS = "ADDRESS"
-"""Stands for the first machine's address, which only the user knows."""
+"""Placeholder for the first machine's address, which only the user knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """What is to run where."""
-
     model: str
-    """As vLLM is to be told."""
+    """The model's name or path for vLLM."""
     config: EngineConfig
     sizes: Sizes
     hardware: Hardware
     server: dict[str, Any]
-    """`host`, `port`, `served_model_name`, as far as they were given."""
+    """`host`, `port` and `served_model_name`; None where not given."""
 
 
 def notes(config: EngineConfig) -> list[str]:
-    """One sentence for each option that was set and has no counterpart."""
+    """Return one sentence for each option that is set and that vLLM lacks."""
     defaults = {field.name: field.default for field in fields(EngineConfig)}
     return [
         f"{name}={getattr(config, name)!r} has no counterpart: {reason}."
@@ -76,13 +71,13 @@ def notes(config: EngineConfig) -> list[str]:
 
 
 def engine_options(target: Deployment) -> dict[str, Any]:
-    """vLLM's `EngineArgs`, by name: those of the configuration and the parallel sizes."""
+    """Return vLLM's `EngineArgs` by name: configuration and parallel sizes."""
     config, sizes = target.config, target.sizes
     options = {name: getattr(config, name) for name in SAME}
     if config.kv_cache_memory_bytes is not None:
-        # vLLM's is of one GPU
+        # vLLM's option is per GPU.
         options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy
-    # None is "let the engine see", and these two are vLLM's defaults, which say so by themselves.
+    # Leave out None ("let the engine choose") and two options that are at vLLM's defaults.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}
     parallel = {"tensor_parallel_size": sizes.tensor, "pipeline_parallel_size": sizes.pipeline}
@@ -90,7 +85,7 @@ def engine_options(target: Deployment) -> dict[str, Any]:
 
 
 def vllm_commands(target: Deployment) -> list[str]:
-    """`vllm serve`, once for each machine, the first machine's first."""
+    """Return one `vllm serve` command per machine, the first machine's first."""
     server = {name: value for name, value in target.server.items() if value is not None}
     common = engine_options(target)
     per_machine = target.hardware.gpus_per_machine
@@ -123,7 +118,7 @@ def _flag(name: str, value: object) -> str:
 
 
 def vllm_script(target: Deployment) -> str:
-    """A Python program that generates as `minivllm.LLM` would with this configuration."""
+    """Return a Python program that generates like `minivllm.LLM` with this configuration."""
     options = "".join(f"    {name}={value!r},\n" for name, value in engine_options(target).items())
     return (
         "from vllm import LLM, SamplingParams\n"

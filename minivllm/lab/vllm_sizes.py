@@ -1,14 +1,11 @@
-"""How many GPUs one copy of a model takes in vLLM, and how it is cut over them: tensor, pipeline
-and data parallel sizes.
+"""How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
-Arithmetic over the model's shape, with no vLLM and no GPU. The rule of memory: on each GPU, its
-share of the weights and of the keys and values of one longest sequence must fit into what vLLM may
-use, less 1 GiB for activations and CUDA graphs. The smallest number of GPUs that does is a copy,
-since cutting costs communication in every layer; the others become further copies (data parallel).
+Each GPU must hold its share of the weights, and of the keys and values of one longest sequence, in
+vLLM's memory less 1 GiB for activations and CUDA graphs. The smallest number of GPUs forms a copy,
+since splitting costs communication in every layer. The rest are further copies (data parallel).
 
-Easy to get wrong: key and value heads. Tensor parallelism deals out attention heads and must divide
-them; with more GPUs than key heads, vLLM gives each GPU a whole copy of one, so from there on the
-cache per GPU no longer shrinks.
+The tensor size must divide the attention heads. With more GPUs than key heads, vLLM gives each GPU
+a whole key head, and the cache per GPU no longer shrinks.
 """
 
 import math
@@ -20,17 +17,13 @@ from minivllm.runtime.model.weight_map import weight_shards
 
 GIB = 2**30
 RESERVED_BYTES = GIB
-"""On each GPU, for activations and CUDA graphs: a guess that vLLM's own profile replaces when it
-starts.
-"""
+"""Bytes on each GPU for activations and CUDA graphs: a guess; vLLM measures it at startup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What there is to run on."""
-
     num_gpus: int
-    """In all machines together."""
+    """GPUs of all machines together."""
     num_machines: int
     gpu_memory_gib: float
     gpu_memory_utilization: float
@@ -54,19 +47,19 @@ class Hardware:
 
     @property
     def usable_bytes(self) -> int:
-        """Of one GPU."""
+        """Bytes of one GPU for weights and cache."""
         return int(self.gpu_memory_gib * GIB * self.gpu_memory_utilization) - RESERVED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """vLLM's three sizes; their product is the number of GPUs."""
+    """vLLM's three parallel sizes; their product is the number of GPUs."""
 
     tensor: int
     pipeline: int
     data: int
     bytes_per_gpu: int
-    """Weights, and one longest sequence."""
+    """Bytes for the weights and one longest sequence."""
 
     @property
     def gpus_per_copy(self) -> int:
@@ -82,11 +75,11 @@ def choose_sizes(
     tensor: int | None = None,
     pipeline: int | None = None,
 ) -> Sizes:
-    """The cut with the fewest GPUs to a copy, and among those the most tensor parallel one in a
-    machine.
+    """Choose the sizes with the fewest GPUs per copy, then the most tensor parallelism.
 
-    `tensor`, `pipeline`: sizes that are wanted and not chosen. Raises `ConfigError` with the reason
-    why nothing fits.
+    tensor, pipeline: sizes that the user fixes; None chooses them
+
+    Raises `ConfigError` with the reason if nothing fits.
     """
     if tensor is not None and (reason := _cannot_cut_heads(model, tensor)):
         raise ConfigError(reason)
@@ -126,7 +119,7 @@ def choose_sizes(
             f" {best.pipeline}), where {max(hardware.usable_bytes, 0) / GIB:.1f} are usable: take"
             " more GPUs or larger ones, a 16-bit --dtype or a smaller --max-model-len."
         )
-    # An uneven pipeline waits for its longest stage.
+    # Prefer even pipelines: an uneven one waits for its longest stage.
     return min(
         fitting,
         key=lambda s: (s.gpus_per_copy, model.num_hidden_layers % s.pipeline != 0, -s.tensor),
@@ -136,14 +129,14 @@ def choose_sizes(
 def bytes_per_gpu(
     model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int
 ) -> int:
-    """Weights and the cache of one longest sequence, on the GPU that has most of them."""
+    """Bytes for weights and one longest sequence's cache, on the GPU that has the most."""
     layers = math.ceil(model.num_hidden_layers / pipeline)
     by_layer = outside = 0
     for name, shard in weight_shards(model).items():
         if name.startswith("model.layers."):
             by_layer += math.prod(shard.shape)
         else:
-            outside += math.prod(shard.shape)  # embeddings and head: at the ends of the pipeline
+            outside += math.prod(shard.shape)  # embeddings and head, at the ends of the pipeline
     weights = (by_layer * layers / model.num_hidden_layers + outside) / tensor
     kv_heads = max(1, model.num_key_value_heads // tensor)
     cache = 2 * layers * kv_heads * model.head_size * max_model_len
@@ -151,7 +144,7 @@ def bytes_per_gpu(
 
 
 def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
-    """Why tensor parallelism of this size is impossible, if it is."""
+    """Why tensor parallelism of this size is impossible; None if it is possible."""
     heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
     good = [t for t in _divisors(heads) if kv_heads % t == 0 or t % kv_heads == 0]
     good = [t for t in good if model.intermediate_size % t == 0]
@@ -165,7 +158,7 @@ def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
 
 
 def _copies_fill_machines(gpus: int, hardware: Hardware) -> bool:
-    """A copy lies in one machine, or takes whole machines."""
+    """Whether a copy fits inside one machine or fills whole machines."""
     per_machine = hardware.gpus_per_machine
     return per_machine % gpus == 0 if gpus <= per_machine else gpus % per_machine == 0
 

@@ -1,3 +1,1 @@
-"""The HTTP server: OpenAI's API, and what lets others watch the engine. Stands above the engine, as
-the commands do.
-"""
+"""The HTTP server, a layer above the engine: OpenAI's API, metrics and feeds of events."""

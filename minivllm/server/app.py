@@ -1,8 +1,7 @@
-"""`create_app`: the service, the routes and what every request has to pass, put together.
+"""`create_app`: puts the service, the routes and the middleware together.
 
-The easy thing to get wrong is the order of what requests pass: Starlette runs the middleware that
-was added last first. And FastAPI's own pages of documentation load scripts from elsewhere, so there
-are none; `/openapi.json` is there.
+Starlette runs the middleware that is added last first. FastAPI's own documentation pages are
+switched off, because they load scripts from other sites; `/openapi.json` stays.
 """
 
 from collections.abc import AsyncIterator, Callable, Iterable
@@ -27,9 +26,9 @@ def create_app(
     routers: Iterable[APIRouter],
     on_end: Callable[[Scope, int], None],
 ) -> FastAPI:
-    """The application; it starts `service` when it starts, and closes it at its end.
+    """Create the application, which starts and closes `service` together with itself.
 
-    routers: more to mount; on_end: told the scope and status of each HTTP request
+    routers: more routes to mount; on_end: called with the scope and status of each HTTP request
     """
 
     @asynccontextmanager
@@ -68,11 +67,10 @@ def create_app(
 
 
 def _host_names(options: ServerOptions) -> list[str] | None:
-    """What a Host header may say; None for anything.
+    """Names that a Host header may contain; None allows any.
 
-    A page in a browser can reach a server on this machine under a name of the page's own. It cannot
-    know the API key, so where one is needed, and nobody named the hosts, clients may call us what
-    they like.
+    A browser page can reach a local server under the page's own host name, but it does not know the
+    API key. So a server that needs a key accepts any name, unless `allowed_hosts` is given.
     """
     if options.allowed_hosts:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]

@@ -1,16 +1,11 @@
-"""`assemble`: an engine, and everything that a server makes of it.
+"""`assemble`: an engine and the server around it, for the command and for tests.
 
     engine -> EngineService (requests in, outputs out)
-           -> EngineMetrics, and where asked for EventHub and KVEventFeed (listeners of its events)
+           -> EngineMetrics, and on request EventHub and KVEventFeed (listeners of its events)
            -> the application with the routes of all of them
 
-The command and the tests get their server here, so that what is tested is what runs. The easy thing
-to get wrong is the time: listeners take the engine to be idle, so they have to listen before its
-thread has started.
-
-A listener that raises would stop the engine, as it should where it is a test or a recording. Here
-it loses its feed, which says so from then on, and the requests go on: nobody's answer is worth less
-because a disk is full.
+Listeners assume an idle engine, so they subscribe before its thread starts. A listener that raises
+would stop the engine. In a server only its feed is closed, and requests continue.
 """
 
 import logging
@@ -38,7 +33,7 @@ _log = logging.getLogger("minivllm.server")
 
 @dataclass(frozen=True, slots=True)
 class Assembled:
-    """A server that waits to be run."""
+    """A server that is ready to run."""
 
     app: FastAPI
     service: EngineService
@@ -48,7 +43,10 @@ class Assembled:
 def assemble(
     engine: LLMEngine, options: ServerOptions, kv_sink: BatchSink | None = None
 ) -> Assembled:
-    """`engine` must not have had a request yet. `kv_sink`: where KV events go, if anywhere."""
+    """Build a server around `engine`, which must not have had a request yet.
+
+    kv_sink: receives the KV events; None for no KV events
+    """
     service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
     header = engine.log_header()
     counted = EngineMetrics(header, served_name(options, engine.config))
@@ -72,9 +70,7 @@ def _listen(
     listener: Callable[[ev.Event], None],
     close: Callable[[FeedLostError], None] = lambda why: None,
 ) -> None:
-    """Have `listener` called with every event until it raises; then `close` it, once and for
-    all.
-    """
+    """Call `listener` with every event until it raises; then call `close` once."""
 
     def guarded(event: ev.Event) -> None:
         try:

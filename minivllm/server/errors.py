@@ -1,12 +1,8 @@
-"""Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`, with
-the right status.
+"""Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
 
-Every error that leaves the server is made here, whoever raised it. Knows the kinds of errors and
-nothing of routes.
-
-The easy thing to get wrong is saying too much. What a client sent wrong is told in one sentence;
-what broke inside is logged, and the client hears only that it did. And no input is repeated at
-length: an answer must not be larger than its question.
+Every error response is built here, with its HTTP status. A mistake of the client is explained in
+one sentence. An internal error is only logged. Input is quoted only in part, so that an answer
+cannot be larger than its request.
 """
 
 import re
@@ -46,7 +42,7 @@ _PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {
 
 
 class ErrorObject(BaseModel):
-    """What went wrong, as OpenAI says it."""
+    """OpenAI's error object."""
 
     message: str
     type: str
@@ -55,7 +51,7 @@ class ErrorObject(BaseModel):
 
 
 class ErrorResponse(BaseModel):
-    """The body of every answer that is no success."""
+    """The body of every error response."""
 
     error: ErrorObject
 
@@ -64,14 +60,14 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse}
     for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
 }
-"""For the routes' OpenAPI: each may answer with any of them. (Without a default, FastAPI would add
-a 422 of its own.)
+"""The error responses of each route in the OpenAPI schema. Without "default", FastAPI would add its
+own 422.
 """
 
 
 @dataclass(slots=True)
 class ApiError(Exception):
-    """An error with everything that HTTP wants to know of it."""
+    """An error with its HTTP status, error object and headers."""
 
     status: int
     message: str
@@ -81,7 +77,6 @@ class ApiError(Exception):
     headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
-        """As JSON."""
         message = (
             self.message
             if len(self.message) <= _MAX_MESSAGE
@@ -96,7 +91,7 @@ class ApiError(Exception):
 
 
 def to_api_error(error: BaseException) -> ApiError:
-    """What a client is told of `error`."""
+    """Convert `error` to the error that the client sees."""
     match error:
         case ApiError():
             return error
@@ -119,8 +114,8 @@ def to_api_error(error: BaseException) -> ApiError:
                 503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"}
             )
         case EngineDeadError():
-            # Its own message may quote the failure: that is for the log. Asking again would not
-            # help.
+            # The error's own message may quote the failure, so it goes only to the log. A retry
+            # would not help.
             message = (
                 "The engine has failed and serves nobody until it is started again; the server's"
                 " log says why."
@@ -143,7 +138,7 @@ def to_api_error(error: BaseException) -> ApiError:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Have every error of `app`'s routes answered in OpenAI's shape."""
+    """Answer every error of `app`'s routes in OpenAI's shape."""
 
     async def ours(request: Request, error: Exception) -> JSONResponse:
         return to_api_error(error).response()
@@ -161,7 +156,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def _http_error(request: Request, error: HTTPException) -> ApiError:
-    """Starlette's own: no such route, no such method."""
+    """Convert Starlette's own errors: unknown route, wrong method."""
     path = request.scope["path"][:_MAX_INPUT]
     message = {
         404: f"There is no {path!r} here; /openapi.json lists what there is.",
@@ -172,10 +167,9 @@ def _http_error(request: Request, error: HTTPException) -> ApiError:
 
 
 def _validation_error(error: RequestValidationError) -> ApiError:
-    """One of pydantic's complaints as one sentence."""
     first = _most_telling(error.errors())
     where = [str(part) for part in first["loc"][1:]]
-    # Of a union, the place also names the arm that was tried.
+    # Inside a union, pydantic's location also contains the alternative that it tried.
     param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[
         :_MAX_INPUT
     ]
@@ -202,8 +196,10 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 
 
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The first; but each arm of a union complains, and "no string" says less than "too many items
-    in the list".
+    """Choose the first error, unless it only says that a type is wrong.
+
+    Each alternative of a union reports an error: "too many items" is more useful than "not a
+    string".
     """
     of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
     return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
@@ -214,8 +210,8 @@ def _is_no_arm(part: str) -> bool:
 
 
 def _named_first(message: str) -> str | None:
-    """The parameter that one of our sentences begins with."""
+    """The parameter that one of our error messages starts with, if there is one."""
     word = re.match(r"\w*", message)[0]
-    if word == "prompt_token_ids":  # the engine's name for one of the ways to give a prompt
+    if word == "prompt_token_ids":  # the engine's name for a prompt given as tokens
         return "prompt"
     return word if word in _PARAMETERS else None

@@ -1,12 +1,8 @@
-"""`Generation`: the answers to one HTTP request, as they come out of the engine, for asyncio to
-wait on.
+"""`Generation`: an async iterator over the engine's outputs for one HTTP request.
 
-It may cover several engine requests (a list of prompts is one each). It knows neither HTTP nor the
-engine's thread: the service puts outputs in, in the event loop, and is told when nobody wants more.
-
-The easy thing to get wrong is the end. There are five (all finished, one refused, too slow, the
-server ends, the client has gone), each can come at any moment, and after each nothing of it may go
-on in the engine. So all go through `_end`, which takes place once.
+It can cover several engine requests, one per prompt of a list. It ends when all have finished, or
+early: one is refused, the deadline passes, the server shuts down, or the client leaves. Then none
+of its requests may keep running in the engine. All ends go through `_end`, which runs once.
 """
 
 import asyncio
@@ -17,10 +13,10 @@ from minivllm.outputs import RequestOutput
 
 
 class Generation:
-    """An async iterator over the outputs; `close` it whenever it is left early."""
+    """An async iterator over the outputs; call `close` when you leave it early."""
 
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
-        """on_end: called once; `unfinished` then holds the requests that must be aborted"""
+        """on_end: called once; `unfinished` then contains the requests to abort"""
         self.unfinished = set(request_ids)
         self._outputs: deque[RequestOutput] = deque()
         self._error: BaseException | None = None
@@ -43,16 +39,14 @@ class Generation:
             await self._news.wait()
 
     async def wait_for_first(self) -> None:
-        """Until there is something to tell; raises if that is an error, so that it can have an HTTP
-        status of its own.
-        """
+        """Wait for the first output. Raise an earlier error, so that it can set the HTTP status."""
         if not self._outputs and not self._ended:
             await self._news.wait()
         if self._error is not None and not self._outputs:
             raise self._error
 
     def put(self, output: RequestOutput) -> None:
-        """An output of one of the requests has come."""
+        """Add an output of one of the requests."""
         if self._ended:
             return
         self._outputs.append(output)
@@ -63,13 +57,13 @@ class Generation:
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
-        """One of the requests cannot go on, so none does: the client asked for all of them."""
+        """End all requests with `error`: the client wants all of them or none."""
         if not self._ended:
             self._error = error
             self._end()
 
     def close(self) -> None:
-        """Nobody wants the rest."""
+        """End early, because no more outputs are wanted."""
         if not self._ended:
             self._end()
 

@@ -1,11 +1,9 @@
-"""Structured logs: a line of JSON for each thing that happened, with the id of the request that it
-belongs to.
+"""Structured logs: one line of JSON per log record, with the id of the HTTP request.
 
     {"t": "2026-11-21T15:04:05.123Z", "level": "info", "message": "request", "request_id": "...",
     "status": 200, ...}
 
-The easy thing to get wrong is what clients write into our terminal. JSON in ASCII escapes every
-control character, so a path or a name from outside can neither forge a line nor move the cursor.
+JSON in ASCII escapes control characters, so a client's text cannot forge lines or move the cursor.
 """
 
 import json
@@ -16,11 +14,11 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Of the HTTP request that is being served; set by the middleware."""
+"""Id of the HTTP request that is being served; the middleware sets it."""
 
 
 class JsonFormatter(logging.Formatter):
-    """`extra={"fields": {...}}` puts more into the line."""
+    """Formats a record as JSON; `extra={"fields": {...}}` adds fields to the line."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = datetime.fromtimestamp(record.created, UTC)
@@ -38,10 +36,10 @@ class JsonFormatter(logging.Formatter):
 
 
 def set_up_logging(level: str, stream: TextIO | None = None) -> None:
-    """Send what the server and uvicorn have to say to `stream`, by default standard error."""
+    """Send the logs of the server and of uvicorn to `stream` (default: standard error)."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(JsonFormatter())
-    # What uvicorn tells on its way we tell ourselves, in words of our own.
+    # The server logs requests and startup itself, so uvicorn's info messages are dropped.
     uvicorn_level = level if level in ("debug", "critical", "error") else "warning"
     for name, least in (
         ("minivllm.server", level),

@@ -1,8 +1,7 @@
-"""`ServerOptions`: how to serve, as opposed to how to run the engine (`EngineConfig`).
+"""`ServerOptions`: how to serve. (`EngineConfig` says how to run the engine.)
 
-Plain data, checked once when it is made. The decision that is easy to get wrong is who may connect:
-the default is this machine alone, and an address that others can reach is refused without an API
-key, here and not in the command line, so that nobody who builds a server by hand can forget it.
+By default only this machine can connect. An address that other machines can reach requires an API
+key. This is checked here, so that it also holds for servers that are built in Python.
 """
 
 from dataclasses import dataclass
@@ -19,42 +18,38 @@ Strings = Annotated[tuple[str, ...], Meta(description="a tuple of strings")]
 Seconds = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
-"""What a browser or a client on this machine calls us."""
+"""Names for this machine that a local client may send in the Host header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerOptions:
-    """Everything about the server that a person may want to set."""
-
     host: Annotated[str, Meta(min_length=1, description="a name or an address")] = "127.0.0.1"
-    """The address to serve on. One that other machines can reach is refused without an
-    `api_key`.
-    """
+    """The address to serve on; an `api_key` is required if other machines can reach it."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000
-    """0: any that is free."""
+    """0: any free port."""
     api_key: Strings = ()
-    """Any of these opens every route; none: no key is asked for."""
+    """Any of these keys opens every route; empty: no key is required."""
     served_model_name: str | None = None
-    """What clients call the model; None: what it was loaded by."""
+    """The name that clients use for the model; None: the name it was loaded by."""
     allowed_hosts: Strings = ()
-    """More names that a request's Host header may carry. On loopback only its own names are taken
-    otherwise.
+    """More names that a request's Host header may contain. Without any, a server on loopback
+    accepts only loopback names.
     """
     max_waiting_requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 256
-    """With more in the queue a request is told to come back later (status 429)."""
+    """Longest queue of waiting requests; beyond it, requests are refused (status 429)."""
     request_timeout: Seconds = 600.0
-    """Seconds from a request's arrival to its end."""
+    """Longest time from a request's arrival to its end, in seconds."""
     drain_timeout: Seconds = 30.0
-    """Seconds that running requests are given when the server is told to end."""
+    """Seconds that running requests get to finish when the server shuts down."""
     max_body_bytes: Annotated[int, Meta(ge=1024, le=1 << 30)] = 1 << 20
-    """A longer body is refused (status 413)."""
+    """Longest request body, in bytes; a longer one is refused (status 413)."""
     body_timeout: Seconds = 30.0
-    """Seconds that a client has for sending its body."""
+    """Seconds that a client has to send its body."""
     events: bool = False
-    """Whether `/events` tells everything, everybody's prompts among it, to whoever has the key."""
+    """Whether `/events` sends all events, with all users' prompts, to clients that have the key."""
     generate_delimiter: GenerateDelimiter = "null"
-    """What follows each piece of a streamed `/generate`: vLLM's byte 0 up to 0.6.3, or its newline
-    after.
+    """What follows each piece of a streamed `/generate`: a zero byte (vLLM up to 0.6.3) or a
+    newline (later vLLM).
     """
 
     def __post_init__(self) -> None:
@@ -80,4 +75,4 @@ class ServerOptions:
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
-            return False  # some other name: it may point anywhere
+            return False  # another name can resolve to any address

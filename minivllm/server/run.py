@@ -1,12 +1,8 @@
-"""`run_server`: uvicorn with our bounds, from a bound socket until SIGTERM or Ctrl-C has been
-obeyed in good order.
+"""`run_server`: runs uvicorn with our limits until SIGTERM or Ctrl-C, then shuts down cleanly.
 
-Knows processes and signals, and nothing of endpoints.
-
-The easy thing to get wrong is the end. On the first signal nobody new is taken and those who are
-being served get `drain_timeout` to finish; what is left after that gets an error, and not just a
-closed connection. A second signal ends that time at once, and nothing else: those who wait hear
-why. And a drained server has done what it was told to: its exit status is 0.
+On the first signal new requests are refused, and running ones get `drain_timeout` to finish. What
+is then unfinished gets an error. A second signal ends that time at once. The exit status after a
+drain is 0.
 """
 
 import asyncio
@@ -25,30 +21,25 @@ from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
 _MAX_INCOMPLETE_EVENT = 64 * 1024
-"""Bytes of a request's head that h11 takes in before it gives up; `middleware.HeaderBounds` refuses
-less, and kindlier.
+"""Longest request head that h11 buffers, in bytes. `middleware.HeaderBounds` has a lower limit and
+answers with a clearer error.
 """
 _KEEP_ALIVE = 5
 _GRACE = 1.0
-"""Seconds, after the drain, for the last errors to be sent. Then the connections that are left are
-aborted.
-"""
+"""Seconds after the drain in which the last errors are sent; then open connections are aborted."""
 _FORCE = 5.0
-"""Seconds, after those, until uvicorn cancels whatever still runs. It should be nothing."""
+"""Seconds after that until uvicorn cancels running tasks; none should be left."""
 
 _log = logging.getLogger("minivllm.server")
 
 
 def bind(options: ServerOptions) -> socket.socket:
-    """The socket to serve on. Raises `OSError`; call it before the model is loaded, which takes so
-    much longer.
-    """
+    """Bind the socket to serve on, before the slow loading of the model. Raises `OSError`."""
     family, *_, address = socket.getaddrinfo(
         options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # By the protocol's name: only then does asyncio turn Nagle's algorithm off for those who
-    # connect. With it an answer in two pieces waits for the client's acknowledgement of the first,
-    # which systems delay by 40 ms.
+    # Name the protocol: only then does asyncio turn off Nagle's algorithm for new connections. It
+    # delays the second piece of an answer by 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,14 +55,13 @@ def bind(options: ServerOptions) -> socket.socket:
 
 
 def url_of(bound: socket.socket) -> str:
-    """Where clients find it."""
     host, port = bound.getsockname()[:2]
     return f"http://[{host}]:{port}" if bound.family == socket.AF_INET6 else f"http://{host}:{port}"
 
 
 class Server(uvicorn.Server):
-    """One that drains on the first signal. Without signals (in a test, in a thread) call
-    `begin_exit`.
+    """A uvicorn server that drains on the first signal. Without signals (in a test, in a thread),
+    call `begin_exit`.
     """
 
     def __init__(self, app: FastAPI, service: EngineService, options: ServerOptions) -> None:
@@ -105,9 +95,8 @@ class Server(uvicorn.Server):
             _log.info("serving", extra={"fields": told})
 
     def begin_exit(self) -> None:
-        """Call it in the event loop. The second time it does not wait for anybody to finish."""
-        # Not uvicorn's `force_exit`: it would cancel those who wait, and leave the application
-        # open.
+        """Drain; on the second call, end running requests at once. Call it in the event loop."""
+        # uvicorn's `force_exit` would cancel running requests and leave the application open.
         if self.should_exit:
             self._service.give_up_all()
             self._abort_soon(_GRACE)
@@ -125,13 +114,13 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn would raise the signal again when it has ended, and so end in failure.
+        # uvicorn would raise the signal again after its end, and so exit with a failure.
         loop = asyncio.get_running_loop()
         signals = (signal.SIGTERM, signal.SIGINT)
         try:
             for one in signals:
                 loop.add_signal_handler(one, self.begin_exit)
-        # not in the main thread: whoever runs us there ends us, too
+        # We are not in the main thread: our caller ends the server.
         except (ValueError, RuntimeError):
             yield
             return
@@ -145,7 +134,6 @@ class Server(uvicorn.Server):
 def run_server(
     app: FastAPI, service: EngineService, options: ServerOptions, bound: socket.socket
 ) -> None:
-    """Serve until a signal says that it is enough."""
     server = Server(app, service, options)
     asyncio.run(server.serve(sockets=[bound]))
     _log.info("ended")

@@ -1,16 +1,13 @@
-"""`EngineService`: the engine's thread, seen from asyncio.
+"""`EngineService`: the engine's thread as seen from asyncio.
 
     generation = await service.submit([NewRequest(id, prompt, params)], deadline)
     async for output in generation: ...
 
-It knows no HTTP. Requests go in up to a bound on those that wait, outputs come back as an async
-iterator, and whatever ends early (client gone, too slow, server ends) is aborted in the engine
-before its next step. When the engine dies, everybody who waits gets an error.
+It limits how many requests wait. A request that ends early (client gone, timeout, shutdown) is
+aborted before the engine's next step. When the engine dies, all open requests get an error.
 
-The easy thing to get wrong is the crossing of threads. Outputs are made in the engine's thread and
-asyncio may be touched in its own alone; to wake the event loop for each output of each stream would
-cost more than the output. So the engine's thread appends to a deque and wakes the loop only if it
-is not awake for that already.
+Waking the event loop for each output would cost more than the output itself. So the engine's thread
+appends outputs to a deque, and wakes the loop only if no wake-up is pending.
 
 Source: vLLM `vllm/v1/engine/async_llm.py`.
 """
@@ -44,15 +41,13 @@ from minivllm.server.workers import Workers
 T = TypeVar("T")
 
 _RETRY_AFTER = 1
-"""Seconds until it is worth asking a full server again: about what a short answer takes."""
+"""Seconds after which a client may ask a full server again: about the time of a short answer."""
 
 _log = logging.getLogger("minivllm.server")
 
 
 @dataclass(frozen=True, slots=True)
 class NewRequest:
-    """One request for the engine."""
-
     request_id: str
     prompt: Prompt
     params: SamplingParams
@@ -60,8 +55,8 @@ class NewRequest:
 
 
 class EngineService:
-    """Everything that the endpoints need of the engine. All but the constructor belongs to one
-    event loop.
+    """The engine as the endpoints use it. All methods except the constructor belong to one event
+    loop.
     """
 
     def __init__(self, engine: LLMEngine, *, max_waiting_requests: int = 256) -> None:
@@ -75,14 +70,14 @@ class EngineService:
         self._generations: set[Generation] = set()
         self._timers: dict[Generation, asyncio.TimerHandle] = {}
         self.draining = asyncio.Event()
-        """Set when no more requests are taken."""
+        """Set when the server takes no more requests."""
         self._when_over: list[Callable[[MinivllmError], None]] = []
-        # Sets and deques: single operations on them are safe from both threads.
+        # Both threads use these: single operations on sets and deques are thread-safe.
         self._waiting: set[str] = set()
-        """First sequences of the requests that no batch slot was ever given to."""
+        """First sequences of the requests that have not been admitted yet."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
-        # `Tokenizer.encode` works without the GIL, and one long prompt must not hold up all
+        # `Tokenizer.encode` releases the GIL, so a long prompt in a worker does not delay other
         # streams.
         self._workers = Workers()
         engine.subscribe(self._on_event)
@@ -90,15 +85,13 @@ class EngineService:
     # ---- life ----
 
     async def start(self) -> None:
-        """Let the engine run; call it in the event loop that serves."""
+        """Start the engine's thread; call it in the event loop that serves."""
         self._loop = asyncio.get_running_loop()
         self._thread.ended.add_done_callback(self._on_thread_end)
         self._thread.start()
 
     def begin_drain(self, timeout: float) -> None:
-        """Take no more requests; those that are not finished after `timeout` seconds get an
-        error.
-        """
+        """Take no more requests; those unfinished after `timeout` seconds get an error."""
         if self.is_draining:
             return
         self.draining.set()
@@ -109,21 +102,21 @@ class EngineService:
         self._loop.call_later(timeout, self.give_up_all)
 
     def give_up_all(self) -> None:
-        """End what is being served, each with an error."""
+        """End all running requests with an error."""
         for generation in list(self._generations):
             generation.fail(
                 ShuttingDownError("The server shut down before the request was finished.")
             )
 
     async def close(self) -> None:
-        """Give up what is left and end the engine's thread."""
+        """End all requests and the engine's thread."""
         self.draining.set()
         self.give_up_all()
         self._end_if_drained()
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
-        # it failed long ago, and that was logged; we only want it to have ended
+        # The engine failed earlier and that was logged; here it only has to end.
         except Exception as error:
             _log.info(
                 "the engine's thread has ended", extra={"fields": {"error": type(error).__name__}}
@@ -131,10 +124,9 @@ class EngineService:
         self._workers.shutdown()
 
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
-        """Have `end` called in the event loop, with the reason, when the last request has been
-        served.
+        """Call `end` in the event loop, with the reason, after the last request has been served.
 
-        For whatever would keep a connection open for ever.
+        It should close connections that would otherwise stay open for ever.
         """
         self._when_over.append(end)
 
@@ -148,7 +140,7 @@ class EngineService:
 
     @property
     def is_dead(self) -> bool:
-        """Whether the engine's thread has ended, for whatever reason."""
+        """Whether the engine's thread has ended, for any reason."""
         return self._thread.ended.done()
 
     @property
@@ -157,12 +149,12 @@ class EngineService:
 
     @property
     def num_waiting(self) -> int:
-        """Requests that were submitted and that the scheduler has not admitted yet."""
+        """Number of submitted requests that the scheduler has not admitted yet."""
         return len(self._waiting)
 
     @property
     def num_unfinished(self) -> int:
-        """HTTP requests whose answers are not complete."""
+        """Number of HTTP requests without a complete answer."""
         return len(self._generations)
 
     # ---- requests ----
@@ -170,9 +162,8 @@ class EngineService:
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
         """Queue all of `requests` or none. `deadline`: on the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. What the engine
-        refuses is raised by the generation, or here if there are several, for then the engine is
-        asked about all before it gets one.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. If the engine
+        refuses a single request, the generation raises; several are checked here first.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
@@ -194,34 +185,33 @@ class EngineService:
         return generation
 
     async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
-        """What `question` returns of the engine, asked between two steps."""
+        """Call `question` with the engine between two steps and return its result."""
         return await asyncio.wrap_future(self.call_engine(question))
 
     def call_engine(self, question: Callable[[LLMEngine], T]) -> Future[T]:
-        """As `ask_engine`, from any thread and with a future."""
+        """Like `ask_engine`, but from any thread, and with a future."""
         return self._thread.call(question)
 
     async def in_worker(
         self, size: int, work: Callable[..., T], *args: object, renders_template: bool = False
     ) -> T:
-        """`work(*args)`, done beside the event loop: tokenizing, chat templates. `size`:
-        characters, or tokens.
+        """Run `work(*args)` (tokenizing, chat templates) in a worker thread.
+
+        size: characters or tokens
         """
         return await asyncio.wrap_future(
             self._workers.submit(size, work, *args, renders_template=renders_template)
         )
 
     def tidy_up(self) -> None:
-        """Give memory back to the system; call it when a flood of large requests has passed."""
+        """Return free memory to the system; called after many large requests."""
         if not self.is_draining:
             self._workers.tidy_up()
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
-        """How many tokens each of a request's sequences may become long, by context and by memory;
-        at least 1.
+        """How many tokens each sequence can generate before context or memory ends; at least 1.
 
-        For clients that set no `max_tokens`. The mirror image of
-        `core.admission.refuse_if_too_large`.
+        For clients that set no `max_tokens`. Inverse of `core.admission.refuse_if_too_large`.
         """
         in_context = self.max_model_len - num_prompt_tokens
         block_size = self.config.block_size
@@ -276,14 +266,14 @@ class EngineService:
             self._post(generation.fail, error)
 
     def _post(self, function: Callable[[T], None], argument: T) -> None:
-        """Have `function(argument)` called in the event loop, after what was posted before."""
+        """Call `function(argument)` in the event loop, in the order of the calls."""
         self._inbox.append((function, argument))
         if not self._wake_up_sent:
             self._wake_up_sent = True
             self._loop.call_soon_threadsafe(self._take_inbox)
 
     def _take_inbox(self) -> None:
-        # First the flag: what comes after it is either taken below or sends another wake-up.
+        # Clear the flag first: a later item is either taken below or sends another wake-up.
         self._wake_up_sent = False
         for _ in range(len(self._inbox)):
             function, argument = self._inbox.popleft()

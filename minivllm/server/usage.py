@@ -1,4 +1,4 @@
-"""How many tokens an answer cost, for its `usage` field and for the request's line in the log."""
+"""Token counts of an answer, for its `usage` field and for the log."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -10,16 +10,14 @@ from minivllm.server.protocol.base import PromptTokensDetails, StreamOptions, Us
 
 
 class TokenCount(NamedTuple):
-    """Tokens of all prompts and outputs of an answer."""
-
     num_prompt: int
     num_output: int
     num_cached: int
-    """Of the prompts' tokens, those that came from the prefix cache."""
+    """Prompt tokens found in the prefix cache."""
 
     @classmethod
     def of(cls, outputs: Iterable[RequestOutput]) -> "TokenCount":
-        """From the last output of each request."""
+        """Count the last output of each request."""
         return cls(
             sum(len(output.prompt_token_ids) for output in outputs),
             sum(len(one.token_ids) for output in outputs for one in output.outputs),
@@ -27,7 +25,6 @@ class TokenCount(NamedTuple):
         )
 
     def note_in(self, request: Request) -> None:
-        """Put the numbers into the request's line in the log."""
         fields: dict[str, Any] = request.scope["state"]["log"]
         fields |= {
             "prompt_tokens": self.num_prompt,
@@ -45,8 +42,6 @@ class TokenCount(NamedTuple):
 
 
 class StreamCount:
-    """Counts what has been streamed so far."""
-
     def __init__(self, options: StreamOptions | None) -> None:
         self.include_usage = bool(options and options.include_usage)
         self._continuous = self.include_usage and bool(options and options.continuous_usage_stats)
@@ -68,5 +63,5 @@ class StreamCount:
 
     @property
     def usage_so_far(self) -> Usage | None:
-        """For a chunk on the way: None, unless the client wants it in each."""
+        """Usage for a chunk before the end; None unless the client wants it in every chunk."""
         return self.count.to_usage() if self._continuous else None

@@ -1,14 +1,12 @@
-"""litellm against a served model: chat, streamed chat, text completion, and an error as its own
-exception.
+"""Tests litellm with a served model: chat, streamed chat, text completion, and an error.
 
-Runs in an environment of its own, without minivllm: arguments are the server's URL and the model's
-name.
+It runs in its own environment without minivllm. Arguments: the server's URL and the model's name.
 """
 
 import os
 import sys
 
-# or it asks the internet for prices when it is imported
+# Without this, the import downloads a list of prices.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm

@@ -1,14 +1,12 @@
-"""`make conformance`: programs that others wrote for OpenAI-compatible servers, run against
-`minivllm serve`.
+"""`make conformance`: runs other projects' clients of OpenAI's API against `minivllm serve`.
 
-    lm-eval     log-likelihoods of a small task, equal to those that transformers computes from the
-                same checkpoint
+    lm-eval     log-likelihoods of a small task, equal to those of transformers for the same
+                checkpoint
     litellm     chat, streams, texts, errors
-    guidellm    a benchmark under load, with no request failed
+    guidellm    a benchmark under load, in which no request fails
 
-Each has an environment of its own, since they agree with nobody about versions; this one has
-minivllm and transformers. The easy thing to get wrong is a client that reports success although its
-requests failed. So what each of them wrote down is read and counted here.
+Each client has its own environment, because their versions conflict. A client may report success
+although its requests failed, so its output files are read and counted here.
 """
 
 import argparse
@@ -23,15 +21,15 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "load"))
 
-from server_process import serve  # noqa: E402  (it lies one folder up)
+from server_process import serve  # noqa: E402  (in the neighbouring folder `load`)
 
 TOLERANCE = 1e-3
-"""Of a sum of log-probabilities over a handful of tokens, both computed in float32."""
+"""Tolerance for a sum of log-probabilities over a few tokens, both computed in float32."""
 NUM_REQUESTS = 16
 
 
 class NotConformantError(Exception):
-    """What a client did not like."""
+    """A client's check that failed."""
 
 
 def main() -> int:
@@ -116,9 +114,7 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
 
 
 def _by_transformers(checkpoint: str, pairs: list[tuple[str, str]]) -> list[tuple[float, bool]]:
-    """The log-likelihood of each continuation after its context, and whether greedy decoding would
-    have said it.
-    """
+    """Compute each continuation's log-likelihood after its context, and whether it is greedy."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 

@@ -1,27 +1,24 @@
-"""`python tools/gpu_report`: everything that needs a GPU to measure, in stages of at most ten
-minutes.
+"""`python tools/gpu_report`: all measurements that need a GPU, in stages of up to ten minutes.
 
-    python tools/gpu_report --out report                      all stages, one after the other
+    python tools/gpu_report --out report                      all stages in turn
     python tools/gpu_report kernels engine --out report       these two
     python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny
-                                                              shapes, times mean nothing
+                                                              shapes, times have no meaning
 
-| stage   | what it measures                                                                             |
-|---------|----------------------------------------------------------------------------------------------|
-| tests   | the tests marked `gpu`, a row for each file                                                  |
-| kernels | attention and cache writes beside their peers, and the device's own copying and reading      |
-| tune    | the settings of the attention kernel                                                         |
-| engine  | the workload of nano-vllm, beside three ways of transformers                                 |
-| profile | where a decode step goes: kernels, launches, Python                                          |
-| demo    | nothing; it records the demo, with one decode traced, into DIR/demo.jsonl                    |
+    tests      the tests marked `gpu`, a row for each file
+    kernels    attention and cache writes, their peers, and the device's own copying and reading
+    tune       launch parameters of the attention kernels
+    engine     the workload of nano-vllm, compared with three ways of transformers
+    profile    the parts of a decode step: kernels, launches, Python
+    demo       no measurement; it records the demo, with one traced decode, to DIR/demo.jsonl
 
 Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues:
-rows that are there stay, if device, versions and commit are the same. Uncommitted changes are not
-compared, so after one take another DIR. `tables.py` puts the results into the docs.
+existing rows stay if device, versions and commit are the same. Uncommitted changes are not
+compared, so use another DIR after one. `tables.py` writes the results to the docs.
 
-For a machine without network, `make gpu-wheels` on another one fetches what it lacks, and `make
-gpu-install` installs that. Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2
-if this machine cannot do it.
+For a machine without network, `make gpu-wheels` on another one downloads what it lacks, and `make
+gpu-install` installs it. Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2
+if this machine cannot run the report.
 """
 
 import argparse
@@ -42,7 +39,7 @@ from minivllm.clock import MonotonicClock
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 LIMIT_S = 540.0
 SECONDS_TO_FINISH = 45.0
-"""How long a stage may go on after its limit with the row that it had begun."""
+"""How long a stage may continue after its limit, to finish a row."""
 DRY_RUN_ENVIRONMENT = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
@@ -55,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(reason, file=sys.stderr)
         return 2
     args.out.mkdir(parents=True, exist_ok=True)
-    # All of them run, however many fail.
+    # All stages run, even if some fail.
     return max([_run_in_process(stage, args) for stage in args.stages or STAGES])
 
 
@@ -82,7 +79,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     args.out = args.out.resolve()  # a stage runs in the repository's root
-    # Not `choices`, which argparse also holds the empty list against.
+    # `choices` would make argparse reject the empty list too.
     unknown = [stage for stage in args.stages if stage not in STAGES]
     if unknown:
         parser.error(f"there is no stage {unknown[0]!r}: choose from {', '.join(STAGES)}.")
@@ -90,7 +87,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _run_in_process(stage: str, args: argparse.Namespace) -> int:
-    """Run one stage in a child process; 0 if it is done, else 1."""
+    """Run one stage in a child process; return 0 if it is done, else 1."""
     path = args.out / f"{stage}.json"
     command = [
         sys.executable,
@@ -107,7 +104,7 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
         + ["--in-this-process"]
     )
     environment = {**os.environ, **(DRY_RUN_ENVIRONMENT if args.dry_run else {})}
-    # A session of its own, so that what the stage has started can be ended with it.
+    # A session of its own, so that the stage can be ended together with its children.
     child = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         status = child.wait(args.limit + SECONDS_TO_FINISH)
@@ -161,9 +158,7 @@ def _run_here(args: argparse.Namespace) -> int:
 
 
 def _find(stage: str, args: argparse.Namespace) -> partial[None]:
-    """What runs a stage. Only its own module is imported, which may need what another stage does
-    not.
-    """
+    """Return the function of a stage. Only its own module is imported, with its requirements."""
     match stage:
         case "kernels" | "tune":
             return partial(getattr(import_module("stage_kernels"), f"run_{stage}"))

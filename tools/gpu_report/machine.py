@@ -1,6 +1,6 @@
-"""The machine that a GPU report is made on: what describes it, and why it may be refused.
+"""The machine of a GPU report: its description, and why it can be refused.
 
-`nvidia-smi` is only queried: no setting of the device is changed. Without that command its values
+`nvidia-smi` is only queried; no setting of the device is changed. Without that command, its values
 are None.
 """
 
@@ -21,13 +21,14 @@ from minivllm.lab.common.environment import cpu_model
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("torch", "triton", "transformers", "numpy")
 MIN_CAPABILITY = (8, 0)
-"""Ampere: the first with bfloat16 in its matrix units."""
+"""Ampere, the first with bfloat16 in its matrix units."""
 MIN_FREE_BYTES = 8 << 30
 
 
 def refusal() -> str | None:
-    """Why this machine cannot make the report, in one sentence; None if it can. Imports torch and
-    Triton.
+    """Why this machine cannot make the report, in one sentence; None if it can.
+
+    Imports torch and Triton.
     """
     import torch
 
@@ -67,7 +68,7 @@ def _triton_refusal() -> str | None:
 
 
 def _triton_requirement() -> Any:
-    """The versions of Triton that pyproject.toml allows, a `SpecifierSet`."""
+    """Return the versions of Triton that pyproject.toml allows, a `SpecifierSet`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = (Requirement(text) for text in project["dependencies"])
     return next(
@@ -80,8 +81,9 @@ def _dotted(capability: tuple[int, ...]) -> str:
 
 
 def describe_machine(results: Path) -> dict[str, Any]:
-    """`environment` of a stage's file. results: the report's folder, which does not count as a
-    change of the code
+    """Return the `environment` of a stage's file.
+
+    results: the report's folder; its files do not count as changes of the code
     """
     return {
         "versions": {
@@ -101,9 +103,7 @@ def describe_machine(results: Path) -> dict[str, Any]:
 
 
 def describe_commit(root: Path, results: Path) -> str | None:
-    """The commit of a repository, with `+changes` if its files are not those of the commit; None
-    without git.
-    """
+    """Return a repository's commit, with `+changes` if files differ; None without git."""
     commit = _output("git", "-C", str(root), "rev-parse", "HEAD")
     if commit is None:
         return None
@@ -117,7 +117,7 @@ def describe_commit(root: Path, results: Path) -> str | None:
 
 
 def clocks() -> dict[str, float] | None:
-    """The device's clocks in MHz at this moment; None where there is no device."""
+    """Return the device's current clocks in MHz; None without a device."""
     answer = _ask_device("clocks.sm", "clocks.mem")
     return None if answer is None else {"sm_mhz": float(answer[0]), "memory_mhz": float(answer[1])}
 
@@ -158,7 +158,7 @@ def _ask_device(*fields: str) -> list[str] | None:
 
 
 def _output(*command: str) -> str | None:
-    """What a command prints; None if it cannot run, fails or prints nothing."""
+    """Return what a command prints; None if it cannot run, fails or prints nothing."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,8 +1,7 @@
-"""One decode step as a picture: what the host does, and under it when kernels run on the device.
+"""One decode step as a picture: the host's work, and below it when kernels run on the device.
 
-Drawn from the reduced timelines of the stage `profile`, on one time axis, so that steps with and
-without CUDA graphs compare by their length. The picture brings its own background, light or dark as
-the reader's system is.
+It is drawn from the reduced timelines of stage `profile`. They share one time axis, so that steps
+with and without CUDA graphs can be compared.
 """
 
 from html import escape
@@ -11,7 +10,7 @@ from typing import Any
 WIDTH, LEFT, RIGHT = 860, 76, 14
 ROW, GAP, PANEL, TOP, FOOT = 22, 4, 84, 44, 26
 KINDS = {"kernel": "kernel", "launch": "launch", "wait": "waiting for the device"}
-"""Name of an interval -> what the legend calls it; every other name is a phase of Python."""
+"""Name of an interval -> its label in the legend; every other name is a phase of Python."""
 STYLE = """
  .card { fill: #ffffff } text { fill: #24292f; font: 12px sans-serif } \
 .muted { fill: #57606a } .axis { stroke: #8c959f }
@@ -26,7 +25,7 @@ STYLE = """
 
 
 def draw_steps(panels: list[tuple[str, list[dict[str, Any]]]]) -> str:
-    """An SVG. panels: a title and a timeline each, as `timeline.reduced_timeline` makes it"""
+    """Return an SVG. panels: title and timeline of each, made by `timeline.reduced_timeline`"""
     longest = max(_end(timeline) for _, timeline in panels)
     scale = (WIDTH - LEFT - RIGHT) / longest
     height = TOP + PANEL * len(panels) + FOOT
@@ -75,7 +74,6 @@ def _panel(title: str, timeline: list[dict[str, Any]], top: float, scale: float)
 
 
 def _axis(longest: float, scale: float, y: float) -> list[str]:
-    """Milliseconds, at most eight ticks."""
     tick = next(
         step for step in (100, 200, 500, 1000, 2000, 5000, 10_000, 10**9) if longest / step <= 8
     )

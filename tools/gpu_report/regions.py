@@ -1,8 +1,7 @@
-"""The words and tables that the GPU report puts into the pages, each made from one stage's file.
+"""Texts and tables that the GPU report writes into pages, each made from one stage's file.
 
-A region of a page begins with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. What is not
-measured is said to be so, with the command that measures it. Medians are taken here, from the runs
-that the files hold.
+A region of a page starts with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. Without a
+measurement it names the command. Medians are computed here from the runs.
 """
 
 import statistics
@@ -16,23 +15,19 @@ Stage = dict[str, Any]
 
 
 class MissingError(Exception):
-    """A stage's file lacks what the pages cannot do without; a sentence that says how to get it."""
+    """A stage's file lacks something that the pages need; the message says how to get it."""
 
 
 RUNGS_AT = (64, 4096)
-"""Batch and context at which the ladder is shown, and for which its goal is stated."""
+"""Batch and context of the table of kernel versions, for which its goal is stated."""
 LESSON_AT = (RUNGS_AT, (1, 16384))
-"""Those that lesson 12 shows: a full batch, and somebody alone with a long text, where splits
-count.
-"""
+"""Shapes in lesson 12: a full batch, and a single long sequence, for which splits matter."""
 GOALS = {"split": "85 %", "static": "85 %"}
 PREFILL_GOAL_AT = (1, 4096)
 PREFILL_GOAL = "at least 60 %"
 PREFILL_PEER = "sdpa (gathered)"
 OPTIONAL_PEERS = {"decode": ("FlashInfer",)}
-"""Kernel -> peers that the bench leaves out where they are not installed; a row's name begins with
-one.
-"""
+"""Kernel -> peers that the bench leaves out if they are not installed; prefixes of row names."""
 OURS = "minivllm, CUDA graphs"
 WORKLOAD = {
     OURS: "",
@@ -41,7 +36,7 @@ WORKLOAD = {
     "transformers, one at a time": "24",
     "minivllm, enforce_eager": "",
 }
-"""Every engine of the stage `engine`, and the goal for minivllm's speed against it."""
+"""Every engine of stage `engine`, and the goal for minivllm's speed relative to it."""
 STEP_GOAL = "under 15 %"
 PICTURED_BATCH = 64
 SHAPE = "16 query heads, 8 key heads, head size 128, blocks of 16, bfloat16"
@@ -59,7 +54,6 @@ def not_measured(stage: str) -> str:
 
 
 def measured_on(stage: Stage) -> str:
-    """Device, versions, date and command."""
     device, versions = stage["environment"]["device"], stage["environment"]["versions"]
     packages = ", ".join(
         f"{name} {versions[name]}" for name in ("torch", "triton", "transformers", "numpy")
@@ -85,7 +79,7 @@ def microseconds(seconds: float) -> str:
 
 
 def copy_speed(kernels: Stage) -> float:
-    """GB/s, read and written bytes counted."""
+    """Return the device's copy speed in GB/s, counting bytes read and written."""
     speed = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy"), None)
     if speed is None:
         raise MissingError(
@@ -100,7 +94,7 @@ def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
 
 
 def rungs(kernels: Stage, at: tuple[int, int]) -> list[dict[str, Any]]:
-    """Our decode kernels at a batch and context, in the order of the ladder."""
+    """Return our decode kernels at a batch and context, in the order of kernel versions."""
     rows = rows_of(kernels, "decode")
     return [
         row
@@ -197,7 +191,6 @@ def other_kernels(kernels: Stage) -> str:
 
 
 def _matrix(rows: list[dict[str, Any]]) -> str:
-    """A row for each name, a column for each shape, microseconds."""
     shapes = list(dict.fromkeys(_shape(row) for row in rows))
     found = {
         (row["name"], _shape(row)): microseconds(row["seconds"])
@@ -236,9 +229,7 @@ def _not_installed(kernels: Stage) -> list[str]:
 
 
 def _speed_of_peer(kernels: Stage) -> list[str]:
-    """Our prefill kernels against torch's, where the goal is stated; nothing where that was not
-    measured.
-    """
+    """Compare our prefill kernels with torch's at the goal's shape; empty if not measured."""
     batch, context = PREFILL_GOAL_AT
     rows = [
         row
@@ -265,7 +256,7 @@ def _num_runs(stage: Stage) -> int:
 
 
 def workload_speeds(engine: Stage) -> dict[str, float]:
-    """Engine -> tokens a second, the median of its rounds."""
+    """Engine -> tokens per second, the median of its rounds."""
     speeds: dict[str, list[float]] = {}
     for row in engine["rows"]:
         if "reason" not in row:
@@ -380,7 +371,7 @@ def step(profile: Stage) -> str:
 
 
 def _prompt_lengths(profile: Stage) -> str:
-    """Mean prompt of each batch: the same lengths with and without graphs."""
+    """Return the mean prompt length of each batch, which is equal with and without graphs."""
     means = {row["batch"]: row["prompt_tokens"] / row["batch"] for row in profile["rows"]}
     return "on average " + ", ".join(
         f"{mean:,.0f} tokens at batch {batch}" for batch, mean in means.items()
@@ -447,7 +438,6 @@ def tests(stage: Stage) -> str:
 
 
 def _is_in(row: dict[str, Any], place: str) -> bool:
-    """Whether the row of a test file is of this file or folder."""
     return row["key"] == place or row["key"].startswith(f"{place}/")
 
 
@@ -459,7 +449,6 @@ def intro_not_measured(stage: str) -> str:
 
 
 def _host_time(profile: Stage, kind: str, words: str) -> str:
-    """How the host's time of the pictured step divides."""
     row = next(
         (
             row
@@ -508,6 +497,6 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }
-"""Name of a region -> its stage, what makes its text from that, and what says that there is no such
-stage.
+"""Name of a region -> its stage, the function that makes its text, and the function that makes the
+text without a measurement.
 """

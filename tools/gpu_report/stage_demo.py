@@ -1,8 +1,7 @@
-"""Stage `demo`: the demo's scenario on this device, every event recorded into DIR/demo.jsonl.
+"""Stage `demo`: the demo's scenario on this device, with every event recorded to DIR/demo.jsonl.
 
-One decode is traced by the kernel x-ray, as the key `X` of the dashboard asks for it, and in that
-step the attention mass of each block is recorded, too. The recording opens anywhere: `minivllm
-replay DIR/demo.jsonl`.
+The kernel x-ray traces one decode, like key `X` of the dashboard. In that step, the attention mass
+of each block is recorded too. `minivllm replay DIR/demo.jsonl` opens the recording on any machine.
 """
 
 from pathlib import Path
@@ -23,11 +22,11 @@ from minivllm.runtime.store.model_store import resolve_model
 SCENARIO = "shared-prefix"
 """The default of `minivllm demo`. Its first request is long enough for two tiles of keys."""
 MODELS = ("smollm2", "tiny-random")
-"""The first that can be found is played, unless `--model` names one."""
+"""The first available model is used, unless `--model` names one."""
 
 
 def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path) -> None:
-    """Play and record; one row. Raises `StageFailedError` if the kernel could not be traced."""
+    """Play and record the scenario. Raises `StageFailedError` if the kernel was not traced."""
     key = f"demo/{SCENARIO}"
     if not report.wants(key):
         return
@@ -67,7 +66,6 @@ def _first_model_found() -> str:
 
 
 def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, Any]:
-    """Every step of the scenario; the numbers of the row."""
     events: list[ev.Event] = []
     player, watched = ScenarioPlayer(scenario, engine), None
     recording.unlink(missing_ok=True)
@@ -98,7 +96,7 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
 
 
 def _decoding_sequence(events: list[ev.Event]) -> str | None:
-    """A sequence that has sampled a token and has not ended."""
+    """Find a sequence that has sampled a token and has not ended."""
     ended = {event.seq_id for event in events if isinstance(event, ev.RequestFinished)}
     return next(
         (e.seq_id for e in events if isinstance(e, ev.TokenSampled) and e.seq_id not in ended), None

@@ -1,10 +1,8 @@
-"""Stage `engine`: the workload of nano-vllm, our engine with and without CUDA graphs, and three
-ways of `transformers`.
+"""Stage `engine`: nano-vllm's workload on our engine with and without CUDA graphs, and three peers.
 
-A row is one round of one engine. Our rounds come first, all of them, and our engines are gone
-before the first peer is built, since each wants the device's memory for itself. Then the peers take
-turns, so that each has had a round when the stage runs out of time. What the workload is:
-`minivllm.lab.bench.throughput.nano_vllm`.
+A row is one round of one engine. Our engines run first and are freed, because each engine needs the
+device's whole memory. Then the peers take turns, so that each has had a round if the stage runs out
+of time. `minivllm.lab.bench.throughput.nano_vllm` describes the workload.
 """
 
 from collections.abc import Iterator
@@ -37,9 +35,9 @@ from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0
-"""After these, a peer that takes requests in batches gets no more of them in this round."""
+"""After these seconds, a peer with batches gets no more of them in this round."""
 CONTINUOUS_LIMIT_S = 150.0
-"""Continuous batching takes all requests at once, so it cannot be stopped between two batches."""
+"""Continuous batching takes all requests at once, so it cannot stop between two batches."""
 OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}
 REAL = Settings(
     spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto",
@@ -55,7 +53,7 @@ DRY_RUN = replace(
 
 @dataclass(frozen=True)
 class Peer:
-    """One way of `transformers`. batch_size: requests at a time; None gives it all at once"""
+    """One way to run `transformers`. batch_size: requests at a time; None gives it all at once"""
 
     name: str
     batch_size: int | None
@@ -69,7 +67,7 @@ PEERS = (
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each round. A peer that fails gets a `reason`; ours raises."""
+    """Add a row for each round. A peer that fails gets a `reason`; our errors are raised."""
     settings = DRY_RUN if dry_run else REAL
     directory = resolve_model(settings.model, weights=False)
     vocab_size = read_model_config(directory).vocab_size
@@ -123,7 +121,7 @@ def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchReq
                         peer.batch_size,
                         attention,
                     )
-            except Exception as error:  # whatever another project's code may raise
+            except Exception as error:  # another project's code may raise anything
                 failed.add(peer)
                 row = {
                     "key": _key(peer.name, number),
@@ -136,7 +134,6 @@ def _run_peers(report: StageFile, settings: Settings, rounds: list[list[BenchReq
 
 @contextmanager
 def _peer_engine(peer: Peer, model: Any, settings: Settings) -> Iterator[tuple[BenchEngine, str]]:
-    """The engine, and the attention that it has."""
     if peer.batch_size is not None:
         yield StaticBatches(model, peer.name, peer.batch_size), "sdpa"
         return

@@ -1,12 +1,9 @@
-"""`StageFile`: the one JSON file that a stage of the GPU report writes, whole again after every
-row.
+"""`StageFile`: the JSON file of a stage of the GPU report, complete after every row.
 
     {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key",
     "runs", ...}, ...]}
 
-A stage that is killed in the middle leaves the rows that it had. A later run into the same folder
-keeps rows that were measured on the same device with the same versions and the same commit, and
-measures the others.
+A later run into the same folder keeps rows of the same device, versions and commit.
 """
 
 import json
@@ -21,16 +18,14 @@ Status = Literal["running", "done", "out of time", "failed"]
 
 
 class OutOfTimeError(Exception):
-    """The stage's limit is reached, and no new row is begun."""
+    """The stage's limit is reached, so no new row is started."""
 
 
 class StageFailedError(Exception):
-    """The stage cannot be done, or something in it is wrong; a sentence that says what."""
+    """The stage cannot run, or its results are wrong; the message says what."""
 
 
 class StageFile:
-    """The rows of one stage, in memory and on disk."""
-
     def __init__(
         self,
         path: Path,
@@ -41,14 +36,14 @@ class StageFile:
         limit_s: float,
         clock: Clock,
     ) -> None:
-        """limit_s: seconds from now on after which no new row is begun"""
+        """limit_s: seconds from now after which no new row is started"""
         self._path = path
         self._limit_s = limit_s
         self._clock = clock
         self._started = clock.now()
         earlier = read_stage(path)
         if earlier is not None and _measured_alike(earlier, environment, dry_run):
-            # Rows without a measurement are tried again.
+            # Measure rows without a result again.
             self.rows = {row["key"]: row for row in earlier["rows"] if "reason" not in row}
             self._seconds_before: float = earlier["seconds"]
             began = earlier["began"]
@@ -65,9 +60,7 @@ class StageFile:
         self._write("running", None)
 
     def wants(self, key: str) -> bool:
-        """Whether the row has yet to be measured. Raises `OutOfTimeError` if it has, and the limit
-        is reached.
-        """
+        """Whether the row must still be measured. Raises `OutOfTimeError` after the limit."""
         if key in self.rows:
             return False
         self.check_time(f"before the row {key}")
@@ -83,14 +76,13 @@ class StageFile:
 
     @property
     def seconds_left(self) -> float:
-        """Until the limit; negative after it."""
+        """Seconds until the limit; negative after it."""
         return self._started + self._limit_s - self._clock.now()
 
     def add(self, row: dict[str, Any]) -> None:
-        """Take in a row and write the file. A row with the same key is replaced.
+        """Add or replace a row and write the file.
 
-        row: `key`, and `runs` (the time of every run, in seconds) or `reason` (why there is no
-        measurement)
+        row: `key`, and `runs` (seconds of every run) or `reason` (why it was not measured)
         """
         self.rows[row["key"]] = {**row, "dry_run": True} if self._head["dry_run"] else row
         self._write("running", None)
@@ -98,7 +90,7 @@ class StageFile:
     def end(
         self, status: Status, error: str | None, clocks: dict[str, float] | None = None
     ) -> None:
-        """Write the last state. clocks: the device's, as they are now"""
+        """Write the final state. clocks: the device's current clocks"""
         if clocks is not None:
             self._head["environment"]["clocks"]["after"] = clocks
         self._write(status, error)
@@ -116,12 +108,12 @@ class StageFile:
 
 
 def read_stage(path: Path) -> dict[str, Any] | None:
-    """A stage's file; None where there is none."""
+    """Read a stage's file; None if it does not exist."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 
 def mark_ended(path: Path, stage: str, status: Status, error: str) -> None:
-    """Say for a stage's process, which could not do it itself, how it ended."""
+    """Record how a stage's process ended, if it could not do that itself."""
     rest = read_stage(path) or {
         "stage": stage,
         "began": None,

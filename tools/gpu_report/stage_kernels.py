@@ -1,7 +1,6 @@
-"""Stages `kernels` and `tune`: the rows of `minivllm.lab.bench.kernels.kernels` and of
-`minivllm.lab.bench.kernels.tuning`.
+"""Stages `kernels` and `tune`: rows of `minivllm.lab.bench.kernels.kernels` and `tuning`.
 
-In a dry run the kernels are interpreted on tiny shapes, and their times mean nothing.
+In a dry run the kernels are interpreted on tiny shapes, and their times have no meaning.
 """
 
 from importlib import import_module
@@ -15,8 +14,9 @@ TUNING = "minivllm.lab.bench.kernels.tuning"
 
 
 def run_kernels(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each kernel or peer and shape. Raises `StageFailedError` if a kernel of ours
-    gave no time.
+    """Add a row for each kernel or peer and shape.
+
+    Raises `StageFailedError` if one of our kernels has no time.
     """
     for row in measure_rows(num_runs=2 if dry_run else RUNS, interpret=dry_run, wants=report.wants):
         report.add(row)
@@ -28,9 +28,7 @@ def run_kernels(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_tune(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each candidate, then one for each entry of the table that has all of them;
-    print these entries.
-    """
+    """Add a row per candidate, then a row per complete entry of the table; print these entries."""
     try:
         tuning = import_module(TUNING)
     except ModuleNotFoundError as error:
@@ -42,7 +40,7 @@ def run_tune(report: StageFile, *, dry_run: bool) -> None:
         ) from error
     try:
         tuning.tune(on_row=report.add, dry_run=dry_run, wants=report.wants)
-    finally:  # out of time, too, there may be entries that are complete
+    finally:  # some entries may be complete even after a timeout
         conclusions = list(tuning.conclude(list(report.rows.values()), dry_run))
         for row in conclusions:
             report.add(row)

@@ -1,9 +1,7 @@
-"""Stage `profile`: where a decode step of Qwen3-0.6B's shape goes, at three batch sizes, with CUDA
-graphs and without.
+"""Stage `profile`: the parts of a decode step of Qwen3-0.6B's shape, with and without CUDA graphs.
 
-First 40 steps without a profiler, since watching makes a step longer; then 5 under torch's
-profiler. Both times are in the row, so that a reader sees what the profiler cost. What is worked
-out from the profiler's trace: `timeline`.
+For each of three batch sizes, 40 steps run without a profiler, then 5 under torch's. The row has
+both times, which shows the profiler's cost. `timeline` evaluates the profiler's trace.
 """
 
 import json
@@ -29,18 +27,16 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5
 PREFILL_STEPS = 32
-"""Most steps in which the prompts of a batch go through the model; the first sequences decode
-meanwhile.
-"""
+"""Most steps to prefill a batch; its first sequences already decode during these."""
 MEAN_CONTEXT = (381, 1305)
-"""Prompts of the workload, 100 to 1,024 tokens, with half of an average output behind them: a
-request's mean context.
+"""Prompt lengths that give the workload's mean context: its prompts of 100 to 1,024 tokens, plus
+half an average output.
 """
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured. prompts: their lengths; steps: without a profiler, and under it"""
+    """What to measure. prompts: their lengths; steps: without and with the profiler"""
 
     engine: dict[str, Any]
     prompts: WorkloadSpec
@@ -69,7 +65,7 @@ DRY_RUN = Plan(
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each batch size with graphs, then for each without."""
+    """Add a row for each batch size with CUDA graphs, then for each without."""
     plan = DRY_RUN if dry_run else REAL
     for enforce_eager in (False, True):
         engine = None
@@ -99,7 +95,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         _decode(engine, batch)
         _wait_for_device()
         runs.append(clock.now() - started)
-    # the profiler's own start is slow, and would count as the first step's
+    # Profile one step first: the profiler starts slowly, which would count in that step.
     _profile(engine, batch, 1)
     trace_events = _profile(engine, batch, plan.profiled_steps)
     for number in range(batch):
@@ -111,7 +107,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         "attention_backend": engine._stepper.runner.attention_backend,
         "runs": runs,
         **summary,
-        # The device's idle share of the steps that were profiled, and of those that were not.
+        # The device's idle share of profiled and of plain steps.
         "outside_kernels_profiled": 1 - busy / statistics.median(summary["profiled_runs"]),
         "outside_kernels": 1 - busy / statistics.median(runs),
         "timeline": reduced_timeline(trace_events),
@@ -119,16 +115,16 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
 
 
 def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
-    """Prompts of the workload's lengths, and enough output tokens for every step to come."""
+    """Add prompts of the workload's lengths, with enough output tokens for all steps."""
     max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
-    # Nothing before the end, as `LLM.generate` asks for.
+    # No output before the end, like `LLM.generate`.
     params = SamplingParams(
         temperature=0,
         max_tokens=max_tokens,
         ignore_eos=True,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
-    # The number of the round is the batch, so that no prompt is found in the prefix cache.
+    # Use the batch as round number, so that no prompt is in the prefix cache.
     requests = make_requests(plan.prompts, 0, batch, engine.tokenizer.vocab_size)[:batch]
     for number, request in enumerate(requests):
         engine.add_request(str(number), {"prompt_token_ids": request.prompt_token_ids}, params)
@@ -146,7 +142,7 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
-    """Whether the last step was one of `batch` decodes and nothing else."""
+    """Whether the last step had exactly `batch` decodes."""
     scheduled = engine._stepper.last_plan.scheduled
     return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 
@@ -161,7 +157,6 @@ def _decode(engine: LLMEngine, batch: int) -> None:
 
 
 def _profile(engine: LLMEngine, batch: int, num_steps: int) -> list[dict[str, Any]]:
-    """The events of the Chrome trace of so many steps."""
     activities = [ProfilerActivity.CPU]
     if torch.cuda.is_available():
         activities.append(ProfilerActivity.CUDA)

@@ -1,9 +1,8 @@
-"""Stage `tests`: the tests that need a GPU, a row for each file of them, read back from pytest's
-JUnit XML.
+"""Stage `tests`: the tests that need a GPU, one row per file, from pytest's JUnit XML.
 
-Kernels are compiled once for each shape and type, which takes most of the time, so they run in many
-processes where pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone: it measures how
-much of the device's memory is free.
+Compiling kernels for each shape and type takes most of the time, so tests run in many processes if
+pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because it measures the device's
+free memory.
 """
 
 import subprocess
@@ -21,21 +20,20 @@ from stage_file import StageFailedError, StageFile
 from minivllm.clock import MonotonicClock
 
 PLACES = (("tests/kernels", "tests/runtime"), ("tests/identity/test_gpu.py",))
-"""What one run of pytest takes, and whether in one process or in many."""
+"""Each entry is one run of pytest; an entry with several places runs in many processes."""
 DRY_RUN_PLACES = (("tests/runtime/model/test_heap.py",),)
 WORKERS = 8
 SECONDS_AFTER_LIMIT = 30
-"""How long the last run, begun before the limit, may still go on."""
+"""How long the last run may continue after the limit."""
 SHARE_IF_MORE_WAIT = 0.75
-"""Of the time left, for a run that is not the last, so that the next one gets its turn even if this
-one never ends.
+"""Share of the remaining time for a run that is not the last, so that the next one gets its turn.
 """
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each file that has GPU tests.
+    """Add a row for each file with GPU tests.
 
-    Raises `StageFailedError` if a test failed, or if a run of pytest did not end.
+    Raises `StageFailedError` if a test failed or a run of pytest did not end.
     """
     marks = [] if dry_run else ["-m", "gpu"]
     done = {row.get("run") for row in report.rows.values()}
@@ -60,12 +58,11 @@ def run(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_name(places: tuple[str, ...]) -> str:
-    """`run` of the rows of one run of pytest, by which a later report finds that it is done."""
+    """Value of `run` in a pytest run's rows, by which a later report sees that it is done."""
     return " ".join(places)
 
 
 def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[dict[str, Any]]:
-    """The rows of one run of pytest."""
     workers = WORKERS if len(places) > 1 and find_spec("xdist") is not None else 0
     clock = MonotonicClock()
     with tempfile.TemporaryDirectory() as folder:
@@ -102,9 +99,7 @@ def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[
 
 
 def read_junit(path: Path) -> dict[str, dict[str, Any]]:
-    """File -> counts, the sum of its tests' seconds, and of each test that failed its name and the
-    first line of what it said.
-    """
+    """File -> counts, seconds of its tests, and name and first line of each failure."""
     files: dict[str, dict[str, Any]] = {}
     for case in ElementTree.parse(path).getroot().iterfind(".//testcase"):
         file = f"{case.get('classname', '').replace('.', '/')}.py"

@@ -1,15 +1,13 @@
-"""`python tools/gpu_report/tables.py [DIR]`: put the results of a GPU report into the docs, the
-README and lesson 12.
+"""`python tools/gpu_report/tables.py [DIR]`: writes a GPU report to the docs, README and lesson 12.
 
     python tools/gpu_report/tables.py report
-        take the stages that are in report, and write everything anew
+        take the stages of the folder `report`, and write everything again
     python tools/gpu_report/tables.py
-        write everything anew from docs/measured/gpu
+        write everything again from docs/measured/gpu
 
-Stages are kept in docs/measured/gpu/STAGE.json; one that DIR lacks stays as it is there. From these
+Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks stays as it is. From these
 come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and
-docs/assets/gpu-step.svg (`picture`). No figure is copied by hand. Nothing is written if anything is
-wrong: then the exit status is 2. The pages of lesson 12 are written by `make docs-pages`.
+docs/assets/gpu-step.svg (`picture`). On an error nothing is written, and the exit status is 2.
 """
 
 import argparse
@@ -41,7 +39,7 @@ class TablesError(Exception):
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
-    """root: the repository, whose files are read and written"""
+    """root: the repository to read and write"""
     parser = argparse.ArgumentParser(prog="tables", description="Put a GPU report into the docs.")
     parser.add_argument(
         "dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})"
@@ -67,9 +65,7 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
 
 
 def read_stages(folder: Path) -> dict[str, Stage]:
-    """The stages that the folder has a file of. Raises `TablesError` if a file is none of a
-    stage.
-    """
+    """Read the stages of a folder. Raises `TablesError` if a file is not a stage's file."""
     paths = ((stage, folder / f"{stage}.json") for stage in STAGES)
     return {stage: _read_stage(path) for stage, path in paths if path.exists()}
 
@@ -87,7 +83,7 @@ def _read_stage(path: Path) -> Stage:
 
 
 def _new_stages(folder: Path) -> dict[str, Stage]:
-    """As `read_stages`; raises `TablesError` where there is nothing, or nothing real."""
+    """Like `read_stages`; raises `TablesError` for an empty folder or a dry run."""
     stages = read_stages(folder)
     if not stages:
         raise TablesError(
@@ -100,12 +96,12 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
                 f"{folder / name}.json is of a dry run, whose times mean nothing: take a report"
                 " without --dry-run."
             )
-    # A stage that failed at once has neither rows nor a device to speak of.
+    # Leave out a stage that failed at once: it has no rows and perhaps no device.
     return {name: _reduced(stage) for name, stage in stages.items() if stage["rows"]}
 
 
 def _reduced(stage: Stage) -> Stage:
-    """Without the timelines that no picture is made of."""
+    """Remove the timelines that no picture needs."""
     return stage | {
         "rows": [
             {
@@ -119,7 +115,7 @@ def _reduced(stage: Stage) -> Stage:
 
 
 def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
-    """Path below the root -> what the file must hold; None: there must be none."""
+    """Path relative to the root -> the file's new content; None: no such file."""
     outputs: dict[str, str | None] = {
         f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()
     }
@@ -131,7 +127,7 @@ def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
 
 
 def _make(make: Callable[[Stage], str | None], name: str, stage: Stage) -> str | None:
-    """Raises `TablesError` if the stage's file lacks something that it is made of."""
+    """Make a text from a stage. Raises `TablesError` if the stage's file lacks a value."""
     try:
         return make(stage)
     except MissingError as error:
@@ -151,7 +147,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
             )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
-        # A region inside of a line, as in a table's cell, stays there.
+        # Keep a region inside a line, for example in a table's cell, on that line.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"
 
@@ -159,7 +155,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
 
 
 def _measured_rungs(kernels: Stage) -> str | None:
-    """What lesson 12 shows; None if the ladder was not reached."""
+    """Return the data of lesson 12; None if no kernel version was measured at its shapes."""
     copy = copy_speed(kernels)
     ladders = {at: rungs(kernels, at) for at in LESSON_AT}
     if not any(ladders.values()):
@@ -198,7 +194,7 @@ def _picture(profile: Stage) -> str | None:
 
 
 def _dump(stage: Stage) -> str:
-    """JSON with a row on each line, so that a difference can be read."""
+    """Format a stage as JSON with one row per line, for readable diffs."""
     head: dict[str, Any] = {name: value for name, value in stage.items() if name != "rows"}
     rows = ",\n".join(json.dumps(row) for row in stage["rows"])
     return json.dumps(head, indent=1)[:-2] + ',\n "rows": [\n' + rows + "\n]}\n"

@@ -1,12 +1,9 @@
-"""What torch's profiler saw of engine steps, as a few numbers and as a timeline that can be drawn.
+"""Reduces torch's profile of engine steps to a few numbers and a timeline to draw.
 
-Takes the events of a Chrome trace, in microseconds; what comes out is in seconds, but for the
-timeline. A device is busy while at least one kernel (or copy) runs, so overlapping kernels count
-once. The host's time divides into what passes inside of CUDA's own functions and the rest, which is
-Python. Some of it is waiting for the device: a synchronization, and a copy to the host's memory,
-which returns when everything before it on the device is done.
-
-Only intervals and names are looked at here, so all of this runs without a GPU.
+The input is the events of a Chrome trace, in microseconds; results are in seconds, except for the
+timeline. A device is busy while at least one kernel (or copy) runs. The host's time divides into
+CUDA's own functions and Python. Synchronizations and copies to host memory count as waiting,
+because they return when all earlier work of the device is done. No GPU is needed.
 """
 
 from collections import Counter
@@ -16,15 +13,14 @@ from typing import Any, NamedTuple
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 IN_CUDA_API = frozenset({"cuda_runtime", "cuda_driver"})
 PHASES = ("step", "schedule", "prepare", "model", "sample")
-"""Names of the ranges that the stage puts around the parts of a step; a step contains all others.
-What comes after `sample`, outputs and events, has no range of its own: it is one call for each
-sequence, and ranges would make it longer than it is."""
+"""Names of the ranges around the parts of a step; `step` contains all others. Outputs and events,
+after `sample`, have no range: they are one call per sequence, and ranges would make them slower."""
 MERGED_BELOW = 1 / 1000
-"""Neighbours on a timeline become one where less than this part of the step lies between them."""
+"""Join neighbours on a timeline if the gap between them is a smaller part of the step than this."""
 
 
 class Interval(NamedTuple):
-    """An interval. start, end: microseconds"""
+    """An interval of time. start, end: microseconds"""
 
     start: float
     end: float
@@ -32,7 +28,7 @@ class Interval(NamedTuple):
 
 
 def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str]) -> list[Interval]:
-    """The intervals of these categories, by their start."""
+    """Return the intervals of these categories, ordered by start."""
     return sorted(
         Interval(event["ts"], event["ts"] + event["dur"], event["name"])
         for event in trace_events
@@ -41,9 +37,7 @@ def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str])
 
 
 def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """The time inside of CUDA's functions, each named `launch` or `wait`. (Other calls, which are
-    short, count as launches.)
-    """
+    """Return the intervals inside CUDA's functions, named `launch` (also other calls) or `wait`."""
     to_host = {
         event["args"]["correlation"]
         for event in trace_events
@@ -62,9 +56,7 @@ def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
 
 
 def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """The host's ranges named in `PHASES`. (The profiler repeats them on the device in a category
-    of its own.)
-    """
+    """Return the host's ranges named in `PHASES`. (The device's copies have another category.)"""
     return [
         span
         for span in intervals_of(trace_events, frozenset({"user_annotation"}))
@@ -84,9 +76,7 @@ def union_length(spans: list[Interval], within: Interval) -> float:
 
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Of each profiled step, in order: wall and busy in seconds, launches and kernels in numbers;
-    the kernels with most time.
-    """
+    """Return each profiled step's seconds, busy seconds, launches and kernels, and top kernels."""
     device, api = intervals_of(trace_events, ON_DEVICE), intervals_of(trace_events, IN_CUDA_API)
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
@@ -103,9 +93,7 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _outermost(spans: list[Interval]) -> list[Interval]:
-    """Without those inside of another: a function of the runtime may call one of the driver for the
-    same launch.
-    """
+    """Drop intervals inside another: a runtime call may contain a driver call for one launch."""
     found: list[Interval] = []
     for span in spans:
         if not found or span.end > found[-1].end:
@@ -114,7 +102,6 @@ def _outermost(spans: list[Interval]) -> list[Interval]:
 
 
 def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, Any]]:
-    """Those with most time, with time and number per step."""
     seconds, numbers = Counter(), Counter()
     for span in (span for spans in steps for span in spans):
         seconds[span.name] += (span.end - span.start) / 1e6
@@ -126,10 +113,11 @@ def _top_kernels(steps: list[list[Interval]], most: int = 10) -> list[dict[str, 
 
 
 def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The last profiled step for a picture: `{"on", "name", "start", "duration"}`, microseconds
-    from the step's begin.
+    """Return the last profiled step for a picture: `{"on", "name", "start", "duration"}` items.
 
-    on: `device` for kernels; `host` for the phases and for `launch` and `wait`, the time inside of
+    Times are microseconds from the start of the step.
+
+    on: `device` for kernels; `host` for the phases, and for `launch` and `wait`, which are inside
     CUDA's functions
     """
     phases = phases_of(trace_events)
@@ -158,9 +146,7 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
-    """Nested intervals as intervals side by side: each moment belongs to the span that began
-    last.
-    """
+    """Flatten nested intervals: each moment belongs to the span that started last."""
     edges = sorted(
         {
             edge
@@ -183,7 +169,7 @@ def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
 
 
 def _merged(spans: list[Interval], gap: float) -> list[Interval]:
-    """Neighbours of one name with less than `gap` between them as one."""
+    """Join neighbours of the same name with a gap of at most `gap` microseconds."""
     merged: list[Interval] = []
     for span in spans:
         if merged and merged[-1].name == span.name and span.start - merged[-1].end <= gap:

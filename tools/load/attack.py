@@ -1,15 +1,12 @@
-"""`make attack`: attack a server over HTTP, on loopback, and check that nothing is left of it.
+"""`make attack`: attack a server over HTTP, on loopback, and check that it recovers completely.
 
     python tools/load/attack.py --model tiny-random
 
-It starts a server as a process with `--events`. Beside each attack, one client asks for `/health`
-and another for a short completion, which must always be the same text. The tool prints how each
-attack was answered and how long the two had to wait. It fails, with exit status 1, for any 5xx,
-another text, a block, file or request that is not given back, or more memory than the bound. The
-attacks that take the most memory run twice: what the second time adds would be a leak.
-
-The KV cache and the pool of blocks are small here and full before memory is read first, so growth
-is the server's own.
+During each attack, one client requests `/health` and another a short completion. The tool prints
+the answers to each attack and the longest waits of the two clients. It fails, with exit status 1,
+for any 5xx, another completion, too much memory, or a block, file or request that is not freed. The
+KV cache is full before memory is first read, so later growth is the server's own.
+The attacks that take the most memory run twice: what the second run adds would be a leak.
 """
 
 import argparse
@@ -35,16 +32,15 @@ STREAM = json.dumps(
 
 @dataclass
 class AttackedServer:
-    """A server, as an attacker sees it."""
-
     url: str
     answers: Counter[str] = field(default_factory=Counter)
 
     async def send(
         self, raw: bytes, *, seconds: float = 20.0, at_most: int = -1, rudely: bool = False
     ) -> str:
-        """Send `raw`, read until the server closes, `at_most` bytes or `seconds`; the status of the
-        first answer.
+        """Send `raw` and return the status of the first answer.
+
+        Reads until the server closes, or up to `at_most` bytes or `seconds`.
         """
         address = urlsplit(self.url)
         answer = b""
@@ -138,7 +134,7 @@ async def disconnects(target: AttackedServer) -> None:
 
 
 async def deaf_readers(target: AttackedServer) -> None:
-    """Large answers that are not read, until this client leaves."""
+    """Request large answers and do not read them, until this client leaves."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
     await _each(
         [lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20
@@ -210,7 +206,7 @@ AGAIN = (deaf_readers, large_bodies, large_answers)
 
 
 class Others:
-    """Two clients that want nothing unusual, while somebody attacks."""
+    """Two normal clients that run during an attack."""
 
     def __init__(self, url: str) -> None:
         self._target = AttackedServer(url)
@@ -260,7 +256,6 @@ class Others:
 
 
 async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
-    """Every attack in turn; what is wrong after it."""
     faults: list[str] = []
     await asyncio.to_thread(server.start_its_pools)
     expected = await Others(server.url).canary()

@@ -1,8 +1,6 @@
-"""What the attacks of `tools/load/attack.py` send: bodies that are no requests, and bytes that are
-no HTTP.
+"""Inputs for the attacks of `tools/load/attack.py`: malformed bodies, and bytes that are not HTTP.
 
-Each list is data. Add a line for each new idea; the tool counts the answers by status and fails for
-any 5xx.
+To test a new idea, add a line. The tool counts answers by status and fails for any 5xx.
 """
 
 import json
@@ -102,7 +100,7 @@ BODIES: list[bytes] = [
     json.dumps({"messages": [{}] * 50_000}).encode(),
     json.dumps({"prompt": [1] * 300_000}).encode(),
 ]
-"""Sent to every POST route."""
+"""Bodies that are sent to every POST route."""
 
 CONTENT_TYPES = (
     "",
@@ -195,7 +193,7 @@ RAW: list[str] = [
     ("GET /nothing HTTP/1.1\r\n" + _HOST + "\r\n") * 300 + "rubbish",
     "POST /generate HTTP/1.1\r\n" + _HOST + "Content-Length: 2\r\n\r\n{}" * 200,
 ]
-"""Sent as they are, in Latin-1; `{host}` is the server's own address."""
+"""Sent unchanged, in Latin-1; `{host}` is the server's own address."""
 
 VALID = [
     _completion(),
@@ -207,8 +205,9 @@ VALID = [
 
 
 def mutated(number: int) -> bytes:
-    """A valid body with some bytes changed, cut, doubled or replaced by something nasty; the same
-    for the same number.
+    """Return a valid body with some bytes changed, cut, doubled or replaced by nasty ones.
+
+    The result depends only on `number`.
     """
     draw = random.Random(number)
     body = bytearray(draw.choice(VALID))

@@ -1,13 +1,11 @@
-"""How much slower generating becomes beside busy processes: ours, and `transformers` in the same
-run.
+"""How much busy processes slow down generation, for our engine and `transformers`.
 
     python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
     python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
-Each engine is a process of its own with torch's and OpenMP's defaults, named by its threads
-(`minivllm:1`). In each round each has a turn while the busy processes are stopped, and one while
-they run: what a machine does over minutes, it does to all of them. The slow-down is the median over
-the rounds of loaded over quiet, pair by pair.
+Each engine is a process of its own; its name includes its threads (`minivllm:1`). In each round
+every engine has one turn while the busy processes are stopped, and one while they run. The
+slow-down is the median over the rounds of loaded time over quiet time.
 """
 
 import argparse
@@ -26,7 +24,7 @@ from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import positive_int, print_report
 
 LONGEST_S = 600
-"""A busy process ends by itself after so long, whatever happens to this one."""
+"""A busy process ends by itself after so many seconds, even if this process dies."""
 BUSY = f"import time\nend = time.monotonic() + {LONGEST_S}\nwhile time.monotonic() < end: pass"
 
 
@@ -69,13 +67,12 @@ def _spec(args: argparse.Namespace) -> WorkloadSpec:
 def _measure(
     args: argparse.Namespace, names: list[str]
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """Seconds of each engine in each round: quiet, and loaded."""
     quiet: dict[str, list[float]] = {name: [] for name in names}
     loaded: dict[str, list[float]] = {name: [] for name in names}
     children = [_start(name) for name in names]
     try:
         for child in children:
-            child.stdout.readline()  # it has loaded its model, and warmed up
+            child.stdout.readline()  # wait until it has loaded its model and warmed up
         with _busy_processes(args.busy) as load:
             for number in range(args.rounds):
                 for name, child in zip(names, children, strict=True):
@@ -92,7 +89,7 @@ def _measure(
 
 @contextmanager
 def _busy_processes(number: int) -> Iterator:
-    """A function that sends a signal to all of them."""
+    """Start busy processes; yield a function that sends all of them a signal."""
     processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(number)]
 
     def send(which: int) -> None:
@@ -124,7 +121,7 @@ def _turn(child: subprocess.Popen[str], round_number: int) -> float:
 
 
 def _answer(args: argparse.Namespace) -> None:
-    """The child's side: the seconds of each round that standard input asks for."""
+    """Run in the child: write the seconds of each round that standard input requests."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import torch

@@ -1,17 +1,14 @@
-"""`make overhead`: time per output token of 16 streams through the server, against the same engine
-without it.
+"""`make overhead`: time per output token of 16 streams through the server and without it.
 
     python tools/load/overhead.py --streams 16 --rounds 5
 
-One engine, in one thread, serves both by turns: over HTTP to a client in a process of its own, and
-stepped directly, while the server has nothing to do. So neither weights nor memory lie elsewhere,
-which alone can make more than the bar. The ratio is that of the medians over the rounds; it fails,
-with exit status 1, if the server is slower by more than the bar.
+One engine serves both in turn: over HTTP, to a client in another process, and stepped directly
+while the server is idle. A second engine at other memory addresses could differ by more than the
+limit. The exit status is 1 if the ratio of the medians exceeds the limit.
 
-Two things are easy to get wrong. A client sees a token when its message comes, so each message has
-to be one token (`return_token_ids` has one sent even where the text is held back). And streams do
-not begin together over HTTP: what counts is the time in which all of them run, or the prompts of
-the last would be counted as time between the tokens of the first.
+The client measures when messages arrive, so each message must be one token: `return_token_ids` also
+sends tokens without text. Streams do not start together over HTTP, so only the time in which all of
+them run counts.
 """
 
 import argparse
@@ -34,10 +31,10 @@ from minivllm.server.run import Server, bind, url_of
 
 PROMPT_TOKENS = 32
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Every vocabulary that we know has ordinary tokens there."""
+"""Range of ids that are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
-"""Of each stream: when each of its tokens was there."""
+"""For each stream: when each of its tokens arrived."""
 
 
 def main() -> int:
@@ -84,9 +81,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Mean time between two tokens of a stream, from when all streams have begun until the first
-    ends.
-    """
+    """Mean time between a stream's tokens while all streams run, in milliseconds."""
     begin, end = max(one[0] for one in times), min(one[-1] for one in times)
     within = [[t for t in one if begin <= t <= end] for one in times]
     gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
@@ -112,7 +107,7 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
                     partial(_step, args=args, seed=2 * number)
                 )
                 served = await _ask(client, 2 * number + 1)
-                if number > 0:  # the first warms both up
+                if number > 0:  # the first round warms up both
                     found["offline"].append(ms_per_token(offline))
                     found["server"].append(ms_per_token(served))
         finally:
@@ -124,7 +119,7 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
 
 
 def _prompts(seed: int, streams: int) -> list[list[int]]:
-    """Others for each seed, or the second to get them would find them in the prefix cache."""
+    """Return prompts that differ for each seed, or the second use would find them in the cache."""
     draw = random.Random(seed)
     return [
         [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(PROMPT_TOKENS)]
@@ -133,7 +128,7 @@ def _prompts(seed: int, streams: int) -> list[list[int]]:
 
 
 def _step(engine: LLMEngine, args: argparse.Namespace, seed: int) -> Times:
-    """The streams without a server, in the engine's thread."""
+    """Run the streams without a server, in the engine's thread."""
     params = SamplingParams(
         temperature=0, max_tokens=args.tokens, ignore_eos=True, output_kind=RequestOutputKind.DELTA
     )
@@ -161,7 +156,7 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
 
 
 async def _be_client(args: argparse.Namespace) -> int:
-    """A round for each seed that it is sent."""
+    """Run a round for each seed from standard input."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
         times = await asyncio.gather(

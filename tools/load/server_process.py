@@ -1,9 +1,7 @@
-"""A `minivllm serve` of its own for the tools that test one from outside, and what the system says
-about its process.
+"""A `minivllm serve` process for tools that test it from outside, and readings of its process.
 
-The easy thing to get wrong is the pipe that it logs into: nobody who waits for an answer reads it,
-and when it is full the server stands still. So after the address has been read, a thread throws the
-rest away.
+The server logs to a pipe. If nothing reads that pipe, it fills up and the server blocks. So after
+the address has been read, a thread discards the rest.
 """
 
 import contextlib
@@ -26,14 +24,10 @@ _METRIC = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the server holds at one moment."""
-
     memory_mib: float
     threads: int
     files: int
-    """Open files and sockets. Not pipes: those lead to the few processes that render chat
-    templates, and these stay.
-    """
+    """Open files and sockets, without pipes, which lead to the processes for chat templates."""
     running: float
     waiting: float
     cache_usage: float
@@ -47,19 +41,16 @@ class Reading:
 def _target(link: Path) -> str:
     try:
         return os.readlink(link)
-    except FileNotFoundError:  # closed since the folder was listed
+    except FileNotFoundError:  # closed after the folder was listed
         return "pipe:"
 
 
 class ServerProcess:
-    """A running server."""
-
     def __init__(self, process: subprocess.Popen[str], url: str) -> None:
         self.url = url
         self._process = process
 
     def read(self) -> Reading:
-        """From /proc and /metrics."""
         proc = Path("/proc") / str(self._process.pid)
         status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
         files = sum(not _target(one).startswith("pipe:") for one in (proc / "fd").iterdir())
@@ -75,16 +66,11 @@ class ServerProcess:
         )
 
     def peak_mib(self) -> float:
-        """The most memory that it has had."""
         status = (Path("/proc") / str(self._process.pid) / "status").read_text()
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def start_its_pools(self) -> None:
-        """Have it start the threads that are started once and stay, so that those which come later
-        are its requests'.
-
-        They are a worker that tokenizes, the model's, and a worker for /metrics.
-        """
+        """Make it start its permanent threads, so that later threads belong to requests."""
         body = b'{"prompt": "a", "max_tokens": 1}'
         asked = urllib.request.Request(
             f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}
@@ -94,7 +80,7 @@ class ServerProcess:
         self.read()
 
     def end(self) -> int:
-        """Tell it to end; its exit status."""
+        """Terminate it and return its exit status."""
         self._process.terminate()
         return self._process.wait(120)
 

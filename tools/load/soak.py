@@ -1,16 +1,12 @@
-"""`make soak`: hundreds of streams for minutes, then thousands of clients that just leave; nothing
-may be left of any.
+"""`make soak`: hundreds of streams for minutes, then thousands of clients that just disconnect.
 
     python tools/load/soak.py --clients 200 --seconds 600 --disconnects 10000
 
-It starts a server as a process and fails, with exit status 1, if a request fails, if memory,
-threads, files or blocks are not given back, or if the server is slower than the offline engine on
-the same requests by more than the bar.
+The exit status is 1 if a request fails, or if memory, threads, files or blocks are not freed. It is
+also 1 if the server is slower than the offline engine by more than the limit.
 
-The easy thing to get wrong is the comparison. The machine is not equally fast all the time, so the
-offline engine runs before the server and after it, and the mean counts. And memory has to be
-compared at the same load, after the warm-up: a server that has served anybody is larger than one
-that has not.
+The offline engine runs before and after the server, because the machine's speed changes. Memory is
+compared at equal load after a warm-up, because a server grows with its first requests.
 """
 
 import argparse
@@ -29,8 +25,8 @@ from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
-"""Enough for what a client asks for on average at its longest, and no more: the memory of a block
-counts from when it is first used, and all of them should be within the warm-up."""
+"""Enough for a client's average need at its longest, and no more. A block uses real memory only
+after its first use, and all blocks should be used during the warm-up."""
 
 
 def main() -> int:
@@ -82,8 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--min-ratio", type=float, default=0.95, help="to the offline engine (default: %(default)s)"
     )
-    # Of memory at full load, from the end of the warm-up to the end. The allocator's own noise is a
-    # few MiB.
+    # Growth of memory at full load, from the end of the warm-up on. Allocator noise is a few MiB.
     parser.add_argument(
         "--max-growth-mib", type=float, default=32.0, help="of memory (default: %(default)s)"
     )
@@ -120,14 +115,12 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
 
 
 def _warm_up(args: argparse.Namespace) -> float:
-    """A fifth on top, during which nothing is measured: all sequences begin together, and the
-    memory grows to its size.
-    """
+    """Length of the warm-up, a fifth of the run: all sequences start together, and memory grows."""
     return max(args.seconds, args.offline_seconds) / 5
 
 
 def _growth(readings: list[Reading]) -> float:
-    """Of memory, from the first fifth to the last one."""
+    """Growth of memory from the first fifth of the readings to the last one, in MiB."""
     fifth = max(1, len(readings) // 5)
     ends = (
         statistics.median(one.memory_mib for one in part)
@@ -138,8 +131,9 @@ def _growth(readings: list[Reading]) -> float:
 
 
 async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
-    """When nothing is served any more and the connections have gone; or what is still held after a
-    minute.
+    """Wait until the server is idle and connections are closed; return the last reading.
+
+    Gives up after a minute.
     """
     until = time.monotonic() + SECONDS_UNTIL_IDLE
     while True:
@@ -161,7 +155,7 @@ def _offline(args: argparse.Namespace, options: dict) -> float:
 
 
 def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool]]:
-    """What is checked, what was found, and whether that is good."""
+    """Return (name, finding, whether it is good) of each check."""
     fresh, quiet, left = (
         result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects")
     )
@@ -186,8 +180,8 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
             f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
             left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
         ),
-        # Workers start when they are needed and stay: a second one that tokenizes, two for chats
-        # and one for long texts.
+        # Workers start on demand and stay: a second one that tokenizes, two for chats, one for long
+        # texts.
         given_back("threads", lambda fresh: fresh + 4),
         given_back("files", lambda fresh: fresh),
         given_back("running", lambda fresh: 0),

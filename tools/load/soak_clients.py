@@ -1,7 +1,6 @@
-"""The clients of the soak test: many streams at once, in one event loop, by hand over sockets.
+"""The clients of the soak test: many streams in one event loop, written directly on sockets.
 
-By hand, since an HTTP library would cost more than the server that is measured, and both share the
-machine. The easy thing to get wrong is a client that is content too soon: each answer must have its
+An HTTP library would need more processor time than the server under test. Each answer must have its
 status, all its tokens and its end mark, or it counts as an error.
 """
 
@@ -20,10 +19,8 @@ _TIMEOUT = 300.0
 
 @dataclass
 class Load:
-    """What the clients have seen."""
-
     tokens: list[tuple[float, int]] = field(default_factory=list)
-    """When an answer was complete, and how many tokens it had."""
+    """When each answer was complete, and how many tokens it had."""
     errors: list[str] = field(default_factory=list)
 
     def tokens_per_second(self, begin: float, end: float) -> float:
@@ -31,9 +28,7 @@ class Load:
 
 
 async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
-    """`clients` streams at once, each the next as soon as it is done, until `end` of
-    `time.monotonic`.
-    """
+    """Run `clients` streams at once, one after another each, until `time.monotonic()` is `end`."""
     numbers = iter(range(1 << 40))
 
     draw = random.Random(1)
@@ -56,7 +51,7 @@ async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
 
 
 async def disconnect(url: str, times: int, clients: int) -> None:
-    """Requests that are left at any moment, streamed or not, `clients` at once."""
+    """Send requests and leave each at a random moment, streamed or not, `clients` at once."""
     draw = random.Random(0)
     numbers = iter(range(times))
 
@@ -68,22 +63,18 @@ async def disconnect(url: str, times: int, clients: int) -> None:
                     async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
                         await reader.read()
                 if draw.random() < 0.5:
-                    # half of them rudely: a reset, and no end of the
-                    # connection
+                    # Half of them reset the connection instead of closing it.
                     writer.transport.abort()
 
     await asyncio.gather(*(client() for _ in range(clients)))
 
 
 class _Connection:
-    """To the server: kept for the next request, or not."""
-
     def __init__(self, url: str) -> None:
         self._url = url
         self._open: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def ask(self, one: SoakRequest, keep: bool) -> bytes:
-        """The whole streamed answer."""
         if self._open is None:
             address = urlsplit(self._url)
             self._open = await asyncio.open_connection(
@@ -93,7 +84,7 @@ class _Connection:
         writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
-            # The chunk without content is the last.
+            # The empty chunk is the last one.
             return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
         if not keep:
             answer += await reader.read()

@@ -1,8 +1,7 @@
-"""The offline engine on the requests of the soak test: the same sequence, and as many under way at
-once.
+"""The offline engine on the soak test's requests: the same sequence, with as many in progress.
 
-Prints its output tokens per second as JSON. A process of its own, so that it has all that the
-server had: caches, memory, threads.
+It prints its output tokens per second as JSON. It is a separate process, so that it starts with the
+same caches, memory and threads as the server.
 """
 
 import json
@@ -17,7 +16,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 def main() -> None:
-    """Arguments: the engine's options as JSON, how many at once, seconds of warm-up, seconds."""
+    """Arguments: engine options as JSON, concurrent requests, seconds of warm-up, seconds."""
     options, clients, warm_up, seconds = json.loads(sys.argv[1]), *map(float, sys.argv[2:5])
     engine = LLMEngine.from_config(EngineConfig(**options))
     lengths: dict[str, int] = {}

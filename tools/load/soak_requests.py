@@ -1,28 +1,26 @@
-"""The requests of the soak test: an endless sequence, the same for the server and for the offline
-engine.
+"""The requests of the soak test: an endless sequence, equal for server and offline engine.
 
-Prompts are drawn at random, so that none finds another's blocks in the prefix cache, and all
-lengths differ, so that requests come and go at every step. They differ in kind, too: token ids,
-texts and chats, two samples, log-probabilities.
+Prompts are random, so that none finds another's blocks in the prefix cache. All lengths differ, so
+that requests come and go at every step. Kinds alternate: ids, texts, chats, two samples, logprobs.
 """
 
 import random
 from dataclasses import dataclass
 
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Every vocabulary that we know has ordinary tokens there."""
+"""Range of ids that are ordinary tokens in every known vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoakRequest:
-    """A prompt, as token ids, as a text or as what a user says in a chat, and what is asked for."""
+    """A prompt (token ids, text or chat message) and its sampling parameters."""
 
     prompt: list[int] | str
     is_chat: bool
     n: int
     logprobs: int | None
     max_tokens: int
-    """Of each of the `n` answers, which are all of that length."""
+    """Length of each of the `n` answers."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -34,12 +32,12 @@ class SoakRequest:
 
 
 def request(number: int) -> SoakRequest:
-    """The request of that number: of five, one of each kind."""
+    """Return the request of that number; five in a row are of five kinds."""
     draw = random.Random(number)
     prompt = [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(draw.randint(8, 48))]
     kind = ("ids", "text", "chat", "two", "logprobs")[number % 5]
     return SoakRequest(
-        # Never more tokens than characters.
+        # A text never has more tokens than characters.
         prompt=(
             "".join(draw.choices("abcdefgh ", k=len(prompt)))
             if kind in ("text", "chat")

@@ -1,29 +1,24 @@
-"""`make mutants`: break the code a little, many times over, and see whether the fast tests notice
-each time.
+"""`make mutants`: break the code a little, many times, and check that fast tests notice each time.
 
-    python tools/mutants/run.py                       every list beside this file
-    python tools/mutants/run.py core --only salt      those of core.toml with "salt" in their name
-    python tools/mutants/run.py --list-file my.toml   a list of your own
+    python tools/mutants/run.py                       every list in this folder
+    python tools/mutants/run.py core --only salt      mutants of core.toml with "salt" in their name
+    python tools/mutants/run.py --list-file my.toml   your own list
 
-A list is a TOML file: `tests`, the arguments of pytest that are to notice; `must_kill`, the share
-in percent; and mutants:
+A list is a TOML file with `tests` (arguments of the pytest run that should notice), `must_kill` (a
+share in percent) and mutants:
 
     [[mutant]]
     name = "a block that is hit twice has one owner"
     file = "minivllm/core/block_pool.py"
-    old = "        block.ref_cnt += 1"        exactly once in the file, line breaks and spaces
-                                              included
+    old = "        block.ref_cnt += 1"        exactly once in the file, with line breaks and spaces
     new = "        block.ref_cnt = 1"
     wrong = "The first of two owners frees the block while the other still reads it."
-    equivalent = "why no test can tell"       only for those that change nothing that can be seen
-    survives = "why it is not tested"         only for those that are let live, which counts
-                                              against the share
+    equivalent = "why it changes nothing"     only for a mutant without a visible effect
+    survives = "why it is not tested"         only for a mutant that may live; it lowers the share
 
-Each worker has a copy of the tree in a scratch folder; your files are not touched. Tests run in the
-order of `tests`, up to the first that fails. The exit status is 1 if fewer are killed than
-`must_kill` percent of those that are not equivalent, if one lives that the list does not explain,
-or if one that it explains is killed. It is 2 if the list no longer fits the source or the tests
-fail without any mutant.
+Each worker has a copy of the tree. The exit status is 1 if too few of the mutants that are not
+equivalent are killed, or if the outcome of one contradicts its explanation. It is 2 if the list
+does not fit the source, or if the tests fail without a mutant.
 """
 
 import argparse
@@ -59,23 +54,21 @@ COPIED = (
     "Makefile",
 )
 MOUNTED = ("kernels", "tui", "lessons")
-"""Folders that are installed inside the package: a link there, or those of the installed tree would
-be imported.
+"""Folders that are installed inside the package. The copy needs links to its own, or tests would
+import those of the installed tree.
 """
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
-"""What the tests import that is not ours: once here, and not in every process again."""
+"""Modules that the tests import, loaded once here and not again in every process."""
 LIMIT = 600.0
-"""Seconds after which a mutant is killed by its slowness: it loops for ever."""
+"""Seconds after which a mutant counts as killed, because it loops for ever."""
 
 
 class ListError(Exception):
-    """The list and the source do not fit together."""
+    """The list does not fit the source."""
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault."""
-
     name: str
     file: str
     old: str
@@ -85,9 +78,7 @@ class Mutant:
     survives: str = ""
 
     def applied_to(self, source: str) -> str:
-        """The source with the fault in it. Raises `ListError` if there is not exactly one place for
-        it.
-        """
+        """Return the source with the fault. Raises `ListError` unless `old` is there once."""
         count = source.count(self.old)
         if count != 1:
             raise ListError(
@@ -106,8 +97,6 @@ class Mutant:
 
 @dataclass(frozen=True)
 class MutantList:
-    """What one TOML file says."""
-
     name: str
     tests: list[str]
     must_kill: float
@@ -116,7 +105,7 @@ class MutantList:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one mutant: the test that noticed it, or none."""
+    """The result for one mutant: the test that noticed it, or None."""
 
     mutant: Mutant | None
     killed_by: str | None
@@ -139,7 +128,7 @@ class Outcome:
 
 
 def read_list(path: Path, root: Path = ROOT) -> MutantList:
-    """The list in `path`, each mutant checked against the source in `root`. Raises `ListError`."""
+    """Read the list in `path` and check each mutant with the source. Raises `ListError`."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         mutants = [Mutant(**one) for one in data["mutant"]]
@@ -155,9 +144,7 @@ def read_list(path: Path, root: Path = ROOT) -> MutantList:
 
 
 class Workshop:
-    """A copy of the tree in which one mutant at a time is tried, each time in a process forked from
-    this one.
-    """
+    """A copy of the tree in which one mutant at a time is tested, in a forked process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -178,7 +165,6 @@ class Workshop:
                 (folder / "minivllm" / name).symlink_to(Path("..") / name)
 
     def start(self, mutant: Mutant | None, tests: list[str]) -> None:
-        """Begin to run the tests, with this fault or without any."""
         self.mutant = mutant
         if mutant is not None:
             self._file = self.folder / mutant.file
@@ -192,7 +178,7 @@ class Workshop:
             self._run_tests(tests)
 
     def result(self) -> Outcome | None:
-        """What came of it; None while it runs."""
+        """Return the outcome; None while the tests run."""
         process, status = os.waitpid(self._process, os.WNOHANG)
         seconds = time.monotonic() - self._began
         if process == 0 and seconds < LIMIT:
@@ -239,18 +225,14 @@ class Workshop:
             os._exit(status)
 
     def _write(self, source: str) -> None:
-        """Write the file, with a time of its own: compiled code of a mutant must not be taken for
-        the next one's.
-        """
+        """Write the file with a unique time, so that no mutant uses compiled code of another."""
         self._file.write_text(source, encoding="utf-8")
         self._num_writes += 1
         os.utime(self._file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
 
 
 def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
-    """Try all mutants of a list; the outcomes as they come. Raises `ListError` if the tests fail
-    without any.
-    """
+    """Test all mutants of a list and yield outcomes. Raises `ListError` if sound code fails."""
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
         workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
         workshops[0].start(None, listed.tests)
@@ -273,9 +255,7 @@ def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
-    """Print the sum of a list; whether enough are killed and the list explains every one that is
-    not.
-    """
+    """Print a list's result; return whether enough are killed and all others are explained."""
     real = [outcome for outcome in outcomes if not outcome.mutant.equivalent]
     num_killed = sum(outcome.killed_by is not None for outcome in real)
     percent = 100 * num_killed / len(real) if real else 100.0
@@ -308,7 +288,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list_file:
         paths = [options.list_file]
     all_pass = True
-    # Triton must know before it is imported
+    # Triton reads this when it is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
     for name in PRELOADED:
         with suppress(ModuleNotFoundError):

@@ -1,16 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the moving picture of the home page and the README: the dashboard playing a committed
-trace.
+"""Draws the animation of the home page and the README: the dashboard playing a committed trace.
 
     tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
                                                    `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # elsewhere
 
-It is what `minivllm replay docs/assets/traces/shared-prefix.jsonl` shows as it plays at its usual
-speed, every fourth step of it, twice a second: an SVG with no script, whose styles make each part
-visible while its time lasts. What stays the same from one frame to the next is in the file once.
-The easy thing to get wrong is a reader who asked for no motion: for them, and for a program that
-knows no animation, the frame STILL is there and stands.
+It shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`, twice a
+second. The SVG has no script: styles make each part visible during its time. With reduced motion,
+or without animation, it shows the frame STILL.
 """
 
 import argparse
@@ -36,36 +33,29 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 4
 STEPS = range(1, 138, STRIDE)
-"""From the first prefill to where the second wave of users, who find the prompt again, begins to
-leave.
-"""
+"""From the first prefill until the second wave of users, with cached prompts, starts to end."""
 STILL = 109
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One rectangle or one run of characters, in one place and one style; equal parts of two frames
-    are one.
-    """
+    """A rectangle or run of characters with place and style; equal parts compare equal."""
 
     is_text: bool
     svg: str
 
 
 class _StillApp(DashboardApp):
-    """A dashboard for which no time passes: it shows the moments that are asked for, however fast
-    this machine is.
-    """
+    """A dashboard without a clock: it shows exactly the requested moments on any machine."""
 
     CSS_PATH = Path(inspect.getfile(DashboardApp)).with_name(DashboardApp.CSS_PATH)
 
     def _frame(self) -> None:
-        """Nothing comes, and nothing plays on."""
+        """Do nothing: no new events and no playback."""
 
 
 async def draw_frames(theme: str) -> list[str]:
-    """The dashboard at the end of each of STEPS, as it looks while it plays."""
     source = ReplaySource(str(TRACE), codec=MODELS)
     while source.poll(1.0):
         pass
@@ -85,9 +75,7 @@ async def draw_frames(theme: str) -> list[str]:
 
 
 def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
-    """What one frame shows inside its window. `styles` learns each style that it uses, and gives it
-    a short name.
-    """
+    """Return the parts inside a frame's window; add each new style to `styles` with a name."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
         one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib
@@ -114,9 +102,7 @@ def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
 
 
 def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
-    """(first frame, the one after the last) -> the parts that are seen from the one to the other,
-    and not around them.
-    """
+    """Map (first frame, frame after the last) to the parts that are visible exactly that long."""
     began: dict[Part, int] = {}
     spans: dict[tuple[int, int], list[Part]] = {}
     for number, frame in enumerate([*frames, []]):
@@ -129,7 +115,6 @@ def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
 
 
 def animate(frames: list[str]) -> str:
-    """One SVG that shows the frames one after the other, and then again."""
     styles: dict[str, str] = {}
     spans = spans_of([parts_of(frame, styles) for frame in frames])
     still, num_frames = STEPS.index(STILL), len(frames)
@@ -166,7 +151,7 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 
 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Each holds until the next one: `step-end`."""
+    """Return keyframes; each holds until the next one (`step-end`)."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
     return " ".join(
         f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
@@ -174,7 +159,7 @@ def _keyframes(first: int, end: int, num_frames: int) -> str:
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
-    """The first line of a picture, and the window's frame, title and buttons."""
+    """Return the first line of a picture, and its window's frame, title and buttons."""
     head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
     window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
     return head, re.sub(r"terminal-\d+-", "", window)

@@ -1,17 +1,14 @@
 #!/usr/bin/env python3
-"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from the committed
-traces.
+"""Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from traces.
 
     tools/pictures/make_pictures.py
         # all of them, in place; `make pictures` does the same
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
-        # this one alone, elsewhere; may be given several times
+        # only this one, elsewhere; can be repeated
 
-Each picture is one `minivllm shot` command, and nothing else: whoever wants to see more of a moment
-runs the command without its last half. They are also what tests/tui/test_pictures.py holds the
-dashboard to, so a picture that changes is looked at, and drawn again by this command if the change
-is meant. The easy thing to get wrong is what differs from one machine to the next; `shot` draws in
-the process itself, so the terminal, its colours and its size have no say.
+Each picture is one `minivllm shot` command, which does not depend on the machine's terminal.
+tests/tui/test_pictures.py compares the dashboard with the pictures. Run this command again after an
+intended change.
 """
 
 import argparse
@@ -28,7 +25,7 @@ TRACES = ROOT / "docs/assets/traces"
 
 SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # Four users on one system prompt, found again: shared and cached blocks at once.
+        # Four users with one system prompt, which is cached: shared and cached blocks together.
         "overview": ("shared-prefix.jsonl", "--step", "110"),
         "overview-light": ("memory-pressure.jsonl", "--step", "76", "--light"),
         "blocks": (
@@ -48,7 +45,7 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
             "policies/static+contiguous.jsonl", "--with", "policies/continuous+paged.jsonl",
             "--step", "100", "--screen", "compare",
         ),
-        # The pages of docs/concepts.
+        # for the pages of docs/concepts
         "pool-full": ("memory-pressure.jsonl", "--step", "60", "--size", "120x32"),
         "freed": (
             "memory-pressure.jsonl", "--step", "61", "--screen", "blocks", "--size", "120x30",
@@ -69,13 +66,10 @@ SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""Name of the picture -> the arguments of `minivllm shot`; recordings lie under
-docs/assets/traces.
-"""
+"""Name of the picture -> the arguments of `minivllm shot`; recordings are in docs/assets/traces."""
 
 
 def draw(name: str, path: Path) -> None:
-    """Draw one picture into `path`."""
     arguments = [str(TRACES / word) if word.endswith(".jsonl") else word for word in SHOTS[name]]
     status = minivllm(["shot", *arguments, "-o", str(path)])
     if status:

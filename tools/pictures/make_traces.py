@@ -1,22 +1,20 @@
 #!/usr/bin/env python3
-"""Plays the demo's scenarios on a real model and records each: the traces in docs/assets/traces.
+"""Plays the demo's scenarios on a real model and records them: the traces in docs/assets/traces.
 
     tools/pictures/make_traces.py
         # all scenarios on smollm2, in place
     tools/pictures/make_traces.py --model tiny-random --out /tmp/traces
-        # no download, and text that says nothing
+        # no download, and meaningless text
     tools/pictures/make_traces.py --scenario burst
-        # this one alone; may be given several times
+        # only this one; can be repeated
     tools/pictures/make_traces.py --scenario policies
         # one scenario under two policies, for `replay --with`
     tools/pictures/make_traces.py --scenario x-ray
         # one decode under the kernel x-ray
 
-The engine runs on the virtual clock, on the CPU, in float32 and in one thread, so a trace is the
-same byte for byte each time (a test makes them again and compares). The easy thing to get wrong is
-a setting that is chosen by the machine: it would stand in the header, or change a sum in its last
-bit. So all are fixed here. What is left is the processor itself: another kind may round the
-log-probabilities of `beams` and the numbers of `x-ray` differently in their last digits.
+All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So a
+trace is identical byte for byte each time, which a test checks. Only another kind of processor may
+round the last digits of `beams` and `x-ray` differently.
 """
 
 import argparse
@@ -44,7 +42,7 @@ FIXED = {
     "check_invariants": True,
 }
 POLICIES = ("static+contiguous", "continuous+paged")
-"""Written as `minivllm compare` writes them: what serving was, and what it is."""
+"""Names of configurations as in `minivllm compare`: serving in the past and today."""
 POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
 """Its first request is long enough for two tiles of keys."""
@@ -52,7 +50,6 @@ XRAY_STEPS = 4
 
 
 def record(scenario: Scenario, model: str, path: Path) -> None:
-    """Play `scenario` from its first step to its last and write every event into `path`."""
     config = EngineConfig(**{**scenario.options, **FIXED, "model": model})
     engine = LLMEngine.from_config(config, clock=VirtualClock())
     player = ScenarioPlayer(scenario, engine)
@@ -65,8 +62,9 @@ def record(scenario: Scenario, model: str, path: Path) -> None:
 
 
 def record_policies(model_name: str, folder: Path) -> list[Path]:
-    """Send the same requests to two policies, as `minivllm compare` does, and record each; the
-    files.
+    """Run the same requests under two policies, like `minivllm compare`, and record each.
+
+    Returns the recordings' paths.
     """
     common = {**FIXED, "model": model_name}
     model = load_model(EngineConfig(**common))
@@ -85,8 +83,9 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
 
 
 def record_xray(model: str, path: Path) -> None:
-    """A few steps of one request: its second decode tells its attention, in all layers by block and
-    in one by program.
+    """Record a few steps of one request; the second decode has attention data.
+
+    That is attention mass per block for all layers, and the x-ray of one layer's programs.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     scenario = SCENARIOS[XRAY_SCENARIO]

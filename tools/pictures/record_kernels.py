@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Runs lessons 5 and 12 where Triton is installed, and writes down what their kernels did, for
-machines without it.
+"""Runs lessons 5 and 12 with Triton and stores what their kernels did, for machines without it.
 
     tools/pictures/record_kernels.py
         # minivllm/runtime/attention/recorded_xray.json and
           lessons/shown/recorded_kernels.json, in place
 
-Numbers of the softmax are rounded: their last digits differ from processor to processor. A test
-makes both anew and compares them with what is committed.
+Numbers of the softmax are rounded, because their last digits differ between processors. A test
+compares new files with the committed ones.
 """
 
 from importlib.util import find_spec
@@ -33,8 +32,6 @@ DIGITS = 5
 
 
 class WatchedShelf(ModelShelf):
-    """Remembers the engines that a lesson builds."""
-
     def __init__(self) -> None:
         super().__init__("tiny-random")
         self.engines: list[LessonEngine] = []
@@ -45,7 +42,7 @@ class WatchedShelf(ModelShelf):
 
 
 def record() -> tuple[list[RecordedTrace], RecordedKernels]:
-    """What both files hold. Raises `TritonMissingError`."""
+    """Return the contents of both files. Raises `TritonMissingError`."""
     if find_spec("triton") is None:
         raise TritonMissingError("tools/pictures/record_kernels.py")
     from minivllm.kernels.attention.decode_split import choose_num_splits

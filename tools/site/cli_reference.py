@@ -1,12 +1,8 @@
-"""docs/reference/cli.md: every command of `minivllm` with all of its options, read from argparse's
-own parsers.
+"""docs/reference/cli.md: every command of `minivllm` with its options, from argparse's parsers.
 
-The parsers are walked and their help is not parsed: argparse wraps and words its help differently
-from one Python to the next. The easy thing to get wrong is the machine: a default that was read
-from the environment, or a path below somebody's home folder, must not reach the page.
-
-A dozen commands take the same options of the engine. They are told once, and a command's section
-says where it differs.
+The parsers are read directly, because argparse's help differs between Python versions. Defaults
+from the environment and paths in a home folder must not appear in the page. Options that many
+commands share are listed once.
 """
 
 import argparse
@@ -18,10 +14,10 @@ from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import add_engine_options, add_sampling_options
 
 Row = tuple[str, str]
-"""An option and its meaning, as two cells of a table."""
+"""An option and its meaning, the two cells of a table row."""
 
 SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
-"""Title of a group that many commands have -> heading of the section that tells it once."""
+"""Title of a group that many commands share -> heading of its section."""
 _HEAD = f"""# Command line
 
 {GENERATED} `minivllm COMMAND --help` tells the same in a terminal.
@@ -93,8 +89,7 @@ def _section(
     text += f"\n```text\n{usage(parser)}\n```\n"
     tables: dict[str, dict[str, Row]] = {}
     for group in parser._action_groups:
-        # argparse's own two groups, whose titles are worded differently by different Pythons, have
-        # no title of ours.
+        # argparse's own two groups get no title: their titles depend on the Python version.
         title = group.title or "" if group not in (parser._positionals, parser._optionals) else ""
         tables[title] = tables.get(title, {}) | _rows(group._group_actions)
     for title, rows in tables.items():
@@ -125,7 +120,7 @@ def _section(
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """The command in one line; options that can be left out are not named one by one."""
+    """Return the command in one line, with `[OPTIONS]` for all optional options."""
     words = [parser.prog]
     required = [one for one in parser._actions if one.option_strings and one.required]
     words += [f"{one.option_strings[0]} {_value(one)}".strip() for one in required]
@@ -149,7 +144,7 @@ def _positional(action: argparse.Action) -> str:
 
 
 def _rows(actions: list[argparse.Action]) -> dict[str, Row]:
-    """By `dest`; without `--help`, which everything has, and what is not meant to be seen."""
+    """Return rows by `dest`, without `--help` and hidden options."""
     shown = (
         one
         for one in actions
@@ -167,7 +162,6 @@ def _names(action: argparse.Action) -> str:
 
 
 def _value(action: argparse.Action) -> str:
-    """What follows the name of an option."""
     if action.nargs == 0:
         return ""
     name = _metavar(action)
@@ -187,7 +181,7 @@ def _metavar(action: argparse.Action) -> str:
 def _meaning(action: argparse.Action) -> str:
     values = {name: value for name, value in vars(action).items() if value is not argparse.SUPPRESS}
     help_ = (action.help or "") % values
-    # A default that the help does not tell, as far as it is one and not just "nothing was given".
+    # Add a default that the help does not state, unless it means "not given".
     if "default:" not in help_ and action.default not in (
         None,
         argparse.SUPPRESS,

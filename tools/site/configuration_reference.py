@@ -1,10 +1,8 @@
-"""docs/reference/configuration.md: every option of the engine, of a request and of the server, with
-what is refused.
+"""docs/reference/configuration.md: all options of engine, request and server, with what is refused.
 
-Types, defaults and meanings are read from the dataclasses. What is refused is found by trying: each
-field is given values that cannot be, and the sentence of the error, without the value, stands in
-the table. The easy thing to get wrong is a rule about two fields, which no single value breaks:
-those are tried by name.
+Types, defaults and meanings come from the dataclasses. Rules are found by trial: each field gets
+impossible values, and the table has the error message. Rules about two fields are tried with the
+combinations of `TOGETHER`.
 """
 
 import dataclasses
@@ -23,11 +21,11 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
-"""Values of which at least one cannot be, for any field that refuses anything by itself."""
+"""Trial values; any field that refuses something by itself refuses at least one of these."""
 _OURS = frozenset(
     {"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"}
 )
-"""Options of the engine that vLLM does not have: what paging and continuous batching replaced, and
+"""Engine options that vLLM does not have: what paging and continuous batching have replaced, and
 the checks.
 """
 
@@ -51,7 +49,7 @@ TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
         ServerOptions: ({"host": "0.0.0.0"}, {"api_key": ("",)}),
     }
 )
-"""What is refused only because of something else that was given, or left out."""
+"""Combinations that are refused because of another value that is given or missing."""
 
 _HEAD = f"""# Configuration
 
@@ -141,12 +139,10 @@ def _default(field: dataclasses.Field) -> object:
 
 
 def _rule(cls: type, name: str) -> str:
-    """What a value must be, in the words of the errors that others raise; empty where the type says
-    it all.
-    """
+    """Return the rule for a value, in the words of the errors; empty if the type says it all."""
     rules: dict[str, None] = {}
     for probe in _PROBES:
-        # A sentence that begins with another field's name, or with no "must", is about two fields.
+        # A message that starts with another field or has no "must" is about two fields.
         rule = re.match(rf"{name} (must .*?)(; got |$)", str(refusal(cls, {name: probe})))
         if rule and not rule[1].startswith(("must be one of", "must be True or False")):
             rules[sentence(rule[1])] = None
@@ -154,12 +150,12 @@ def _rule(cls: type, name: str) -> str:
 
 
 def refusal(cls: type, given: dict[str, Any]) -> ConfigError | InvalidSamplingParamsError | None:
-    """The error that `cls` raises for these values."""
+    """Return the error that `cls` raises for these values; None if there is none."""
     try:
         cls(**given)
     except (ConfigError, InvalidSamplingParamsError) as error:
         return error
-    except TypeError:  # a value that no check was made for: the field takes anything of its type
+    except TypeError:  # no check expects this value: the field accepts anything of its type
         pass
     return None
 

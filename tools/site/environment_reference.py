@@ -1,9 +1,7 @@
-"""The environment variables that minivllm reads, and the files that it writes: a part of
-docs/reference/configuration.md.
+"""Environment variables that minivllm reads and files that it writes, for configuration.md.
 
-What a variable means is written here, and which ones there are is found in the source: a variable
-that the code reads and this table lacks, or the other way round, is an error. The easy thing to get
-wrong is a name that stands in a constant, so constants are looked up.
+The meanings are written here, and the names are found in the source. A variable in only one of the
+two is an error.
 """
 
 import ast
@@ -14,7 +12,7 @@ from page_text import ROOT, code, prose, source_link, table
 
 FOLDERS = ("minivllm", "kernels", "tui", "lessons")
 ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
-"""Runs in another engine's process, and sets what that one reads."""
+"""Code that runs in another engine's process and sets that engine's variables."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -150,7 +148,7 @@ def section() -> str:
 
 
 def variables_read() -> Iterator[str]:
-    """Every name that the source asks `os.environ` for; setting one is asking, too."""
+    """Yield every name used with `os.environ`, for reading or setting."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")

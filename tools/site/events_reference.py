@@ -1,9 +1,7 @@
-"""docs/reference/events.md: every kind of event with its fields, what emits it, and a real line of
-it.
+"""docs/reference/events.md: every kind of event with its fields, its source and a real example.
 
-Read from the structs in `minivllm.events.types`, the strings under their fields and the source they
-lie in. The easy thing to get wrong is a field without a word: it is an error here, so that no page
-can be written that leaves one out.
+The page is read from the structs in `minivllm.events.types`, the strings under their fields and
+their source. A field without a description is an error, so that no field can be left out.
 """
 
 import inspect
@@ -59,7 +57,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "kernel": "Name of the Triton kernel.",
     }
 )
-"""What a field means wherever it stands without words of its own in the source."""
+"""Descriptions of fields that have none in the source."""
 
 _HEAD = f"""# Events
 
@@ -149,7 +147,7 @@ def _example(line: str) -> str:
 
 
 def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:
-    """A table of the fields; of an event without those of the envelope."""
+    """Return a table of the fields, for an event without those of the envelope."""
     envelope_fields = ev.Event.__struct_fields__ if own and issubclass(struct, ev.Event) else ()
     shown = [one for one in msgspec.structs.fields(struct) if one.name not in envelope_fields]
     docs = field_docs(struct)
@@ -177,7 +175,7 @@ def _as_json(value: object) -> str:
 
 
 def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
-    """Structs of a module that are no events: what a field of one is made of."""
+    """Return the structs of a module that are not events but types of their fields."""
     structs = [
         one
         for one in vars(module).values()

@@ -1,10 +1,8 @@
-"""One real line of a recording for each kind of event: from the committed traces, and for what no
-scenario shows from an engine.
+"""A real recording line for each kind of event, from the committed traces or from an engine.
 
-That engine runs here, on noise (`tiny-random`) and the virtual clock, and is asked for an x-ray and
-for attention mass, has an option changed and a request aborted, loses lines to a disk that is full,
-and in the end has its memory spoiled. The easy thing to get wrong is the last digit of a float,
-which differs from one processor to another: such numbers are rounded.
+The engine makes the events that no scenario has: an x-ray, attention mass, a changed option, an
+aborted request, a full disk and a corrupted block. It runs with random weights (`tiny-random`) and
+the virtual clock. Floats are rounded, because their last digits differ between processors.
 """
 
 import io
@@ -28,9 +26,7 @@ _DIGITS = 3
 
 
 def example_lines() -> dict[str, str]:
-    """Tag -> a line, for `meta` and for every kind. Those of the traces come first: their texts are
-    a model's.
-    """
+    """Tag -> a line, for `meta` and every kind. A trace's line, with a real text, is preferred."""
     traces = [
         (ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines()
         for name in TRACES
@@ -48,12 +44,12 @@ def _best(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _worth(line: str) -> tuple[int, int]:
-    """More fields first (defaults are left out of a line), then the shorter line."""
+    """Prefer more fields (defaults are left out of a line), then the shorter line."""
     return len(json.loads(line)), -len(line)
 
 
 def _engine_lines() -> list[str]:
-    """The events of a run that does what no scenario does."""
+    """Return the events of a run with everything that the scenarios lack."""
     config = EngineConfig(
         model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
         max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
@@ -95,9 +91,7 @@ def _engine_lines() -> list[str]:
 
 
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
-    """The same request once more, with a stop string that its last visible character could
-    begin.
-    """
+    """Repeat a request with a stop string that starts with its last character and never comes."""
     text = "".join(
         one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"
     )
@@ -118,8 +112,6 @@ def _rounded(line: str) -> str:
 
 
 class _FullDisk(io.BytesIO):
-    """A file on a disk that is full for a while."""
-
     is_full = False
 
     def write(self, data: bytes) -> int:

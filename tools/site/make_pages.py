@@ -2,12 +2,11 @@
 """Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
 
     tools/site/make_pages.py                           # all of them, in place
-    tools/site/make_pages.py --only reference/cli.md   # this one alone; may be given several times
-    tools/site/make_pages.py --out /tmp/pages          # elsewhere than into docs/
+    tools/site/make_pages.py --only reference/cli.md   # only this one; can be repeated
+    tools/site/make_pages.py --out /tmp/pages          # elsewhere than docs/
 
-A page is a function that returns its text. The easy thing to get wrong is a text that depends on
-the machine: the pages are committed, and tests/docs/test_pages_are_fresh.py compares each with what
-this would write today.
+The pages are committed, and tests/docs/test_pages_are_fresh.py compares each with the current
+result, so a text must not depend on the machine.
 """
 
 import argparse
@@ -38,7 +37,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
         "reference/metrics.md": metrics_reference.page,
     }
 )
-"""A page, as a path below docs/ -> what makes its text."""
+"""Path of a page below docs/ -> function that makes its text."""
 
 
 def main() -> None:

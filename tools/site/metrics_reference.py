@@ -1,8 +1,8 @@
-"""docs/reference/metrics.md: what `GET /metrics` tells, from the registry that makes its text.
+"""docs/reference/metrics.md: the metrics of `GET /metrics`, from the registry that prints them.
 
-A server's registry is filled by an engine that has done nothing yet; names, types, labels and
-buckets are there from the first scrape on. The easy thing to get wrong is what comes and goes with
-the machine: the `process_*` of `prometheus_client` exist only on Linux, so they are told in words.
+The registry belongs to a new engine: names, types, labels and buckets exist from the first scrape
+on. The `process_*` metrics of `prometheus_client` exist only on Linux, so a fixed text describes
+them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -73,7 +73,7 @@ def page() -> str:
         )
         text += f"## {title}\n\n" + table(("Name", "What it is", "Labels"), rows) + "\n"
     histograms = [one for one in families if one.type == "histogram"]
-    (labels,) = {_labels_of(one) for one in histograms}  # the same for all, so it is said once
+    (labels,) = {_labels_of(one) for one in histograms}  # equal for all, so printed once
     text += f"## Histograms\n\nEach has the labels {labels}. Times are in seconds.\n\n"
     text += (
         table(

@@ -1,9 +1,7 @@
-"""What the generated pages are made of: tables, prose with its special characters escaped, links
-into the source, docs of fields.
+"""Building blocks of the generated pages: tables, escaped prose, links to the source, field docs.
 
-Knows nothing of what a page is about. The easy thing to get wrong is a text that was written for a
-terminal or for a reader of the source: a `*` or a `<` in it would become markup. What stands
-between backticks is left as it is.
+Texts for a terminal or for readers of the source can contain `*` or `<`, which would become markup.
+So these are escaped, except between backticks.
 """
 
 import ast
@@ -23,9 +21,7 @@ _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
 
 def prose(text: str) -> str:
-    """Text of one paragraph as markdown, fit for a table: in one line, with nothing that could be
-    taken for markup.
-    """
+    """Escape one paragraph as markdown on a single line, fit for a table."""
     pieces = _CODE.split(" ".join(text.split()))
     for i in range(0, len(pieces), 2):
         pieces[i] = _SPECIAL.sub(r"\\\1", pieces[i]).replace("<", "&lt;")
@@ -35,23 +31,21 @@ def prose(text: str) -> str:
 
 
 def paragraphs(doc: str | None) -> str:
-    """A docstring as markdown."""
     return "\n\n".join(prose(one) for one in inspect.cleandoc(doc or "").split("\n\n"))
 
 
 def code(text: object) -> str:
-    """A word of code, fit for a table."""
     return f"`{text}`".replace("|", r"\|")
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A markdown table; cells are markdown already."""
+    """Return a markdown table; the cells must already be markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def sentence(text: str) -> str:
-    """With a capital letter, unless an address or a name of the code begins it, and a full stop."""
+    """Add a full stop, and a capital letter unless an address or a name of the code comes first."""
     text = text.strip()
     if not re.search(r"://|_", text.split(" ")[0]):
         text = text[:1].upper() + text[1:]
@@ -59,9 +53,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """A link from a page in docs/reference to `package.module:Name.name`, or to a module; the site
-    carries the file.
-    """
+    """Link from a page in docs/reference to `package.module:Name.name` or to a module."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
@@ -69,7 +61,7 @@ def source_link(target: str, text: str | None = None) -> str:
 
 
 def _path_of(module: str) -> str:
-    # Three folders are packages of minivllm, and lie beside it in the repository.
+    # Three folders are packages of minivllm but are at the top of the repository.
     parts = module.split(".")
     if parts[:1] == ["minivllm"] and parts[1:2] and parts[1] in ("kernels", "tui", "lessons"):
         parts = parts[1:]
@@ -79,9 +71,7 @@ def _path_of(module: str) -> str:
 
 @cache
 def field_docs(cls: type) -> dict[str, str]:
-    """The strings under the fields of a class, its bases' among them, in the order of the
-    source.
-    """
+    """Return the strings under the fields of a class and its bases, in source order."""
     docs: dict[str, str] = {}
     for one in reversed(cls.__mro__):
         if not one.__module__.startswith("minivllm"):
@@ -98,8 +88,9 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """A field's type as markdown, each of its alternatives by itself: a `|` in a table's code is
-    shown differently everywhere.
+    """Return a field's type as markdown, with separate code spans for alternatives.
+
+    Renderers disagree about a `|` inside code in a table.
     """
     hint = get_type_hints(cls)[name]
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)

@@ -1,13 +1,9 @@
-"""A hook of mkdocs: pages may link into the source, and the site then carries the files they link
-to.
+"""A hook of mkdocs: pages can link to source files, which then become pages of the site.
 
 A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link
-that a code host can follow, too. The site has no code host, and works from file://; so each file
-that is linked becomes a page of its own, and the name after `#` the line on which that class,
-function or constant stands.
-
-What is easy to get wrong is a link that goes stale: a file or a name that is not there is a warning
-here, and `mkdocs build --strict` makes it an error. A folder's link leads to its `__init__.py`.
+that also works on a code host. The site has none and works from file://. So each linked file
+becomes a page, and the name after `#` becomes the line that defines it. A missing file or name is a
+warning, and an error with `mkdocs build --strict`. A folder's link leads to its `__init__.py`.
 """
 
 import ast
@@ -24,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[\w./-]+)(?:#(?P<name>[\w.-]+))?\)")
 LINE_ANCHOR = re.compile(r'id="(__codelineno-0-\d+)"')
 PAGES = "source"
-"""The folder of the site that holds them."""
+"""The folder of the site with these pages."""
 
 log = logging.getLogger("mkdocs.hooks.source_pages")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add a page for each file outside docs/ that some page links to."""
+    """Add a page for each file outside docs/ to which a page links."""
     linked = set()
     for file in files.documentation_pages():
         for match in LINK.finditer(Path(file.abs_src_path).read_text(encoding="utf-8")):
@@ -38,8 +34,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 linked.add(source)
     for source in sorted(linked):
         address = f"{PAGES}/{source}.md"
-        # Not in the navigation, and meant so: else the strict build would call each of them
-        # forgotten.
+        # Mark it as not in the navigation, or the strict build would report it.
         files.append(
             File.generated(
                 config, address, content=_page(source), inclusion=InclusionLevel.NOT_IN_NAV
@@ -49,9 +44,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Lead links to the source to the pages made above."""
+    """Replace links to the source by links to the pages made above."""
     if page.file.src_uri.startswith(f"{PAGES}/"):
-        return markdown  # shown as it stands, links and all
+        return markdown  # show the source unchanged
 
     def to_page(match: re.Match[str]) -> str:
         source = _linked_file(page.file.src_uri, match["path"])
@@ -76,20 +71,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Tell mkdocs which lines the pages made above have: it does not see the anchors that the
-    highlighter makes.
-    """
+    """Register the line anchors of the pages made above, which mkdocs does not see."""
     if page.file.src_uri.startswith(f"{PAGES}/") and page.present_anchor_ids is not None:
         page.present_anchor_ids.update(LINE_ANCHOR.findall(html))
     return html
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """The repository's file that a page's link means; None for a link that stays inside docs/, or
-    leads nowhere.
-
-    The latter is left as it stands, and mkdocs names it.
-    """
+    """Return the repository file of a link; None for a link inside docs/ or to nothing."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     path = ROOT / target
     if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):
@@ -105,15 +94,13 @@ def _page(source: str) -> str:
     )
     text = (ROOT / source).read_text(encoding="utf-8")
     fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
-    # Found by links, not by search: a page of code would answer every query.
+    # Excluded from search, because a page of code would match every query.
     head = f"---\ntitle: {source}\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {source}\n\n"
     return f'{head}{fence} {{.{language} linenums="1"}}\n{text}\n{fence}\n'
 
 
 def line_of(text: str, name: str) -> int | None:
-    """The line on which a dotted name is defined in Python source: a class, a function, a method, a
-    constant.
-    """
+    """Return the line that defines a dotted name (class, function, method or constant)."""
     scope: list[ast.stmt] = ast.parse(text).body
     line = None
     for part in name.split("."):

@@ -1,7 +1,7 @@
-"""Two pictures of docs/architecture.md: a request's way and an event's way through the files.
+"""Two pictures of docs/architecture.md: the path of a request and of an event through the files.
 
-A way is a list of stops, each a function of the source. tests/docs/test_architecture.py serves a
-request and sees that the functions are called in this order.
+A path (`Way`) is a list of stops, each a function of the source. tests/docs/test_architecture.py
+serves a request and checks that the functions are called in this order.
 """
 
 import re
@@ -15,14 +15,12 @@ WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34
 
 
 class Stop(NamedTuple):
-    """One function on the way."""
-
     lane: int
     """Index of its column."""
     target: str
     """`module:Class.method` or `module:function`."""
     note: str = ""
-    """What crosses over here, in a few words beside the box."""
+    """What is passed on here, in a few words next to the box."""
 
     @property
     def name(self) -> str:
@@ -41,7 +39,7 @@ class Way(NamedTuple):
     lanes: Sequence[str]
     stops: Sequence[Stop]
     brackets: Sequence[tuple[int, int, str]] = ()
-    """First and last stop of a part of the way, and what is said of it in the margin."""
+    """First and last stop of a part of the path, and its label in the margin."""
 
 
 REQUEST = Way(
@@ -90,7 +88,6 @@ EVENT = Way(
 
 
 def page() -> str:
-    """docs/architecture.md with its pictures as they are drawn now."""
     text = PAGE.read_text(encoding="utf-8")
     for way in (REQUEST, EVENT):
         begin, end = f"<!-- way: {way.name} -->\n", "<!-- end of the way -->"
@@ -104,13 +101,12 @@ def page() -> str:
 
 
 def picture(way: Way) -> str:
-    """The way as a figure in HTML."""
     height = TOP + PITCH * len(way.stops) + 4
     margin = 22 if way.brackets else 0
     lane_width = (WIDTH - margin) / len(way.lanes)
 
     def box(index: int) -> tuple[float, float]:
-        """The upper left corner."""
+        """Return the upper left corner of a box."""
         left = margin + lane_width * way.stops[index].lane + (lane_width - BOX_WIDTH) / 2
         return round(left, 1), TOP + PITCH * index
 

@@ -1,9 +1,7 @@
-"""`minivllm exercise`: begin an exercise, check it, look at what went wrong; and for teachers,
-grade a class.
+"""`minivllm exercise`: start an exercise, check it, see what went wrong; grade a class.
 
-Exit status: 0 it passes, 1 it does not, 2 it could not be run. The easy thing to get wrong is which
-exercise is meant when none is named: the first that was begun and is not passed, in the order of
-the course.
+Exit status: 0 passed, 1 failed, 2 could not run. Without a name, a command uses the first exercise
+in course order that was started and is not passed.
 """
 
 import argparse
@@ -208,7 +206,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """While watching, an error is told and the watching goes on."""
+    """Print an error and continue watching."""
     try:
         act(*arguments)
     except ExerciseError as error:
@@ -236,7 +234,7 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
         print(line)
     try:
         Progress().note_check(exercise.name, result.passed)
-    except LessonError as error:  # the check itself has its result
+    except LessonError as error:  # the check itself has a result
         print(f"minivllm: {error}", file=sys.stderr)
     return result.exit_status
 

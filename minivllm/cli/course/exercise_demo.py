@@ -1,10 +1,8 @@
-"""The demo on a student's code: a process in which their module is the engine's, and then `minivllm
-demo`.
+"""Runs `minivllm demo` in a process where a student's module replaces the engine's.
 
-Started by `minivllm exercise demo` as `python -m minivllm.cli.course.exercise_demo NAME FILE
-[options of demo]`. It has no limits but those of the person who sits before it. The easy thing to
-get wrong is the order: the engine is imported only afterwards. And an engine that has kernels would
-leave a student's attention in torch unused, so the backend that runs it is asked for by name.
+`minivllm exercise demo` starts it as `python -m minivllm.cli.course.exercise_demo NAME FILE
+[options of demo]`. The module is replaced before the engine is imported. The backend that uses the
+module is chosen by name, because an engine with kernels would not use a student's torch attention.
 """
 
 import sys
@@ -24,18 +22,17 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "minivllm.kernels.attention.decode_naive": "triton:naive",
     }
 )
-"""A student's module -> the attention backend that runs it. On a CPU Triton interprets, and a step
-takes seconds.
+"""Student's module -> the attention backend that runs it. Without a GPU, Triton code is
+interpreted, and a step takes seconds.
 """
 
 
 def run(name: str, file: Path, options: list[str]) -> int:
-    """The demo, as far as the student's code carries it."""
     try:
         module = find_exercise(name).module
         plug_in(module, file)
         return minivllm(["demo", "--attention-backend", BACKENDS.get(module, "auto"), *options])
-    except Exception as error:  # the student's, or the engine's from what it was given
+    except Exception as error:  # raised by the student's code, or by the engine because of it
         what = clean(f"{type(error).__name__}{where_in(file, error)}: {error}")
         print(f"minivllm: The engine cannot run on {file}: {what}", file=sys.stderr)
         print(f"`minivllm exercise check {name}` shows the smallest case.", file=sys.stderr)

@@ -1,7 +1,6 @@
-"""What `minivllm exercise` does for teachers, and the report of one's own course.
+"""`minivllm exercise grade` and `report`: for teachers, and for one's own progress.
 
-The easy thing to get wrong is the secret: it must not stand in a command line that others can see,
-so it may come from the environment too.
+Other users of a machine can see command lines, so the secret can also come from the environment.
 """
 
 import argparse
@@ -50,7 +49,7 @@ def _gone(_: str) -> None:
 
 
 def grade(args: argparse.Namespace) -> int:
-    """0 if all pass, 1 if not."""
+    """Return 0 if all pass, else 1."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
     from minivllm.text import clean
@@ -81,7 +80,7 @@ def grade(args: argparse.Namespace) -> int:
 
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
-    """What cannot be written is told before a class is graded, and not an hour later."""
+    """Raise `ExerciseError` if results cannot be written, before an hour of grading."""
     files = [args.csv, args.json if alone else None]
     try:
         if args.json is not None and not alone:
@@ -96,7 +95,6 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
 
 
 def report(args: argparse.Namespace) -> int:
-    """What the progress file says of the exercises."""
     done = Progress().read().exercises
     rows = [(exercise, done.get(exercise.name)) for exercise in exercises()]
     if args.json:

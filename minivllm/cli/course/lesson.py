@@ -1,10 +1,8 @@
-"""`minivllm lesson`: a lesson on the real engine, in the dashboard, in any terminal, or as a page
-of Markdown.
+"""`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
-Without a number it lists the course and what has been read of it. Where there is no terminal a
-lesson is printed, so the same command works in a pipe. The easy thing to get wrong is the wait: the
-first page must come at once, so a lesson takes the tiny model unless it is about text and a real
-one is already here.
+Without a lesson, it lists the course and the progress. Without a terminal, the lesson is printed.
+Lessons use the tiny model, so that the first page appears at once. Lessons about text use a real
+model if it is already downloaded.
 """
 
 import argparse
@@ -63,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
     lesson = find_lesson(args.lesson)
     answers_itself = args.auto or args.transcript is not None
     if args.transcript is not None:
-        open(args.transcript, "ab").close()  # if it cannot be written, say so before anything runs
+        open(args.transcript, "ab").close()  # fail before anything runs if it cannot be written
     progress, resume = None if answers_itself else Progress(), None
     if progress is not None:
-        done = progress.read().lessons.get(lesson.name)  # a damaged file is told before the lesson
+        done = progress.read().lessons.get(lesson.name)  # raises for a damaged file
         if done is not None and done.left_at is not None and args.first is None:
             resume = _ask_where_to_go_on(lesson, done.left_at)
     shelf = ModelShelf(_model(args.model, lesson))
@@ -108,8 +106,9 @@ def _model(asked: str | None, lesson: Lesson) -> str:
 
 
 def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
-    """Before the first page. Raises `TritonMissingError` if the kernels can neither run nor be
-    shown as recorded.
+    """Announce recorded kernels before the first page.
+
+    Raises `TritonMissingError` if the kernels can neither run nor be shown as recorded.
     """
     if not lesson.watches_kernels or triton_is_here():
         return
@@ -125,8 +124,9 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
 
 
 def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
-    """Where to begin: the place if somebody wants it, None for the first page. Nobody is asked
-    where nobody can answer.
+    """Ask where to start: the place where the user left, or None for the first page.
+
+    Without a terminal it does not ask, and returns None.
     """
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
@@ -136,14 +136,14 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
     try:
         while (typed := input(question).strip().casefold()) not in ("", "s"):
             pass
-    except EOFError:  # ctrl+d: leave, as ctrl+c does
+    except EOFError:  # ctrl+d leaves, like ctrl+c
         print()
         raise KeyboardInterrupt from None
     return left_at if typed == "" else None
 
 
 def _go_to(player: LessonPlayer, page: int) -> None:
-    """Open the pages before `page`; questions on the way are passed over."""
+    """Go to `page`, skipping the questions before it."""
     if page < 1:
         raise LessonError(f"--from must be the number of a page, at least 1; got {page}.")
     while player.page.number < page:
@@ -161,7 +161,6 @@ def _in_dashboard(args: argparse.Namespace, player: LessonPlayer) -> None:
 
 
 def _print_list(*, ascii: bool) -> None:
-    """The course, what was done of it, and how to go on."""
     done = Progress().read().lessons
     width = max(len(lesson.title) for lesson in lessons())
     check = "*" if ascii else "✓"

@@ -1,6 +1,4 @@
-"""`minivllm bench NAME`: one measurement of `minivllm.lab.bench`, each a module with
-`add_arguments` and `run`.
-"""
+"""`minivllm bench NAME`: runs one measurement of `minivllm.lab.bench`, a module each."""
 
 import argparse
 from importlib import import_module
@@ -28,7 +26,7 @@ BENCHES = {
 """Name of a bench, which is also its module in `minivllm.lab.bench` -> what it measures."""
 
 IN_A_FOLDER = frozenset({"dashboard", "kernels", "serve", "step", "throughput"})
-"""Benches of several files: `minivllm.lab.bench.step.step`."""
+"""Benches with several files, such as `minivllm.lab.bench.step.step`."""
 
 
 def _module(name: str) -> ModuleType:

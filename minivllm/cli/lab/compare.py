@@ -1,12 +1,11 @@
-"""`minivllm compare`: one trace through two configurations, at the same KV memory, side by side.
+"""`minivllm compare`: one trace through two configurations, with equal KV cache memory.
 
     minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
     tiny-random
 
-Both sides are recorded, and every number is worked out from the recordings. The easy thing to get
-wrong is equal memory: bytes are turned into blocks by the model runner, so the two counts are
-compared and not assumed. On a CPU all seconds are processor time of the engine's thread, so a busy
-machine moves neither side.
+Every number is computed from recordings of both sides. The numbers of blocks are checked to be
+equal. On a CPU all seconds are processor time of the engine's thread, which a busy machine does not
+change.
 """
 
 import argparse
@@ -104,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     configs = [
         EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
     ]
-    # Whatever could end one side is found before the other one has run.
+    # Find any error that would end one side before the other side runs.
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
         raise BenchError(

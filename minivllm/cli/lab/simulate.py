@@ -1,12 +1,9 @@
-"""`minivllm simulate`: what a crowd would see, before there is a crowd, and before anything is
-bought.
+"""`minivllm simulate`: what many users would see, before there are users or servers.
 
     minivllm simulate --requests 100000 --arrival poisson --replicas 4 --router least-loaded --json
 
-The scheduler, the KV cache and the block pool are the engine's own; only the time that a step takes
-comes from a formula, fitted to steps that were measured. The easy thing to get wrong is to believe
-it without looking at the fit: how wrong it is on steps that it has not seen is printed with every
-answer.
+Scheduler and KV cache are the engine's own. Only the time of a step comes from a formula, fitted to
+measured steps. Its error on other steps is printed with every result.
 """
 
 import argparse
@@ -137,7 +134,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
     add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
     add("--max-num-seqs", positive_int, 16, ENGINE_HELP["max_num_seqs"])
-    # What 1 GiB holds of SmolLM2-135M in float32: the engine's own default on a CPU.
+    # Blocks of SmolLM2-135M in float32 that fit into 1 GiB, the engine's default on a CPU.
     add("--num-gpu-blocks-override", positive_int, 1456, ENGINE_HELP["num_gpu_blocks_override"])
     for name, default in (("block_size", 16), ("max_model_len", 8192)):
         help_ = f"{ENGINE_HELP[name]} (default: {default})"
@@ -190,7 +187,6 @@ def _answer(
     step_times: StepTimes,
     goodput: Mapping[str, float],
 ) -> None:
-    """Print what came out, and draw it."""
     result = {
         "arrival": args.arrival,
         "requests": len(crowd),
@@ -213,7 +209,7 @@ def _answer(
 
 
 def _crowd(args: argparse.Namespace) -> list[Arrival]:
-    """At one request a second on average, if it is drawn; as it was, if it comes from a file."""
+    """Return the requests: drawn, at one per second on average, or from a file, at its times."""
     if args.arrival not in ("poisson", "bursty"):
         if args.rate is not None or args.burstiness is not None:
             raise ConfigError(
@@ -247,6 +243,6 @@ def _rates(
         return [None]
     if args.rate is not None:
         return args.rate
-    # The first of the configurations sets it, so that all are asked the same.
+    # The first configuration sets the rate, so that all get the same.
     first = variants(args, common, [math.inf])[0]
     return [comfortable_rate(crowd, first.setup, fit)]

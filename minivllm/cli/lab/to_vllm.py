@@ -1,14 +1,10 @@
-"""`minivllm to-vllm`: the `vllm serve` command and the offline script that equal a configuration of
-ours.
+"""`minivllm to-vllm`: our configuration as a `vllm serve` command and as an offline script.
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-Takes the options of `minivllm serve` and `LLM(...)`, and what there is to run on. Everything on
-standard output that is not a command or Python is a comment, so the whole of it can be pasted.
-
-Easy to get wrong: a model's name. Our aliases mean nothing to vLLM, and it reads no GGUF file by
-its own; so it is told the Hub's name of the same model, or the directory that the file was
-converted into.
+All output except commands and Python is a comment, so it can be pasted whole. vLLM knows neither
+our aliases nor plain GGUF files. So it gets the Hub's name of the same model, or the directory into
+which the file was converted.
 """
 
 import argparse
@@ -22,9 +18,7 @@ from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
-"""Bytes of a weight. `auto` is the checkpoint's own type, and for one in float32 vLLM takes
-bfloat16.
-"""
+"""Bytes per weight. `auto` is the checkpoint's own type; for float32, vLLM then uses bfloat16."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -122,9 +116,7 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
-    """What vLLM is to be told for our `name`, and a remark where that is another model file than
-    ours.
-    """
+    """Return vLLM's name for our model `name`, and a remark if its files are elsewhere."""
     from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
@@ -143,7 +135,5 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
 
 
 def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the weights must be there to know the model's shape: nothing is downloaded for a
-    command's sake.
-    """
+    """Whether the weights are needed for the model's shape; otherwise they are not downloaded."""
     return config.model.endswith(".gguf")

@@ -1,3 +1,3 @@
-"""The commands that look at an engine from outside, or at its recording: `attach`, `replay`,
-`shot`, `once` and `export`.
+"""Commands that show an engine from outside or its recording: `attach`, `replay`, `shot`, `once`
+and `export`.
 """

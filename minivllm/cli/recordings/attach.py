@@ -1,7 +1,7 @@
-"""`minivllm attach`: the dashboard on an engine in another process, through its event stream or its
-growing recording.
+"""`minivllm attach`: the dashboard for an engine in another process.
 
-With `--vllm`, on an engine that is not ours: what vLLM tells of itself, on a screen of its own.
+It reads the engine's event stream or its growing recording. With `--vllm`, it shows the metrics of
+a real vLLM server on a separate screen.
 """
 
 import argparse
@@ -50,8 +50,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_terminal("once SOURCE --json says in one line what the engine is doing")
     if hasattr(os, "nice"):
-        # The engine may be on this machine and need every core: its steps go first, and a frame
-        # comes a little later.
+        # The engine may need every core of this machine: give its steps priority over frames.
         os.nice(_NICENESS)
     notice = ""
     while True:

@@ -1,10 +1,9 @@
-"""`minivllm export`: a recording in a format that other programs open.
+"""`minivllm export`: converts a recording to a format of other programs.
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-Knows files and what to say of them; the format is `minivllm.events.perfetto.export`. The easy thing
-to get wrong is the file that would be overwritten: a recording cannot be made again, so it is never
-written to.
+The format is in `minivllm.events.perfetto.export`. A recording cannot be made again, so this
+command never overwrites it.
 """
 
 import argparse
@@ -28,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    LogReader(args.log).close()  # if it is no recording, say so before a file is made
+    LogReader(args.log).close()  # raises for a file that is not a recording, before any output
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
         raise ConfigError(
             f"{args.perfetto} is the recording itself; name another file for the trace."

@@ -1,14 +1,11 @@
-"""`minivllm once`: what an engine's state is or was, from a recording or a server: now, or after a
-step.
+"""`minivllm once`: prints an engine's state from a recording or a server, now or after a step.
 
-    minivllm once run.jsonl                        # who runs, who waits and why, what the memory is
-                                                     used for
-    minivllm once run.jsonl --step 12 --json       # all of it as one line of JSON, for a script
-    minivllm once http://localhost:8000 --json     # the same of a running server
+    minivllm once run.jsonl                        # running and waiting requests, use of memory
+    minivllm once run.jsonl --step 12 --json       # everything as one line of JSON, for a script
+    minivllm once http://localhost:8000 --json     # the same for a running server
 
-The JSON is `EngineState`, what `LLMEngine.inspect()` gives, with a few fields more. The easy thing
-to get wrong is the end of a recording with a hole in it: after lost events the state stands still,
-and both forms say so.
+The JSON is `EngineState` with a few more fields. The state stops at the first lost event, which
+both forms report.
 """
 
 import argparse
@@ -26,17 +23,17 @@ from minivllm.tui.sources.source import open_source
 from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
-"""Without an event from a server, all that it has to say has come."""
+"""Without an event for so long, a server has sent everything so far."""
 TEXT_WIDTH = 60
-"""Cells of a text that the summary shows."""
+"""Length of a text in the summary, in terminal cells."""
 
 
 class Found(NamedTuple):
-    """A state, and how far one may trust it."""
+    """A state, and whether the recording was readable up to it."""
 
     fold: Fold
     damage: str | None
-    """One sentence, if the recording could not be read up to the state that was asked for."""
+    """One sentence, if the recording could not be read up to the requested state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,13 +63,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def fold_once(source: str, step: int | None) -> Found:
-    """The state after `step` of a recording or of a server's event stream, or after all that has
-    come.
-    """
+    """Return the state after `step` of a recording or an event stream; None means the newest."""
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
-        # A server's stream has no end: what has come when nothing came for a while is all.
+        # A server's stream has no end, so a quiet period counts as its end.
         while opened.status.state == "indexing" or time.monotonic() - quiet_since < QUIET_SECONDS:
             if opened.poll(1.0):
                 quiet_since = time.monotonic()
@@ -93,7 +88,7 @@ def fold_once(source: str, step: int | None) -> Found:
 
 
 def state_json(fold: Fold) -> dict[str, object]:
-    """`EngineState` and what a script wants beside it."""
+    """Return `EngineState` with more fields that a script needs."""
     header = fold.header
     return {
         "model": header.model,
@@ -110,7 +105,6 @@ def state_json(fold: Fold) -> dict[str, object]:
 
 
 def summary(fold: Fold) -> list[str]:
-    """For a person, line by line."""
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
         (

@@ -1,6 +1,4 @@
-"""`minivllm replay`: recordings in the dashboard, one after the other, each from its first
-event.
-"""
+"""`minivllm replay`: shows recordings in the dashboard, one after another, from their start."""
 
 import argparse
 from pathlib import Path
@@ -42,16 +40,16 @@ def run(args: argparse.Namespace) -> int:
             unreadable = ""
         except EventLogError as error:
             bad[number] = error
-            if len(bad) == len(args.logs):  # there is nothing to show
+            if len(bad) == len(args.logs):  # no recording is readable
                 raise
             unreadable = f" {error}"
         number = (number + 1) % len(args.logs)
 
 
 def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
-    """One of the recordings until the person leaves it; `NEXT` if the next one is wanted.
+    """Show one recording until the user leaves; return `NEXT` if the next one is requested.
 
-    unreadable: why the one before is not shown
+    unreadable: why the previous recording is not shown
     """
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS

@@ -1,7 +1,6 @@
-"""`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it; no
-terminal is needed.
+"""`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it.
 
-The picture is an SVG with no reference to any other host (`tui.svg`).
+It needs no terminal. The picture is an SVG without references to other hosts (`tui.svg`).
 """
 
 import argparse
@@ -133,9 +132,7 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
 
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
-    """The whole of a recording. One that is damaged is shown as far as it goes, and the picture
-    says so.
-    """
+    """Open a whole recording. A damaged one is shown up to the damage, with a note."""
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 

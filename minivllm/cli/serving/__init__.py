@@ -1,3 +1,1 @@
-"""The commands that run a model: `demo`, `live`, `chat`, `generate`, `serve`, and `model`, which
-fetches one.
-"""
+"""Commands that run a model: `demo`, `live`, `chat`, `generate`, `serve`; and `model`."""

@@ -1,11 +1,8 @@
 """`minivllm chat`: a conversation in the terminal.
 
-Each turn sends the whole conversation so far, as chat servers do. What makes that cheap is the
-prefix cache: all but the newest message was computed in the turns before, and after each answer the
-terminal says how many tokens of the prompt were found.
-
-The easy thing to get wrong is Ctrl-C. It must end the answer and not the engine, so the engine
-lives in a thread of its own, where no KeyboardInterrupt can hit it between two halves of a step.
+Each turn sends the whole conversation history; the prefix cache makes that cheap. Ctrl-C must end
+the answer and not the engine, so the engine runs in its own thread, where no KeyboardInterrupt can
+break a step.
 """
 
 import argparse
@@ -29,7 +26,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 512}
-"""What SmolLM2's authors advise; at temperature 0 a small model talks in circles."""
+"""Advice of SmolLM2's authors; at temperature 0 a small model repeats itself."""
 HELP = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
 
 
@@ -53,11 +50,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Conversation:
-    """Reads lines, answers them, remembers both."""
-
     def __init__(self, thread: EngineThread, params: SamplingParams, system: str | None) -> None:
         self.was_refused = False
-        """Some message could not be answered: too long, most likely."""
+        """Whether a message was refused, most likely because it was too long."""
         self._thread = thread
         self._params = params
         self._opening = [] if system is None else [{"role": "system", "content": system}]
@@ -65,7 +60,7 @@ class _Conversation:
         self._request_ids = (f"turn-{number}" for number in count(1))
 
     def run(self) -> None:
-        """Until Ctrl-D or /exit."""
+        """Run until Ctrl-D or /exit."""
         interactive = sys.stdin.isatty()
         if interactive:
             import readline  # noqa: F401 - gives `input` line editing and a history
@@ -95,9 +90,7 @@ class _Conversation:
                     self._take_turn(line)
 
     def _take_turn(self, question: str) -> None:
-        """Answer `question` in its conversation; a refused one leaves the conversation as it
-        was.
-        """
+        """Answer `question` in the conversation; a refused question is not added to it."""
         messages = [*self._messages, {"role": "user", "content": question}]
         try:
             answer = self._stream_answer(messages)
@@ -108,7 +101,7 @@ class _Conversation:
         self._messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _stream_answer(self, messages: list[dict[str, str]]) -> str:
-        """Show the answer as it comes, until it ends or Ctrl-C ends it; returns what was shown."""
+        """Show the answer as it is generated, until it ends or Ctrl-C; return the text shown."""
         now = MonotonicClock().now
         began, answer, num_tokens = now(), "", 0
         request_id = next(self._request_ids)
@@ -118,7 +111,7 @@ class _Conversation:
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
         future = self._thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
-        # however it ended, `get` must wake up
+        # wake up `get` at the end, whatever the reason
         future.add_done_callback(lambda _: outputs.put(None))
         cached = 0
         try:

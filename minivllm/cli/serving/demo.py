@@ -1,12 +1,8 @@
-"""`minivllm demo`: a scenario on the real engine, watched in the dashboard or told line by line.
+"""`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in a thread of its own and everything here lives on its events: the dashboard or the
-lines of progress, the recording, the facts of the summary. Where no terminal is attached it runs
-headless, so the same command works in a script.
-
-The easy thing to get wrong is the end. Quitting early, Ctrl-C and a failing engine all must stop
-the thread first and close the recording after it: the last events are written while the thread
-ends.
+The engine runs in its own thread; dashboard, recording and summary use its events. The thread must
+stop before the recording is closed, even after an early quit, Ctrl-C or a failed engine: its last
+events are written while it ends.
 """
 
 import argparse
@@ -31,9 +27,7 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 SECONDS_PER_STEP_WATCHED = 0.1
-"""No faster than this in the dashboard: with a model of noise a run would be over before it is
-seen.
-"""
+"""Minimum time per step in the dashboard: with a tiny model, a run would end before it is seen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             interrupted = True
         error = demo.thread.ended.exception()
-        if error is None or isinstance(error, InvariantError):  # a violation is a result, too
+        if error is None or isinstance(error, InvariantError):  # a violation is a result too
             print_report(
                 scenario,
                 demo.facts,
@@ -107,20 +101,16 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Demo:
-    """One scenario on one engine, with everybody who listens to it."""
-
     def __init__(self, scenario: Scenario, engine: LLMEngine, seconds_per_step: float) -> None:
         self._scenario = scenario
         self._engine = engine
         self.header = engine.log_header()
         self.facts = RunFacts(self.header)
-        """Written in the engine's thread: read it there, or when that has ended."""
+        """Written in the engine's thread: read it there, or after that thread has ended."""
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
         self.is_over = False
-        """Whether the whole scenario, and whatever else was asked, had ended when the engine last
-        looked for work.
-        """
+        """Whether the scenario and all other requests had ended when the engine last looked."""
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
         self.thread = EngineThread(
@@ -128,14 +118,14 @@ class _Demo:
         )
 
     def run_headless(self) -> None:
-        """Tell the decisions line by line; Ctrl-C ends the run."""
+        """Print the decisions line by line; Ctrl-C ends the run."""
         self._engine.subscribe(ProgressLines(self.facts.fold).apply)
         over: Future[None] = Future()
         self._on_over = lambda: over.set_result(None)
         self._run(lambda: wait((over, self.thread.ended), return_when=FIRST_COMPLETED))
 
     def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
-        """Show everything until the person leaves, also after the end."""
+        """Show the dashboard until the user leaves, also after the scenario's end."""
         from minivllm.cli.serving.engine_control import EngineThreadControl
         from minivllm.tui.sources.in_process import InProcessSource
         from minivllm.tui.state.model import MODELS
@@ -167,7 +157,7 @@ class _Demo:
         self.is_over = self._player.over
         counters = self.facts.fold.counters
         num_ended = counters.finished_requests + counters.aborted_requests
-        # More than once if somebody asks for more: each time, the summary counts all that has been.
+        # This happens again if the user adds requests; the summary then counts all of them.
         if self.is_over and num_ended != self._num_ended_when_over:
             self._num_ended_when_over = num_ended
             self._on_over()

@@ -1,10 +1,8 @@
-"""What a headless demo says: a line for each decision on the way, and a report at the end.
+"""The output of a headless demo: a line for each decision, and a report at the end.
 
-Made from events and the facts counted from them, in the dashboard's words. The easy thing to get
-wrong is to say too much: blocks come and go by the dozen, so only what concerns a whole request is
-told, and a step in which nothing of that kind happens is passed over, with a sign of life every two
-seconds. A beam search forks at every step; it is told until its first beam has died, and from then
-on it only counts.
+Only events that concern a whole request get a line; other steps are skipped, with a status line
+every two seconds. A beam search forks at every step, so it gets lines only until its first beam is
+pruned.
 """
 
 import shutil
@@ -22,9 +20,9 @@ from minivllm.tui.state.decisions import DecisionLog
 
 SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
-"""Characters of an answer that a report shows where there is no terminal."""
+"""Length of an answer in the report without a terminal, in characters."""
 COMMON = 100
-"""Characters, the last ones, of what all beams have in common."""
+"""Shown length of the beams' common start, in characters from its end."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -41,25 +39,23 @@ _TOLD = (
 
 
 class ProgressLines:
-    """A listener that writes lines to standard error. `fold` must have taken in each event
-    before.
-    """
+    """A listener that prints lines to standard error. `fold` must process each event before."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._log = DecisionLog()
         self._told_last = None
         self._searching: set[str] = set()
-        """Requests of which a beam has died."""
+        """Requests that have had a beam pruned."""
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
-        """Tell the event, if it is worth it."""
+        """Print the event if it concerns a whole request."""
         if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
             if decision is self._told_last:
-                return  # it waits for the same reason as before
+                return  # it still waits for the same reason
             self._told_last = decision
             words = "".join(text for text, _ in decision.spans())
             self._say(event, f"{decision.name:<6} {words}")
@@ -73,7 +69,7 @@ class ProgressLines:
             )
 
     def _is_everyday(self, event: ev.Event) -> bool:
-        """Whether the event is one of the many of a beam search that is in full swing."""
+        """Whether the event is routine: a beam search after its first pruned beam."""
         if not isinstance(event, (ev.RequestForked, ev.BlockCopied, ev.BeamPruned)):
             return False
         request_id = event.seq_id.rpartition(".")[0]
@@ -89,17 +85,14 @@ class ProgressLines:
 
 
 def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
-    """The texts, the counts, and the three things that happened. `is_over`: the run came to its
-    end.
-    """
+    """Print the texts, the counts, and what happened. `is_over`: the run reached its end."""
 
     def say(line: str) -> None:
         print(line, file=stream)
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # A pipe has no width: there a long answer is cut all the same, and a sentence stays on its
-    # line.
+    # A pipe has no width. Long answers are still cut there, but sentences are not wrapped.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
@@ -135,20 +128,16 @@ def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: 
 
 
 def _num_requests(scenario: Scenario, facts: RunFacts) -> int:
-    """The scenario's, also those that had no time to come, and whatever a person asked for beside
-    them.
-    """
+    """Count the scenario's requests, arrived or not, and those that a user has added."""
     return len({arrival.request_id for arrival in scenario.arrivals} | facts.requests.keys())
 
 
 def _answers(request: RequestFacts) -> list[str]:
-    """One line for each text of a request. What beams have in common stands in a line of its own:
-    it is most of them.
-    """
+    """Return one line per text of a request; the common start of beams has a line of its own."""
     texts = [clean(text.strip()) for text in request.texts]
     if request.beams_found is None:
         return [f"> {text}" for text in texts]
-    # Cut between two words, if there is a space to cut at.
+    # Cut between two words, if there is a space.
     common = _common_beginning(texts).rpartition(" ")[0]
     lines = ["(what the beams found, best first)"]
     if common:
@@ -157,7 +146,7 @@ def _answers(request: RequestFacts) -> list[str]:
 
 
 def _common_beginning(texts: list[str]) -> str:
-    # Whatever lies between the first and the last in order begins as they do.
+    # All texts between the first and the last in sorted order share the start of these two.
     first, last = min(texts), max(texts)
     length = next(
         (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),
@@ -167,7 +156,6 @@ def _common_beginning(texts: list[str]) -> str:
 
 
 def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
-    """The report for programs."""
     counters = facts.fold.counters
     return {
         "scenario": scenario.name,

@@ -1,12 +1,8 @@
-"""`EngineThreadControl`: the dashboard's keys, on an engine in a thread of this process.
+"""`EngineThreadControl`: the dashboard's keys for an engine in a thread of this process.
 
-Implements `minivllm.tui.control.EngineControl` on top of `EngineThread`: each key becomes a
-command, and whatever it is answered with that a person should read becomes a message. It knows what
-a person means (a text is a chat message, a burst shares a prefix) and nothing of screens.
-
-The easy thing to get wrong is to wait. A caller is drawing fifteen pictures a second, so nothing
-here asks a future for its result; results come by callback, in the engine's thread, and leave their
-sentence in a deque.
+Each key becomes a command of `EngineThread`, and a result that the user should see becomes a
+message. The caller draws fifteen frames a second, so nothing here waits for a future. Results
+arrive by callback in the engine's thread, which appends messages to a deque.
 """
 
 from collections import deque
@@ -27,7 +23,7 @@ BURST_PREFIX = (
     "Visitors see a sheet in the reading room, one at a time, on weekdays from nine to five.",
     "Copies cost four coins a page and are ready on the next day.",
 )
-"""Sentences that all prompts of a burst begin with, as many as the KV cache has room for."""
+"""Common start of a burst's prompts: as many sentences as the KV cache has room for."""
 BURST_QUESTIONS = (
     "May I borrow a map?",
     "When can I come?",
@@ -37,15 +33,13 @@ BURST_QUESTIONS = (
 
 
 class EngineThreadControl:
-    """See `minivllm.tui.control.EngineControl`; one for each `EngineThread`, made before that is
-    started or after.
-    """
+    """Implements `minivllm.tui.control.EngineControl` for one `EngineThread`, started or not."""
 
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
-        # Appending and taking from the other end are each one atomic operation.
+        # `append` and `popleft` are atomic.
         self._messages: deque[str] = deque()
-        self._num_added = 0  # counted in the engine's thread alone
+        self._num_added = 0  # only the engine's thread uses it
         thread.ended.add_done_callback(self._tell_end)
 
     def state(self) -> ControlState:
@@ -106,7 +100,7 @@ class EngineThreadControl:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
             prompt = _as_prompt(engine, question.prompt)
-            # At least one: the door says what is wrong with a prompt that is too long.
+            # At least one: `add_request` reports what is wrong with a prompt that is too long.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
             params = SamplingParams(
                 temperature=question.temperature, max_tokens=max_tokens, n=question.n
@@ -115,13 +109,12 @@ class EngineThreadControl:
             self._num_added += 1
 
     def _watch(self, future: Future) -> None:
-        """Tell what goes wrong with a command, in its own words."""
+        """Turn a failure of a command into a message."""
         future.add_done_callback(self._tell_refusal)
 
     def _tell_refusal(self, future: Future) -> None:
         error = future.exception()
-        # Of an engine that fails every command in flight hears; the person hears it once, by
-        # `_tell_end`.
+        # When the engine fails, all pending commands fail. `_tell_end` reports that once.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
         self._messages.append(
@@ -133,16 +126,14 @@ class EngineThreadControl:
             self._messages.append(f"The engine failed: {error}")
 
     def _say_if_it_waits(self, what: str) -> None:
-        """In the middle of a step of a paused engine some wishes wait, and a person should not
-        press the key again.
-        """
+        """Say that a command waits for the end of a paused step, so the user does not repeat it."""
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
             self._messages.append(f"{what} when the step that is under way has ended.")
 
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
-    """A message to a chat model, the beginning of a text for any other."""
+    """Convert a text to a prompt: a message for a chat model, else the start of a text."""
     if not engine.tokenizer.has_chat_template:
         return {"prompt_token_ids": engine.tokenizer.encode(text), "prompt": text}
     messages = [{"role": "user", "content": text}]
@@ -150,9 +141,7 @@ def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
 
 
 def _burst_texts(engine: LLMEngine) -> list[str]:
-    """The prompts of a burst, shortened until each may have an answer of `MAX_TOKENS`, if they can
-    be so short.
-    """
+    """Return a burst's prompts, short enough for answers of `MAX_TOKENS` if possible."""
     for num_sentences in range(len(BURST_PREFIX), 0, -1):
         texts = [
             " ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS
@@ -163,7 +152,7 @@ def _burst_texts(engine: LLMEngine) -> list[str]:
 
 
 def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
-    """Tokens that the model and its KV cache have room for after the prompt."""
+    """Tokens that fit into context and KV cache after the prompt."""
     header = engine.log_header()
     return min(header.max_model_len, header.num_blocks * header.block_size) - len(
         prompt["prompt_token_ids"]

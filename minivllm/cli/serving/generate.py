@@ -1,10 +1,8 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
-One text appears token by token; of many (several prompts, or several samples or beams of one), all
-are served together and each is printed whole, in order, as soon as it and all before it are done.
-
-The easy thing to get wrong is one bad prompt among many: it is refused with its reason and the
-others go on.
+A single text appears token by token. Several texts (prompts, samples or beams) are generated
+together, and each is printed in order as soon as possible. A bad prompt is refused, and the others
+continue.
 """
 
 import argparse
@@ -31,11 +29,9 @@ from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
-"""vLLM's own are 1.0 and 16, made for servers; a person at a terminal wants the likely text, and a
-bit of it.
-"""
+"""vLLM's defaults (1.0 and 16) are for servers; a terminal user wants a likely and longer text."""
 SAMPLES_TEMPERATURE = 1.0
-"""The default with several samples: without it they would all be the likely text."""
+"""The default for several samples; at temperature 0 they would all be the same text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,14 +89,12 @@ def run(args: argparse.Namespace) -> int:
 
 
 class _Run:
-    """All prompts, sent to the engine at once, and what has come back."""
-
     def __init__(
         self, engine: LLMEngine, prompts: list[str], params: SamplingParams, *, chat: bool
     ) -> None:
         self.prompts = prompts
         self.finished: dict[int, RequestOutput] = {}
-        """By number of the prompt; its `outputs` have all of their texts."""
+        """Outputs by number of the prompt, each with all of its texts."""
         self.refused: dict[int, InvalidRequestError] = {}
         self._engine = engine
         self._params = params
@@ -129,12 +123,10 @@ class _Run:
                 yield output
 
     def finish(self) -> None:
-        """Run to the end without a word."""
         for _ in self._outputs():
             pass
 
     def stream(self) -> None:
-        """Show the text of the only prompt as it grows."""
         shown = 0
         for output in self._outputs():
             text = output.outputs[0].text
@@ -144,7 +136,7 @@ class _Run:
             show("\n" + probabilities(output.outputs[0]))
 
     def print_in_order(self) -> None:
-        """Show each text whole, as early as the order allows."""
+        """Show each whole text as early as the order allows."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
@@ -161,16 +153,13 @@ class _Run:
                 next_number += 1
 
     def _label(self, number: int, index: int) -> str:
-        """Which prompt and which of its texts, as far as there are several."""
         several_prompts, several_texts = len(self.prompts) > 1, self._params.n > 1
         parts = [str(number + 1)] * several_prompts + [str(index + 1)] * several_texts
         return f"[{'.'.join(parts)}] " if parts else ""
 
 
 def probabilities(output: CompletionOutput) -> str:
-    """A line for each token that has log-probabilities: its probability, and the most likely tokens
-    in its place.
-    """
+    """Return one line per token with log-probabilities: its own and the most likely others."""
     lines = []
     for token_id, likely in zip(output.token_ids, output.logprobs or (), strict=False):
         others = [
@@ -185,19 +174,19 @@ def probabilities(output: CompletionOutput) -> str:
 
 
 def _quoted(token: Logprob) -> str:
-    """In quotes, so that spaces and line ends are seen."""
+    """Quote a token, so that spaces and line ends are visible."""
     return json.dumps(token.decoded_token, ensure_ascii=False)
 
 
 def _params(args: argparse.Namespace) -> SamplingParams:
     params = sampling_params(args, SAMPLING_DEFAULTS)
     if params.use_beam_search:
-        # Who asks for four beams wants to see four: the server's default of one is for programs.
+        # With four beams requested, show all four; the server's default of one is for programs.
         return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
     if params.num_sequences > 1 and not hasattr(args, "temperature"):
         params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)
-    # The seed that was typed is every prompt's own: a text then follows from seed and prompt alone,
-    # whoever is beside it.
+    # A typed seed applies to each prompt, so a text depends only on seed and prompt, not on its
+    # batch-mates.
     return dataclasses.replace(params, seed=getattr(args, "seed", None))
 
 
@@ -213,8 +202,7 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     except UnicodeDecodeError as error:
         source = "standard input" if from_stdin else args.file
         raise InvalidRequestError(f"{source} is not UTF-8 text: convert it first.") from error
-    # An empty line between prompts is nobody's prompt; an empty argument is one, and will be
-    # refused.
+    # Skip empty lines between prompts. An empty argument is a prompt, which will be refused.
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 

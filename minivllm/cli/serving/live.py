@@ -1,8 +1,7 @@
-"""`minivllm live`: an engine of your own in the dashboard, to be fed, paused, stepped and changed
-by key.
+"""`minivllm live`: your own engine in the dashboard, which you feed, pause, step and change by key.
 
-Like `demo` without a script: the engine stands in this process with nothing to do until somebody
-asks it something (a, or A for four requests at once, or --ask).
+It is `demo` without a script: the engine is idle until the user sends a request (key a, key A for
+four at once, or --ask).
 """
 
 import argparse
@@ -25,7 +24,7 @@ OPTIONS = {
     "max_num_batched_tokens": 128,
     "max_model_len": 1024,
 }
-"""An engine that is small enough to be seen whole."""
+"""Options of an engine that is small enough to fit on the screen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
 """`minivllm model list | fetch | path`: which models are on this machine, and where.
 
-`path` is made for scripts: the directory of a checkpoint that `transformers` can read is the last
-line of standard output, and all that is told on the way goes to standard error.
+`path` is for scripts: its last line on standard output is the directory of a checkpoint that
+`transformers` can read. Everything else goes to standard error.
 """
 
 import argparse

@@ -2,9 +2,8 @@
 
     minivllm serve smollm2 --port 8000
 
-The easy thing to get wrong is the order: the address is taken first, since "in use" should be said
-at once and not after a model has been loaded. What it tells on its way goes to standard error, as a
-line of JSON each.
+It binds the address before it loads the model, so that "in use" is reported at once. Logs go to
+standard error, one line of JSON each.
 """
 
 import argparse
@@ -23,7 +22,7 @@ from minivllm.errors import ConfigError
 from minivllm.server.options import GenerateDelimiter, ServerOptions
 
 API_KEY = "VLLM_API_KEY"
-"""The environment variable that vLLM reads the key from."""
+"""The environment variable from which vLLM reads the key."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -114,14 +113,14 @@ def run(args: argparse.Namespace) -> int:
     options, config = _server_options(args), engine_config(args)
     kv_events = KVEventsConfig.from_json(args.kv_events_config)
     set_up_logging(args.uvicorn_log_level)
-    # A prompt is one text, which the tokenizer's library cannot share out. Its threads would only
-    # keep tens of MiB each.
+    # The tokenizer's library cannot split a single prompt over threads. Its threads would only use
+    # tens of MiB each.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with bind(options) as bound, kv_events.publishing() as publisher:
         engine = _load(config)
         server = assemble(engine, options, publisher)
-        # What is there now stays. A full collection that goes through every block of the pool would
-        # hold a step up for tens of ms.
+        # All current objects stay alive. A full garbage collection that visits every block of the
+        # pool would delay a step by tens of ms.
         gc.collect()
         gc.freeze()
         run_server(server.app, server.service, options, bound)
@@ -140,7 +139,7 @@ def _server_options(args: argparse.Namespace) -> ServerOptions:
         for field in fields(ServerOptions)
         if hasattr(args, field.name)
     }
-    # A key on the command line is seen by whoever lists the processes.
+    # Users can set the variable instead: a key on the command line shows in the list of processes.
     keys = tuple(args.api_key) or tuple(filter(None, [os.environ.get(API_KEY)]))
     return ServerOptions(
         **taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())}

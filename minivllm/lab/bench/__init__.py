@@ -1,1 +1,1 @@
-"""Measurements that anyone can repeat: each module is one `minivllm bench` command."""
+"""Repeatable measurements; each module is one `minivllm bench` command."""

@@ -1,18 +1,12 @@
-"""`minivllm bench core`: what planning a step costs, without a model and without torch.
+"""`minivllm bench core`: the cost of planning a step, without a model and without torch.
 
-The real scheduler, KV cache manager and block pool, with sequences that all decode: one token each
-per step, which is what a server does nearly all of its time. Only `Scheduler.schedule()` is timed.
+It times `Scheduler.schedule()` while all sequences decode. The time should depend only on the
+number of sequences. So each number runs with a small and a large pool, and with short and long
+contexts. Contexts share all but their last tokens, so that long ones fit into the small pool.
 
-The claim to check is not only "quick" but "flat": the cost may depend on how many sequences run,
-and not on how many blocks the pool has nor on how long the contexts are. Hence every number of
-sequences is measured with a small and a large pool and with short and long contexts. Contexts share
-all but their last tokens, so that long ones fit into the small pool too; each block table still has
-its full length.
-
-Easy to get wrong: block borders. A sequence needs a new block, and names the one it filled, every
-`BLOCK_SIZE` tokens. If all stand at the same offset, one step in sixteen does all of that work and
-the median never sees it. So their offsets are spread evenly; the `together` rows show the worst
-step instead.
+A sequence allocates and hashes blocks every `BLOCK_SIZE` tokens. With equal offsets, one step in
+sixteen would do all that work, and the median would miss it. So offsets are spread; the `together`
+rows measure the worst step.
 """
 
 import argparse
@@ -41,7 +35,7 @@ from minivllm.sampling_params import SamplingParams
 BLOCK_SIZE = 16
 VOCAB_SIZE = 50_000
 NUM_STEPS = 320
-"""Timed steps of each scenario: twenty times around the block."""
+"""Timed steps of each scenario: each sequence fills a block twenty times."""
 
 SMALL_POOL, LARGE_POOL = 4096, 65536
 SHORT_CONTEXT, LONG_CONTEXT = 100, 4000
@@ -49,22 +43,19 @@ SHORT_CONTEXT, LONG_CONTEXT = 100, 4000
 
 @dataclass(frozen=True, slots=True)
 class CoreScenario:
-    """One row of the table."""
-
     num_running: int
     num_blocks: int
-    """Size of the pool."""
     context_len: int
-    """Tokens of each sequence when the timing starts."""
+    """Tokens of each sequence when timing starts."""
     recording: bool = False
-    """Whether a `LogWriter` writes every event to a file meanwhile."""
+    """Whether a `LogWriter` writes every event to a file."""
     together: bool = False
-    """All sequences cross their block borders in the same step."""
+    """Whether all sequences cross their block borders in the same step."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTimes:
-    """Microseconds of one `Scheduler.schedule()`."""
+    """Microseconds per call of `Scheduler.schedule()`."""
 
     median_us: float
     p99_us: float
@@ -84,7 +75,7 @@ SCENARIOS = [
 
 
 def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler:
-    """A scheduler whose sequences have all been admitted and have computed their prompts."""
+    """Build a scheduler in which all sequences are admitted and have computed their prompts."""
     scheduler = Scheduler(
         KVCacheManager(
             BlockPool(scenario.num_blocks, bus), BLOCK_SIZE, enable_prefix_caching=True, bus=bus
@@ -92,7 +83,7 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
         create_request_queue("fcfs"),
         AdmissionPolicy("continuous", batch_delay=0.0, batch_size=scenario.num_running),
         max_num_seqs=scenario.num_running,
-        # all prompts in one step
+        # all prompts fit in one step
         max_num_batched_tokens=scenario.num_running * scenario.context_len,
         max_model_len=scenario.context_len + NUM_STEPS,
         enable_chunked_prefill=True,
@@ -111,10 +102,11 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
 
 
 def decode_steps(scheduler: Scheduler) -> Iterator[None]:
-    """Gives every sequence a token, as a step of the model would, before each item; ends before
-    blocks run short.
+    """Append a token to every sequence, as the model would, before each item.
+
+    Ends before blocks run short.
     """
-    # In one step no sequence needs more than one block.
+    # A sequence needs at most one new block per step.
     while scheduler.kv_cache_manager.pool.num_free_blocks >= len(scheduler.running):
         for sequence in scheduler.running:
             sequence.append_token(sequence.num_tokens % VOCAB_SIZE)
@@ -122,16 +114,14 @@ def decode_steps(scheduler: Scheduler) -> Iterator[None]:
 
 
 def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> ScheduleTimes:
-    """Time `num_steps` calls of `schedule()`. A pool that fills up is built anew, as often as need
-    be.
-    """
+    """Time `num_steps` calls of `schedule()`, with a new scheduler each time the pool is full."""
     clock = MonotonicClock()
     seconds: list[float] = []
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        # What building left behind is not the steps' to clean up, and the pool not theirs to go
-        # through, as in `minivllm serve`.
+        # Exclude the pool and the garbage of building from collections during the steps, as in
+        # `minivllm serve`.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -152,10 +142,9 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
 def growth(
     times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int
 ) -> float:
-    """How many times the median grows when `dimension` goes from `small` to `large` and nothing
-    else changes.
+    """How many times the median time grows when `dimension` goes from `small` to `large`.
 
-    The median over all pairs of rows, since each single row has its noise.
+    The result is the median over all pairs of rows that differ only in it, since rows are noisy.
     """
     pairs = (
         (row, replace(row, **{dimension: large}))
@@ -166,7 +155,7 @@ def growth(
 
 
 def measure(num_steps: int = NUM_STEPS) -> dict[str, object]:
-    """The JSON object: every scenario's times, and what they say about the two claims."""
+    """Return the JSON object."""
     times: dict[CoreScenario, ScheduleTimes] = {}
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         for scenario in progress.track(SCENARIOS, description="planning steps"):
@@ -200,7 +189,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure()
     rows = [
         (

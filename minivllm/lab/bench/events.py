@@ -1,13 +1,8 @@
-"""`minivllm bench events`: what recording costs a step, and how quickly a recording opens and
-seeks.
+"""`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
-The slowdown is measured on a real model in one engine: of each two neighbouring decode steps one is
-recorded, drawn by chance, and the two are compared. Neighbours have the same batch and nearly the
-same context, so what is left between them is the recording and the noise, and the median of many
-pairs takes out the noise.
-
-Easy to get wrong: recording every second step. Block borders come at fixed distances too, and would
-always fall on the same side.
+Of each two neighbouring decode steps of a real model, one is recorded, chosen at random. Neighbours
+have the same batch and nearly the same context, so the median ratio of many pairs is the slowdown.
+A fixed order would be wrong: block borders come at fixed distances too.
 
 Opening and seeking need no model: `traffic.py` records a busy engine that answers at once.
 """
@@ -47,7 +42,7 @@ NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
 
-# 16 prompts that fit into one step together, then 62 pairs of decode steps and a few to warm up.
+# All 16 prompts fit into one step; then a few warm-up steps and about 62 pairs of decode steps.
 _STEPS = WorkloadSpec(
     "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
 )
@@ -64,27 +59,23 @@ class StepPair:
 
 @dataclass(frozen=True, slots=True)
 class SeekTimes:
-    """One recording, read."""
-
     num_events: int
     num_bytes: int
     open_seconds: float
-    """Until the header is known, and a dashboard could be drawn."""
+    """Until the header is read and a dashboard could be drawn."""
     index_seconds: float
-    """Until every moment can be shown."""
+    """From then until every moment can be shown."""
     index_memory_bytes: int
-    """By how much the process grew meanwhile."""
+    """Growth of the process while opening and indexing."""
     keyframe_bytes: int
-    """What the keyframes take of that."""
+    """The keyframes' part of that memory."""
     seek_seconds: list[float]
 
 
 def time_step_pairs(
     engine: LLMEngine, vocab_size: int, num_pairs: int, log_path: Path
 ) -> list[StepPair]:
-    """Run `MAX_NUM_SEQS` decoding sequences, again and again, until there are `num_pairs` pairs of
-    steps.
-    """
+    """Decode `MAX_NUM_SEQS` sequences repeatedly until `num_pairs` pairs of steps are timed."""
     clock = MonotonicClock()
     order = Random(0)
     pairs: list[StepPair] = []
@@ -100,7 +91,7 @@ def time_step_pairs(
                 engine.add_request(f"{round_number}-{number}", prompt, params)
             for _ in range(_WARM_UP_STEPS):
                 engine.step()
-            # The last step, in which all finish, stays out.
+            # Leave out the last step, in which all sequences finish.
             for _ in range((_STEPS.output_len[0] - _WARM_UP_STEPS - 1) // 2):
                 recorded_first = order.random() < 0.5
                 first = _time_step(engine, writer if recorded_first else None, clock)
@@ -123,14 +114,12 @@ def _time_step(engine: LLMEngine, writer: LogWriter | None, clock: Clock) -> flo
 
 
 def slowdown(pairs: list[StepPair]) -> float:
-    """The share by which recording makes a step longer: 0.01 is 1 %. Under 0 is noise."""
+    """By what share recording makes a step longer: 0.01 is 1 %. A value under 0 is noise."""
     return statistics.median(pair.recorded / pair.plain for pair in pairs) - 1
 
 
 def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> SeekTimes:
-    """Record, open and seek to random steps. Raises `BenchError` if the recording does not tell the
-    truth.
-    """
+    """Record, open and seek to random steps. Raises `BenchError` if a state is wrong."""
     return time_reading(
         path,
         record_traffic(path, num_events, num_blocks, seed=0),
@@ -147,8 +136,9 @@ def time_reading(
     codec: ViewCodec[V],
     fold_of: Callable[[V], Fold],
 ) -> SeekTimes:
-    """Open a recording of `traffic`, index it and seek to random steps. `fold_of`: the engine's
-    state in one of its views.
+    """Open a recording of `traffic`, index it and seek to random steps.
+
+    fold_of: returns the engine's state of a view
     """
     clock = MonotonicClock()
     keyframes = Keyframes()
@@ -191,7 +181,7 @@ def measure(
     num_blocks: int = NUM_BLOCKS,
     num_seeks: int = NUM_SEEKS,
 ) -> dict[str, object]:
-    """The JSON object."""
+    """Run both measurements and return the JSON object."""
     set_num_threads(num_threads)
     with tempfile.TemporaryDirectory() as folder, progress_bar() as progress:
         task = progress.add_task("seeking", total=2)
@@ -242,7 +232,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure(args.model, args.dtype, args.num_threads, num_events=args.num_events)
     seek = result["seek_ms"]
     rows = [

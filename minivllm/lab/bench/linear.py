@@ -1,16 +1,11 @@
-"""`minivllm bench linear`: a decoder's linear layers by each way of multiplying, against reading
-the weights.
+"""`minivllm bench linear`: times a decoder's linear layers with each backend.
 
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
 
-The matrices have the model's shapes and random numbers; one pass goes through those of all layers,
-as a step does. The ways take turns within a round: a ratio is the median of the rounds' own, so a
-machine that slows down slows all. What reading takes is measured in the same run
+A pass multiplies through all layers of the model's shapes, each with its own random weights: a
+single layer's weights would stay in the processor's cache. The backends take turns within a round,
+and ratios are medians over rounds. The same run measures how fast the weights can be read
 (`machine_speed.py`).
-
-Easy to get wrong: the cache. One layer's matrices, again and again, would be read from there, which
-no step can do; so a pass goes through as many layers as the model has, each with weights of its
-own.
 """
 
 import argparse
@@ -38,16 +33,16 @@ WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
 MAX_WEIGHT_BYTES = 4 << 30
-"""Of one way's weights: there are three."""
+"""Limit for one backend's weights; there are three backends."""
 MAX_ROWS = 1 << 16
-"""More tokens than a step has."""
+"""More tokens than any step has."""
 
 Shape = tuple[int, int]
 
 
 def decoder_shapes(model: str) -> tuple[list[Shape], int]:
-    """(out_features, in_features) of the linear layers of one decoder layer, as our decoder fuses
-    them; number of layers.
+    """Return the (out_features, in_features) of one decoder layer's linear layers, fused as in our
+    decoder, and the number of layers.
     """
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.model.weight_map import weight_shards
@@ -63,7 +58,7 @@ def decoder_shapes(model: str) -> tuple[list[Shape], int]:
 
 
 class LinearBench:
-    """The matrices of all layers, in the layout of every way that can run here."""
+    """The matrices of all layers, in the layout of every backend that can run here."""
 
     def __init__(
         self, shapes: list[Shape], num_layers: int, dtype: "torch.dtype", clock: Clock
@@ -83,7 +78,7 @@ class LinearBench:
         self._shapes, self._dtype, self._clock = shapes, dtype, clock
         self.ways: dict[str, list[Matrix]] = {}
         self.left_out: dict[str, str] = {}
-        """Way -> why it cannot run here."""
+        """Backend -> why it cannot run here."""
         for way in WAYS:
             try:
                 make_matrix = choose_linear_backend(way, dtype, torch.device("cpu"))
@@ -94,7 +89,7 @@ class LinearBench:
             self.ways[way] = [make_matrix(weight, False) for weight in weights]
 
     def measure(self, num_rows: int, num_rounds: int) -> dict[str, list[float]]:
-        """Way -> seconds of one pass through all layers, in each round."""
+        """Backend -> seconds of a pass through all layers, one per round."""
         import torch
 
         inputs = [
@@ -102,7 +97,7 @@ class LinearBench:
         ]
         times: dict[str, list[float]] = {way: [] for way in self.ways}
         with torch.inference_mode():
-            for number in range(num_rounds + 1):  # the first warms up
+            for number in range(num_rounds + 1):  # the first round warms up
                 for way, matrices in self.ways.items():
                     started = self._clock.now()
                     for index, matrix in enumerate(matrices):
@@ -131,7 +126,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     import torch
 
     from minivllm.lab.common.machine_speed import measure_machine_speed

@@ -1,12 +1,8 @@
-"""`minivllm bench memory`: the most memory that our engine holds, against its weights and KV cache.
+"""`minivllm bench memory`: the engine's peak memory, compared with its weights and KV cache.
 
-Measured in a process of its own that loads a model, runs one workload and ends: what the caller has
-in memory (a peer, a test) does not count. CPU only; on a GPU the memory that matters is the
-device's.
-
-Easy to get wrong: a KV cache larger than the workload. Untouched memory is promised by the system
-and never taken, so a generous pool would count as permitted without being held, and make any engine
-look thrifty. Here the pool is just what the workload's largest batch needs.
+A separate process loads a model, runs one workload and ends. It runs on a CPU only. The KV cache is
+just as large as the largest batch needs. The system does not allocate memory that is never touched,
+so a larger cache would make any engine look economical.
 """
 
 import argparse
@@ -30,13 +26,11 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BLOCK_SIZE = 16
 NUM_ROUNDS = 2
-"""The second finds the pool full of the first one's blocks."""
+"""The second round finds the pool full of the first round's blocks."""
 
 
 def num_blocks_for(spec: WorkloadSpec) -> int:
-    """Blocks with which the longest requests that `spec` allows all fit side by side, sharing
-    nothing.
-    """
+    """Number of blocks for the longest requests that `spec` allows, all at once, nothing shared."""
     longest = spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1]
     return min(spec.num_requests, MAX_NUM_SEQS) * -(-longest // BLOCK_SIZE)
 
@@ -44,9 +38,8 @@ def num_blocks_for(spec: WorkloadSpec) -> int:
 def measure_this_process(
     spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int
 ) -> dict[str, object]:
-    """Load, run `NUM_ROUNDS` rounds, and look at this process's peak. Bytes, all of them."""
-    # Imported, and its memory read, before the model is: what every torch program holds with no
-    # model at all.
+    """Load the model, run `NUM_ROUNDS` rounds and return this process's peak memory, in bytes."""
+    # Read the memory after the imports and before the model: every torch program needs that much.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
     from minivllm.runtime.model.weight_map import weight_shards
@@ -63,8 +56,7 @@ def measure_this_process(
     )
     loaded = load_model(config)
     after_loading = peak_rss_bytes()
-    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a
-    # kernel.
+    # Count the checkpoint's weights, since the decoder's tensors may be laid out for a kernel.
     num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
     weights = num_weights * loaded.dtype.itemsize
     kv_cache = (
@@ -121,10 +113,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure in a fresh process and report; the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
-    # here, so that a wrong name is our caller's error and a download shows its progress
+    # Here, so that a wrong name is the caller's error and a download shows its progress.
     resolve_model(args.model)
     command = [sys.executable, "-m", __spec__.name]
     for option in ("workload", "model", "dtype", "num_threads"):

@@ -1,14 +1,10 @@
 """`minivllm bench sharing`: KV cache memory saved by samples and beams that share blocks.
 
-Measured as the PagedAttention paper measures it (section 6.3): blocks saved by sharing, over the
-blocks that the same sequences would need without it, averaged over the steps. Prompts and outputs
-are as long as the paper's data sets are on average: Alpaca short, ShareGPT long. Prompts are pieces
-of a text, and end-of-sequence is ignored, so that lengths are as asked.
-
-Easy to get wrong: what else shares. Several requests that begin alike would save blocks by the
-prefix cache, so that is off here; and a fork shares everything until it writes, so a step is
-measured when its copies have been made (`events/kv_usage.py`), or beams, which fork at every step,
-would look better than they are.
+As in the PagedAttention paper (section 6.3): blocks saved by sharing, divided by the blocks that
+the same sequences need without it, averaged over the steps. Lengths are the averages of the paper's
+data sets (Alpaca short, ShareGPT long). The prefix cache is off, because it would save blocks too.
+A fork shares everything until it writes, so each step is measured after its copies have been made
+(`events/kv_usage.py`).
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ BLOCK_SIZE = 16
 
 @dataclass(frozen=True, slots=True)
 class PromptKind:
-    """Lengths in tokens: the averages of a data set of the paper."""
+    """Average prompt and output lengths of a data set of the paper, in tokens."""
 
     name: str
     prompt_len: int
@@ -48,12 +44,10 @@ class PromptKind:
 
 @dataclass(frozen=True, slots=True)
 class SharingCase:
-    """One row."""
-
     method: str
     """`parallel` or `beam`."""
     width: int
-    """Samples, or beams."""
+    """Number of samples or beams."""
     prompts: PromptKind
 
     def params(self, seed: int) -> SamplingParams:
@@ -76,7 +70,7 @@ PAPER_PERCENT = {
     ("beam", "short"): (37.6, 55.2),
     ("beam", "long"): (44.3, 66.3),
 }
-"""What the paper reports for widths of 2 to 6, lowest and highest."""
+"""Lowest and highest saving that the paper reports for widths of 2 to 6, in percent."""
 CASES = [
     SharingCase(method, width, prompts)
     for prompts in (ALPACA, SHAREGPT)
@@ -88,9 +82,7 @@ CASES = [
 def sharing_engine_config(
     case: SharingCase, num_requests: int, model: str, dtype: str
 ) -> EngineConfig:
-    """An engine in which all sequences of the case fit side by side, so that nothing but sharing is
-    measured.
-    """
+    """Return a configuration in which all sequences of the case fit at once."""
     length = case.prompts.prompt_len + case.prompts.output_len
     num_sequences = num_requests * case.width
     return EngineConfig(
@@ -107,9 +99,7 @@ def sharing_engine_config(
 def measure_case(
     engine: LLMEngine, case: SharingCase, prompts: list[list[int]], seed: int = 0
 ) -> float:
-    """Run all prompts at once; blocks saved over blocks needed without sharing, the mean over the
-    steps, 0 to 1.
-    """
+    """Run all prompts at once; return the mean share of blocks saved by sharing, 0 to 1."""
     meter = KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
     for number, prompt in enumerate(prompts):
@@ -120,7 +110,7 @@ def measure_case(
 
 
 def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
-    """`number` pieces of a text, of `length` tokens each, that begin at different places."""
+    """Cut `number` pieces of `length` tokens from a text, each with another start."""
     (diary,) = (one for one in SCENARIOS["long-and-short"].arrivals if one.request_id == "diary")
     token_ids = tokenizer.encode(diary.messages[-1]["content"])
     starts = [i * (len(token_ids) - length) // number for i in range(number)]
@@ -128,7 +118,7 @@ def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[in
 
 
 def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> dict[str, object]:
-    """All cases; the JSON object."""
+    """Return the JSON object."""
     from minivllm.runtime.loader import load_model
 
     set_num_threads(num_threads)
@@ -168,7 +158,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure(
         model=args.model, dtype=args.dtype, num_requests=args.requests, num_threads=args.num_threads
     )

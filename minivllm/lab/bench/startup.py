@@ -1,15 +1,11 @@
-"""`minivllm bench startup`: from `python` to the first token of a model that is here already, part
-by part.
+"""`minivllm bench startup`: time from starting `python` to a local model's first token, by part.
 
     minivllm bench startup --model smollm2 --json
 
-Each measurement is a process of its own, which tells when it was where; the table has the medians,
-and the processor time beside the total, which a busy machine disturbs less. The first process is
-not counted: it finds the files in no cache of the system's.
-
-Easy to get wrong: where the clock starts. A process cannot time its own birth with a clock that it
-imports; so the parent takes the time just before it starts the child, and both read the same
-monotonic clock of the system.
+Each measurement is a separate process. The parent reads the clock just before it starts the child,
+and both use the system's monotonic clock. The table has medians, and the processor time, which a
+busy machine disturbs less. The first process is not counted, because the system has not cached the
+files yet.
 """
 
 import argparse
@@ -62,16 +58,15 @@ print(json.dumps([times, time.process_time()]))
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """One process, from its start to its first token; seconds."""
+    """Times of one process from its start to its first token, in seconds."""
 
     parts: dict[str, float]
-    """By the names in `PARTS`."""
+    """Seconds by the names in `PARTS`."""
     processor: float
-    """Time that all its threads have computed: what is left of a total on a busy machine."""
+    """Processor time of all threads; other programs on the machine hardly change it."""
 
 
 def measure_process(options: dict[str, object]) -> Started:
-    """One fresh process."""
     began = time.monotonic()
     try:
         child = subprocess.run(
@@ -108,10 +103,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     from minivllm.runtime.store.model_store import resolve_model
 
-    # here, so that a wrong name is our caller's error and a download is not measured
+    # Here, so that a wrong name is the caller's error and a download is not measured.
     resolve_model(args.model)
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}
     runs = []

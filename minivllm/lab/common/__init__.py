@@ -1,3 +1,1 @@
-"""What every measurement needs: reports as text and JSON, the machine's description, stopwatches,
-arrivals.
-"""
+"""Shared parts of all measurements: reports, description of the machine, stopwatches, traffic."""

@@ -1,10 +1,7 @@
-"""Where a measurement was taken: processor, versions, threads, and this process's peak memory.
+"""Where a measurement ran: processor, versions, threads, and this process's peak memory.
 
-A number without these is a rumour, so every bench puts them into its JSON.
-
-Easy to get wrong: peak memory. `getrusage` hands a child the peak of the parent that started it, so
-a small process started by a big one looks big. Linux's `VmHWM` begins anew with each program;
-`getrusage` is only the way out where there is no /proc.
+`getrusage` gives a child the peak memory of its parent. Linux's `VmHWM` starts at zero for each
+program, so `getrusage` is used only where there is no /proc.
 """
 
 import os
@@ -18,9 +15,7 @@ from minivllm import __version__
 
 
 def describe_environment(*packages: str) -> dict[str, object]:
-    """`versions` (python, minivllm and the distributions named) and `machine`, as they go into the
-    JSON.
-    """
+    """Return `versions` (python, minivllm, the named packages) and `machine` for the JSON."""
     return {
         "versions": {
             "python": platform.python_version(),
@@ -36,7 +31,7 @@ def describe_environment(*packages: str) -> dict[str, object]:
 
 
 def cpu_model() -> str:
-    """The processor's name as it gives it; the architecture where it cannot be known."""
+    """The processor's name; the architecture if the name is not available."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -46,7 +41,7 @@ def cpu_model() -> str:
 
 
 def peak_rss_bytes() -> int:
-    """The most memory that this process has held so far (resident set), in bytes."""
+    """Peak resident memory of this process so far, in bytes."""
     try:
         lines = Path("/proc/self/status").read_text().splitlines()
     except OSError:
@@ -59,7 +54,7 @@ def peak_rss_bytes() -> int:
 
 
 def set_num_threads(num_threads: int) -> None:
-    """Let torch use this many threads, for every engine in this process. Imports torch."""
+    """Set torch's number of threads for every engine in this process. Imports torch."""
     import torch
 
     torch.set_num_threads(num_threads)

@@ -1,13 +1,8 @@
-"""What the machine gives at best: bytes read from memory a second, and floating-point operations a
-second.
+"""The machine's best speeds: memory reads and floating-point operations per second.
 
-Measured with torch itself, on as many threads as the engine has and in the same run, because a
-floor is only worth something beside a time that was taken on the same machine in the same minute.
-Knows no model.
-
-Easy to get wrong: the cache. What is read must be many times as large as the largest one, or its
-speed is measured instead; and the best of several runs counts, since what comes from outside only
-ever slows a machine down.
+They are measured with torch, in the same run and on the same number of threads as the engine. The
+read data is many times as large as the largest cache. The fastest of several runs counts, because
+disturbances only make a run slower.
 """
 
 from collections.abc import Callable
@@ -24,8 +19,6 @@ NUM_RUNS = 9
 
 @dataclass(frozen=True, slots=True)
 class MachineSpeed:
-    """The limits of one machine, for one dtype."""
-
     read_gb_per_s: float
     gemm_gflop_per_s: float
 
@@ -34,7 +27,8 @@ class MachineSpeed:
 
 
 def measure_machine_speed(dtype: torch.dtype, device: torch.device, clock: Clock) -> MachineSpeed:
-    """The best of a few runs of a sum over `READ_BYTES` and of a product of two square matrices.
+    """Time a sum over `READ_BYTES` and a product of two square matrices; the best of some runs.
+
     Takes a second.
     """
     numbers = torch.ones(READ_BYTES // 4, device=device)

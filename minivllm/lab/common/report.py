@@ -1,12 +1,9 @@
-"""How a bench tells its result: small statistics, a table for people, one JSON line for programs.
+"""Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
-With `--json` standard output is one line, a JSON object, and the table goes to standard error,
-where progress goes anyway.
-
-Easy to get wrong, twice. The mean: one interruption by the system outweighs a hundred undisturbed
-steps, so the middle is always the median here, and the bad end is shown beside it (`p99`, `max`),
-never averaged in. And the progress bar itself: one that redraws by itself takes time from what is
-being measured.
+With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
+The middle is always the median, because one interruption by the system outweighs a hundred
+undisturbed steps in a mean. A progress bar that redraws itself would take time from the
+measurement.
 """
 
 import argparse
@@ -23,7 +20,7 @@ DEFAULT_DTYPE = "float32"
 
 
 def positive_int(text: str) -> int:
-    """An argparse type: a whole number, 1 or more."""
+    """Parse a whole number, 1 or more, as an argparse type."""
     try:
         value = int(text)
     except ValueError:
@@ -34,12 +31,12 @@ def positive_int(text: str) -> int:
 
 
 def positive_ints(text: str) -> tuple[int, ...]:
-    """An argparse type: whole numbers, 1 or more, separated by commas."""
+    """Parse whole numbers, 1 or more, separated by commas, as an argparse type."""
     return tuple(positive_int(one) for one in text.split(","))
 
 
 def request_rate(text: str) -> float:
-    """An argparse type: requests a second, over 0; `inf` has all come at once."""
+    """Parse requests per second, over 0, as an argparse type; `inf` sends all at once."""
     try:
         value = float(text)
     except ValueError:
@@ -60,13 +57,12 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of every bench that runs a real model."""
     parser.add_argument(
         "--model",
         default=DEFAULT_MODEL,
         help=f"alias, directory, .gguf file or Hugging Face id (default: {DEFAULT_MODEL})",
     )
-    # No `auto`: a number must say what it was measured with.
+    # No `auto`: the result must state the dtype.
     dtypes = ("float32", "bfloat16", "float16")
     parser.add_argument(
         "--dtype",
@@ -80,7 +76,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def progress_bar() -> Progress:
-    """A bar on standard error that is redrawn only when it is told to: between measurements."""
+    """Return a progress bar on standard error that redraws only on request, while not timing."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -93,16 +89,14 @@ def progress_bar() -> Progress:
 
 
 def nearest_rank(values: Seq[float], percent: float) -> float:
-    """The percentile without interpolation: the smallest value that at least `percent` % do not
-    exceed.
-    """
+    """Percentile without interpolation: the smallest value that `percent` % do not exceed."""
     ordered = sorted(values)
     rank = math.ceil(len(ordered) * percent / 100)
     return ordered[max(rank, 1) - 1]
 
 
 def report_console(as_json: bool) -> Console:
-    """Where a report for people goes: beside the JSON if there is some."""
+    """Console for the report: standard error if there is JSON output."""
     return Console(highlight=False, stderr=as_json)
 
 
@@ -114,8 +108,9 @@ def print_report(
     result: dict[str, object],
     as_json: bool,
 ) -> None:
-    """Print the table (first column left, the others right) and one line for each note; or those on
-    standard error and the JSON.
+    """Print the table (first column left, others right) and one line per note.
+
+    With JSON, these go to standard error and the JSON to standard output.
     """
     table = Table()
     for number, column in enumerate(columns):
@@ -128,5 +123,5 @@ def print_report(
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
     if as_json:
-        # Not through rich, which would wrap the line at the terminal's width.
+        # Print without rich, which would wrap the line at the terminal's width.
         print(json.dumps(result), flush=True)

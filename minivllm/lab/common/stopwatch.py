@@ -1,16 +1,9 @@
-"""`Stopwatch`: where the time of a call goes, by part, while nothing of the code that runs knows of
-it.
+"""`Stopwatch`: measures where the time of a call goes, part by part, without changing the code.
 
-Methods of single objects, and torch modules, are given a part's name. While the watch is on, each
-moment counts for the innermost part that is running, so the parts add up to the whole and nothing
-counts twice. When it is off again, the objects are as they were.
-
-Easy to get wrong: a device that works behind the host's back. The time given here must come from a
-clock that waits for it (`waiting_clock`), or a part gets the time of its launch, and whoever waits
-first gets everybody's work.
-
-Watching costs about half a microsecond a call, so a watched step is a little longer than a plain
-one.
+Methods of single objects and torch modules get the name of a part. Each moment counts for the
+innermost running part, so the parts add up to the whole. A GPU works asynchronously, so the clock
+must wait for it (`waiting_clock`), or a part gets only the time of its launch. Watching costs about
+half a microsecond per call.
 """
 
 from __future__ import annotations
@@ -27,32 +20,30 @@ if TYPE_CHECKING:
 
 
 class PartWatcher(ABC):
-    """Hears of parts that begin and end, while methods and modules are watched."""
+    """Base class of watchers, which are called when watched parts begin and end."""
 
     @abstractmethod
     def begin(self, part: str) -> None:
-        """`part` runs from here on, inside of what ran before."""
+        """Note that `part` starts, inside the part that ran before."""
 
     @abstractmethod
     def end(self) -> None:
-        """The innermost part has ended."""
+        """Note that the innermost part has ended."""
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
-        """Watch methods, each given as (object, name of the method, part), of these very objects
-        and no others.
-        """
+        """Watch methods of single objects, each given as (object, name of the method, part)."""
         for owner, name, part in watched:
             setattr(owner, name, self._told(getattr(owner, name), part))
         try:
             yield
         finally:
             for owner, name, _ in watched:
-                delattr(owner, name)  # what the object's class says is there again
+                delattr(owner, name)  # uncovers the class's method again
 
     @contextmanager
     def modules(self, watched: list[tuple[nn.Module, str]]) -> Iterator[None]:
-        """Watch what torch modules do when they are called, each given as (module, part)."""
+        """Watch calls of torch modules, each given as (module, part)."""
         handles = []
         for module, part in watched:
             handles.append(module.register_forward_pre_hook(lambda *_, part=part: self.begin(part)))
@@ -76,25 +67,21 @@ class PartWatcher(ABC):
 
 
 class Stopwatch(PartWatcher):
-    """Adds up seconds by part, each moment to the innermost one."""
-
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._running: list[str] = []
         self._since = 0.0
         self.seconds: dict[str, float] = {}
-        """Part -> seconds, since `clear`."""
+        """Part -> seconds since `clear`."""
 
     def clear(self) -> None:
         self.seconds = {}
 
     def begin(self, part: str) -> None:
-        """See `PartWatcher.begin`."""
         self._count()
         self._running.append(part)
 
     def end(self) -> None:
-        """See `PartWatcher.end`."""
         self._count()
         self._running.pop()
 
@@ -107,9 +94,7 @@ class Stopwatch(PartWatcher):
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:
-    """`now`, after all that was asked of `device` is done. On a CPU operations are done when they
-    return.
-    """
+    """Return a clock that first waits for all work on `device`; on a CPU, `now` itself."""
     if device.type != "cuda":
         return now
 

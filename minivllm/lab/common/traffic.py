@@ -1,12 +1,8 @@
-"""A long recording without a model: the real engine and scheduler, and a runner that answers at
-once.
+"""Makes a long recording without a model: the real engine, with a runner that answers at once.
 
-It stands in for a busy server, so that opening and seeking are measured on what a recording really
-holds: shared prefixes, cache hits, evictions, preemptions, hundreds of block tables. Only tokens
-and their text are made up, and they have the lengths of real ones.
-
-Easy to get wrong: traffic that never strains memory. Its recording would lack the kinds of events
-that make state large and seeking slow. Here more sequences run than the pool holds to their ends.
+Only tokens and text are random, with realistic lengths. The recording has shared prefixes, cache
+hits, evictions, preemptions and hundreds of block tables, like that of a busy server. More
+sequences run than fit into the pool, because seeking is slow only under memory pressure.
 """
 
 from dataclasses import dataclass
@@ -27,12 +23,12 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
 MAX_UNFINISHED = 96
-"""Requests kept in flight; `MAX_NUM_SEQS` of them run, memory permitting."""
+"""Number of unfinished requests; up to `MAX_NUM_SEQS` of them run, if memory allows."""
 MAX_NUM_SEQS = 64
 
 
 class RandomRunner:
-    """In the model runner's place: computes nothing and samples seeded random tokens."""
+    """Replaces the model runner: computes nothing and samples seeded random tokens."""
 
     max_model_len = 4096
 
@@ -48,9 +44,7 @@ class RandomRunner:
 
 
 class WordTokenizer:
-    """In the tokenizer's place: every token is a short word. Prompts come as token ids, so it
-    encodes none.
-    """
+    """Replaces the tokenizer: every token is a short word. It never encodes, as prompts are ids."""
 
     vocab_size = VOCAB_SIZE
     eos_token_ids: frozenset[int] = frozenset()
@@ -67,14 +61,14 @@ class WordTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTraffic:
-    """Where the engine stood when the recording ended: reading it must lead to the same state."""
+    """The engine's state at the end of the recording, which a reader must reproduce."""
 
     num_events: int
     final_state: EngineState
 
 
 def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> RecordedTraffic:
-    """Write a recording of `num_events` events or a few more: it ends with a finished step."""
+    """Record at least `num_events` events, up to the end of a step."""
     rng = Random(f"traffic/{seed}")
     config = EngineConfig(model="none", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
     engine = LLMEngine(
@@ -90,7 +84,7 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
         while counter.num_events < num_events:
             while num_unfinished < MAX_UNFINISHED:
                 prompt = rng.choice(system_prompts) + _random_tokens(rng, rng.randint(16, 400))
-                # Nobody reads the outputs, so none is built before the end.
+                # No one reads the outputs, so each is built only at its end.
                 params = SamplingParams(
                     max_tokens=rng.randint(64, 640), output_kind=RequestOutputKind.FINAL_ONLY
                 )
@@ -102,8 +96,6 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
 
 
 class _EventCounter:
-    """A listener that only counts."""
-
     def __init__(self) -> None:
         self.num_events = 0
 

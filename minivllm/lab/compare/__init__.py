@@ -1,3 +1,1 @@
-"""One trace through two configurations of the engine, at the same memory, measured and shown side
-by side.
-"""
+"""Runs one trace through two configurations of the engine with equal memory, and compares them."""

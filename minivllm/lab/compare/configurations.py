@@ -1,9 +1,8 @@
-"""Configurations by their short names: `static+contiguous` becomes options of the engine.
+"""Short names of configurations: `static+contiguous` becomes options of the engine.
 
-A name is made of parts joined by `+`, each of which sets one or two options; what no part sets
-stays as the real thing has it. So `static` is static batching over paged memory, and
-`continuous+paged` is the engine itself. The easy thing to get wrong is to compare more than was
-meant: both sides get the trace's own options, and differ in nothing but what their names say.
+A name has parts joined by `+`, and each part sets one or two options; the others keep the engine's
+defaults or the trace's own values. So `static` has paged memory, and `continuous+paged` is the
+engine itself.
 """
 
 from collections.abc import Mapping
@@ -21,8 +20,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "contiguous": {"kv_cache_allocator": "contiguous"},
         "chunked": {"enable_chunked_prefill": True},
         "unchunked": {"enable_chunked_prefill": False},
-        # Long enough to be seen beside a step, short enough for a person: what servers with dynamic
-        # batching chose.
+        # Long enough to be visible next to a step, short enough for a user; typical for servers
+        # with dynamic batching.
         "delay": {"batch_delay": 0.05},
     }
 )
@@ -31,26 +30,22 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """One side of a comparison."""
-
     name: str
     options: Mapping[str, object]
-    """Fields of `EngineConfig`."""
+    """Values for fields of `EngineConfig`."""
 
     def options_for(self, trace_options: Mapping[str, object]) -> dict[str, object]:
-        """All options for a trace that has some of its own."""
+        """Return all options for a trace that has some options of its own."""
         options = {**trace_options, **self.options}
         if options.get("enable_chunked_prefill") is False:
-            # A step must hold the longest prompt whole.
+            # A step must have room for the longest prompt.
             budget = max(options["max_num_batched_tokens"], options["max_model_len"])
             options["max_num_batched_tokens"] = budget
         return options
 
 
 def parse_configuration(name: str) -> Configuration:
-    """The configuration of a name. Raises `ConfigError` for a part that does not exist or
-    contradicts another.
-    """
+    """Parse a name. Raises `ConfigError` for an unknown part or for parts that conflict."""
     options: dict[str, object] = {}
     chosen_by: dict[str, str] = {}
     for part in name.split("+"):

@@ -1,8 +1,7 @@
-"""How long tokens took to come, from events: to the first one, and from each to the next.
+"""Latencies from events: time to first token, and time between tokens.
 
-In seconds, and in tokens: how many tokens of all sequences went through the model meanwhile. A long
-prompt that stalls everybody shows there on any machine, however busy it is. A preemption is a wait
-between two tokens like any other.
+They are measured in seconds, and in tokens of all sequences that the model computed in between. A
+long prompt that delays all others shows in the tokens on any machine, however busy.
 """
 
 from collections.abc import Iterable
@@ -14,18 +13,17 @@ from minivllm.events.ledger import RequestLedger
 
 @dataclass(slots=True)
 class Latencies:
-    """Of a whole run; one entry a request, or a pair of neighbouring tokens."""
+    """Latencies of a run, one entry per request or per pair of neighbouring tokens."""
 
     time_to_first_token: list[float] = field(default_factory=list)
     """Seconds from a request's arrival to its first token."""
     between_tokens: list[float] = field(default_factory=list)
     """Seconds from one token of a sequence to its next."""
     tokens_between_tokens: list[int] = field(default_factory=list)
-    """Tokens computed meanwhile, over all sequences, the step of the next token included."""
+    """Tokens of all sequences computed in between, with the step of the next token."""
 
 
 def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
-    """From all events of a run, in order."""
     latencies, ledger = Latencies(), RequestLedger()
     num_computed = 0
     computed_at_token: dict[str, int] = {}  # `num_computed` when a sequence got its last token
@@ -37,7 +35,7 @@ def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
                 ledger.arrived(event)
             case ev.RequestForked():
                 ledger.forked(event)
-                # A beam has its parent's tokens already; a sample's first one is still to come.
+                # A beam starts with its parent's tokens; a sample still waits for its first token.
                 computed_at_token[event.seq_id] = computed_at_token.get(event.parent, 0)
             case ev.TokenSampled():
                 gap = ledger.sampled(event)

@@ -1,9 +1,8 @@
-"""What a recording says of its run: memory, concurrency, speed and latencies, as one object.
+"""`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
-Everything is worked out from the events in the file, so whoever has the recording can check the
-table. It knows neither engine nor model. The easy thing to get wrong is a mean over the wrong
-things: waste is sampled at each step and averaged over the steps, since memory is held for steps;
-latencies are percentiles, never means, since one stall is what a person remembers.
+Everything is computed from the events in the file, so a reader can check the table. Memory waste is
+sampled at each step and averaged over the steps. Latencies are percentiles, not means: users notice
+a single stall.
 """
 
 from dataclasses import dataclass
@@ -19,23 +18,22 @@ from minivllm.lab.compare.latency import Latencies, measure_latencies
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One side of a comparison."""
-
     name: str
     recording: str
     usage: list[KVUsage]
-    """One entry a step."""
+    """One entry per step."""
     latencies: Latencies
     began: float
-    """Seconds on the run's clock (`ProcessorClock` on a CPU) when the first request arrived."""
+    """Arrival of the first request, in seconds on the run's clock (`ProcessorClock` on a CPU)."""
     seconds: float
-    """From then to the end of the last step."""
+    """Seconds from then to the end of the last step."""
     output_tokens: int
     preemptions: int
 
     def as_json(self) -> dict[str, object]:
-        """What stands in the JSON of `minivllm compare` under `a` or `b`. Fractions are from 0 to
-        1, times in seconds.
+        """The value of `a` or `b` in the JSON of `minivllm compare`.
+
+        Fractions are from 0 to 1, times in seconds.
         """
         usage, latencies = self.usage, self.latencies
         return {
@@ -61,7 +59,7 @@ class Measured:
 
 
 def measure_recording(name: str, path: Path) -> Measured:
-    """Read a whole recording. Raises `BenchError` if nothing ran in it."""
+    """Measure a whole recording. Raises `BenchError` if it has no step."""
     recording = Recording(path)
     events = list(recording.events(0, len(recording)))
     meter = KVUsageMeter(recording.header)
@@ -83,5 +81,5 @@ def measure_recording(name: str, path: Path) -> Measured:
 
 
 def _percentile(values: list[float], percent: float) -> float | None:
-    """None where a run has no such wait: one token a request."""
+    """Return a percentile; None without values, as in a run of one token per request."""
     return nearest_rank(values, percent) if values else None

@@ -1,8 +1,7 @@
-"""The picture of a comparison: memory and slots over time, and the latency curves, of both sides.
+"""The plot of a comparison: memory and slots over time, and latency curves, for both sides.
 
-matplotlib is an extra (`pip install 'minivllm[plot]'`), and whether it is there is asked before
-anything runs. The easy thing to get wrong is `pyplot`: it keeps figures in global state and looks
-for a screen; a `Figure` of one's own needs neither.
+matplotlib is an extra (`pip install 'minivllm[plot]'`), which is checked before anything runs. This
+module avoids `pyplot`, which keeps global state and looks for a screen; a `Figure` does not.
 """
 
 import os
@@ -17,16 +16,14 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.lab.compare.measure import Measured
 
 _COLORS = ("#d95f02", "#1b6ca8")
-"""Of `a` and `b`: told apart by people who do not see red and green, and in print."""
+"""Colours of `a` and `b`, also distinct in print and with red-green colour blindness."""
 
 
 FORMATS = (".svg", ".png", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Raise `ConfigError` if no picture could be drawn into `path`. Asked before a run of minutes,
-    not after it.
-    """
+    """Raise `ConfigError` if no plot can be drawn to `path`; called before a run of minutes."""
     if find_spec("matplotlib") is None:
         raise ConfigError(
             "--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'."
@@ -40,7 +37,6 @@ def check_plot(path: Path) -> None:
 
 
 def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
-    """Draw both sides into `path`, in the format of its suffix."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")
@@ -52,7 +48,7 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
         allocated = _over_time(
             memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":"
         )
-        # What lies between the two curves is memory that somebody has and nobody uses.
+        # The area between the two curves is memory that is allocated but not used.
         memory.fill_between(
             allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0
         )
@@ -70,7 +66,7 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
     _name(slots, "Requests running at once", "seconds", "requests")
     _name(first, "Time to first token", "% of the requests", "seconds, or less")
     _name(between, "Time between tokens", "% of the tokens", "milliseconds, or less")
-    # From the median to the stalls it is often a hundredfold.
+    # Log scale: stalls are often a hundred times the median.
     between.set_yscale("log")
     with whole_file(path) as file:
         figure.savefig(file, format=path.suffix[1:].lower())
@@ -86,7 +82,7 @@ def _over_time(
 
 
 def _distribution(axes: Any, values: list[float], **style: object) -> None:
-    """The sorted values, from the quickest to the slowest: the right end is the tail."""
+    """Plot the sorted values, fastest first: the right end is the tail."""
     ordered = sorted(values)
     axes.plot([100 * (i + 1) / len(ordered) for i in range(len(ordered))], ordered, **style)
 

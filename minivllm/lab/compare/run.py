@@ -1,10 +1,8 @@
 """Runs a trace through one configuration and records it.
 
-The model is loaded once for both sides; each side gets an engine and a KV cache of its own. On a
-CPU a second is one of the engine's own processor time: by the clock on the wall, the side that
-happens to run while the machine is busy would lose. The easy thing to get wrong is the first run:
-it pays for memory and kernels that the second finds ready, so each configuration answers one short
-request on an engine that is thrown away before it is timed.
+The model is loaded once for both sides; each side has its own engine and KV cache. On a CPU, time
+is the engine's own processor time, since a busy machine would disturb wall-clock time. As a
+warm-up, each configuration first answers one short request on another engine.
 """
 
 from __future__ import annotations
@@ -28,18 +26,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """What came back; all else is in the recording."""
+    """Results of a run that are not in the recording."""
 
     num_blocks: int
     block_size: int
     clock: Literal["processor", "wall"]
-    """What a second of the recording is."""
+    """The clock of the recording's seconds."""
     outputs: dict[str, list[list[int]]]
-    """By request: the token ids of each of its outputs."""
+    """Request id -> token ids of each of its outputs."""
 
 
 class TracePlayer(ScenarioPlayer):
-    """Plays a trace as a scenario is played; its prompts are token ids already."""
+    """Plays a trace like a scenario; its prompts are already token ids."""
 
     def _send(self, arrival: TraceRequest) -> None:
         prompt = {"prompt_token_ids": arrival.prompt_token_ids}
@@ -47,10 +45,9 @@ class TracePlayer(ScenarioPlayer):
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
-    """Send every request of `trace` to an engine that will not run; the number of its blocks.
+    """Check all requests of `trace` on an engine that does not run; return its number of blocks.
 
-    Raises the `MinivllmError` that would end the run: before anything has been measured, so that
-    nothing is lost.
+    Raises the `MinivllmError` that would end the run.
     """
     engine = LLMEngine.from_model(config, model)
     for request in trace.requests:
@@ -62,9 +59,8 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
 
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
-    """Run all of `trace` and write `recording`."""
     _warm_up(LLMEngine.from_model(config, model))
-    # On a GPU the thread waits for the device, which is what the run costs.
+    # On a GPU the cost includes waiting for the device, so the clock is the wall clock.
     on_cpu = model.device.type == "cpu"
     engine = LLMEngine.from_model(
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
@@ -78,7 +74,7 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
 
 
 def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
-    """Send all requests and step until they have ended; the token ids of their outputs."""
+    """Send all requests and step until they end; return their token ids by request."""
     outputs: dict[str, list[list[int]]] = {}
     player = TracePlayer(trace, engine)
     player.before_step()

@@ -1,14 +1,9 @@
-"""Traces: the same requests, in the same order, for both sides of a comparison.
+"""Traces: the same requests in the same order for both sides of a comparison.
 
-A trace is either one of the demo's scenarios, or a set of requests whose lengths are drawn from a
-range, which all wait at the door from the beginning (so that memory and batching, and not the
-arrivals, decide how fast it goes). Whatever it is, every request runs to its `max_tokens`:
-end-of-sequence is ignored, or a side could win by answering less. A request arrives at a *step* of
-its wave, as in the scenarios, since a second means something else to every model.
-
-The easy thing to get wrong is `max_model_len`. A server cannot know how long its requests will be,
-so here it is what a server would have to allow, and not the longest of the requests that we happen
-to have drawn.
+A trace is one of the demo's scenarios, or a set of requests with random lengths that all arrive at
+the start. Every request runs to its `max_tokens`, or a side could win with shorter answers. A
+request arrives at a *step* of its wave, because step times differ between models. `max_model_len`
+is what a server would allow, since it cannot know the lengths in advance.
 """
 
 from collections.abc import Mapping
@@ -23,7 +18,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 class ChatTokenizer(Protocol):
-    """What a trace asks of the model's tokenizer."""
+    """The parts of a tokenizer that a trace needs."""
 
     vocab_size: int
 
@@ -32,7 +27,7 @@ class ChatTokenizer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TraceRequest:
-    """One request; it arrives `after_steps` steps after its wave began."""
+    """One request; it arrives `after_steps` steps after the start of its wave."""
 
     request_id: str
     prompt_token_ids: list[int]
@@ -42,13 +37,13 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests, and the engine that they are sent to."""
+    """Requests, and options of the engine that they are sent to."""
 
     name: str
     options: Mapping[str, object]
-    """`EngineConfig` fields; `max_model_len` and `max_num_batched_tokens` are among them."""
+    """`EngineConfig` fields, with `max_model_len` and `max_num_batched_tokens` always set."""
     waves: tuple[tuple[TraceRequest, ...], ...]
-    """A wave begins when all requests of the wave before it have ended."""
+    """A wave starts when all requests of the wave before have ended."""
 
     @property
     def requests(self) -> list[TraceRequest]:
@@ -57,18 +52,17 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A trace whose lengths are drawn; all in tokens, lowest and highest, both included."""
+    """A trace with random lengths, in tokens: (lowest, highest), both included."""
 
     name: str
     num_requests: int
     prompt_len: tuple[int, int] | None
     output_len: tuple[int, int] | None
     total_len: tuple[int, int] | None
-    """In place of the two: prompt and output together, half of it prompt."""
+    """Used instead of those two: prompt plus output, half of it prompt."""
     max_num_seqs: int
 
     def draw(self, rng: Random) -> tuple[int, int]:
-        """Prompt and output length of one request."""
         if self.total_len is not None:
             total = rng.randint(*self.total_len)
             return total // 2, total - total // 2
@@ -82,17 +76,15 @@ LENGTHS: Mapping[str, Lengths] = MappingProxyType(
     }
 )
 _MAX_MODEL_LEN = 2048
-"""What a small model of today at least allows; `tiny-random`'s own limit, and that of the paper's
-OPT.
-"""
+"""A limit that small models allow today at least, as do `tiny-random` and the paper's OPT."""
 _NUM_BLOCKS = 576
-"""9,216 tokens at 16 a block: room for four sequences of the longest kind, and half a one over."""
+"""9,216 tokens with 16 per block: four and a half sequences of the longest kind."""
 
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
 def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
-    """The trace of a name; the same arguments give the same trace everywhere."""
+    """Make the trace of this name; it depends only on the arguments."""
     if name in LENGTHS:
         return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
     if name in SCENARIOS:
@@ -105,7 +97,7 @@ def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
     wave = []
     for number in range(lengths.num_requests):
         prompt_len, output_len = lengths.draw(rng)
-        # Random tokens: no two prompts begin alike, so nothing is shared by chance.
+        # Random tokens: all prompts start differently, so nothing is shared by chance.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         wave.append(
             TraceRequest(

@@ -1,3 +1,4 @@
-"""The real scheduler and KV cache under a crowd that no machine here could serve: only the model's
-time is made up.
+"""Runs the real scheduler and KV cache under a load that no machine here could serve.
+
+Only the model's time is simulated.
 """

@@ -1,11 +1,10 @@
-"""Reads recorded arrivals: JSON Lines or CSV, one request a line.
+"""Reads recorded arrivals: JSON Lines or CSV, one request per line.
 
     arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority
     0.00,420,64,support,256,0
 
-`arrival` is in seconds and may begin anywhere (a Unix time, say): the first request comes at 0. The
-last three columns may be missing. The easy thing to get wrong is to be lenient: a line that cannot
-be read is told with its number, for a crowd that lacks some of its requests gives quiet answers.
+`arrival` is in seconds and can start anywhere; the first request moves to 0. The last three columns
+are optional. An unreadable line is an error, because skipping it would simulate a smaller load.
 """
 
 import csv
@@ -22,8 +21,9 @@ KNOWN = (*NEEDED, "prefix_group", "prefix_tokens", "priority")
 
 
 def read_arrivals(path: Path) -> list[Arrival]:
-    """The requests of a file in order of arrival. Raises `SimulationError` if it cannot be read or
-    holds none.
+    """Return the requests of a file in order of arrival.
+
+    Raises `SimulationError` if the file cannot be read or has no request.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -46,7 +46,6 @@ def read_arrivals(path: Path) -> list[Arrival]:
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
-    """The fields of each request, with the number of its line."""
     if text.lstrip().startswith("{"):
         for number, line in enumerate(text.splitlines(), 1):
             if line.strip():
@@ -60,7 +59,7 @@ def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
             f" {', '.join(KNOWN)} (the last three may be left out)."
         )
     for fields in reader:
-        if None in fields:  # where csv puts what it has no column for
+        if None in fields:  # csv stores surplus fields under None
             raise SimulationError(
                 f"{path}, line {reader.line_num}: it has more fields than the first line has names."
             )

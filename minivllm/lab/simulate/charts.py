@@ -1,8 +1,6 @@
-"""Small pictures in the terminal: a distribution and a course of time, in eighths of a character.
+"""Small text charts for the terminal: a distribution and a time series, in eighths of a character.
 
-They know numbers in order and nothing of simulations. The easy thing to get wrong is the axis:
-waits span a thousandfold from the median to the tail, so that a linear axis would show one wall and
-a long nothing. The distribution's is logarithmic.
+The distribution's axis is logarithmic, because waiting times differ by a factor of a thousand.
 """
 
 import numpy as np
@@ -11,7 +9,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def columns(heights: np.ndarray, rows: int) -> list[str]:
-    """Bars of `heights` from 0 to 1, as `rows` lines from top to bottom. What is over 0 is seen."""
+    """Draw bars of `heights`, 0 to 1, as `rows` lines, top first; any height over 0 shows."""
     eighths = np.ceil(np.clip(heights, 0, 1) * rows * 8).astype(int)
     return [
         "".join(_EIGHTHS[min(max(one - 8 * row, 0), 8)] for one in eighths)
@@ -20,8 +18,9 @@ def columns(heights: np.ndarray, rows: int) -> list[str]:
 
 
 def distribution(values: np.ndarray, width: int, rows: int) -> list[str]:
-    """Which share of `values` (over 0) is at most so large, over a logarithmic axis; the last line
-    names its ends.
+    """Draw the cumulative share of `values` (over 0) on a logarithmic axis.
+
+    The last line has the axis' ends.
     """
     ordered = np.sort(np.maximum(values, 1e-9))
     axis = np.geomspace(ordered[0], max(ordered[-1], ordered[0] * 1.001), width)
@@ -33,14 +32,12 @@ def distribution(values: np.ndarray, width: int, rows: int) -> list[str]:
 def over_time(
     began: np.ndarray, seconds: np.ndarray, values: np.ndarray, end: float, width: int
 ) -> np.ndarray:
-    """The mean of a step function in `width` equal stretches from 0 to `end`; where no step ran it
-    is 0.
+    """Average a step function over `width` equal intervals from 0 to `end`.
 
-    `values[i]` holds from `began[i]` on, for `seconds[i]`.
+    The function is `values[i]` from `began[i]` on for `seconds[i]`, and 0 where no step ran.
     """
     edges = np.linspace(0.0, end, width + 1)
-    # The integral up to a moment: all steps that have ended, and its part of the one that is under
-    # way.
+    # Integral up to each edge: all steps that have ended, and the running step's part.
     area = np.concatenate([[0.0], np.cumsum(values * seconds)])
     index = np.searchsorted(began, edges, side="right") - 1
     inside = np.maximum(index, 0)

@@ -1,10 +1,8 @@
 """Several configurations in one command: `--scheduling-policy fcfs,priority
 --max-num-batched-tokens 256,512`.
 
-Every option of `VARIED` takes a list; each combination is one simulation of the same crowd and one
-row of the answer. The easy thing to get wrong is the rate that nobody gave: "all at once" says
-nothing about a server. So it is four fifths of what the replicas could do at best, by the fit,
-worked out once and the same for all rows.
+Every option of `VARIED` takes a list. Each combination is one simulation of the same requests and
+one row of the table. The default rate is four fifths of the replicas' highest rate by the fit.
 """
 
 import argparse
@@ -30,23 +28,20 @@ VARIED: Mapping[str, str] = MappingProxyType(
         "num_gpu_blocks_override": "blocks",
     }
 )
-"""Options that may have several values -> what their column is called."""
+"""Options that can have several values -> title of their column."""
 COMFORTABLE = 0.8
-"""Share of the highest rate that is asked for where no rate is given."""
+"""Share of the highest possible rate that is used if no rate is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """One configuration of the command."""
-
     values: Mapping[str, object]
-    """By option, those of `VARIED`."""
+    """Values by option of `VARIED`."""
     setup: Setup
     rate: float | None
-    """Requests a second; None where a file says when they come."""
+    """Requests per second; None if a file has the arrival times."""
 
     def name(self, names: list[str]) -> str:
-        """What tells it apart: its values of the options `names`."""
         return (
             ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names)
             or "one configuration"
@@ -56,8 +51,9 @@ class Variant:
 def variants(
     args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
 ) -> list[Variant]:
-    """Every combination; `common` are the other options of the engine. Raises `ConfigError` if the
-    engine would.
+    """Return every combination; `common` are the engine's other options.
+
+    Raises `ConfigError` like the engine.
     """
     lists = {name: rates if name == "rate" else getattr(args, name) for name in VARIED}
     return [
@@ -67,7 +63,7 @@ def variants(
 
 
 def varied(all_variants: list[Variant]) -> list[str]:
-    """The options in which they differ."""
+    """Return the options in which the variants differ."""
     return [name for name in VARIED if len({one.values[name] for one in all_variants}) > 1]
 
 
@@ -83,8 +79,9 @@ def _variant(values: dict[str, object], common: Mapping[str, object], seed: int)
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Requests a second that keep full replicas four fifths busy: prompts and answers of average
-    length, nothing cached.
+    """Estimate the requests per second that keep the replicas four fifths busy.
+
+    It assumes prompts and outputs of average length, full batches and no cache hits.
     """
     config = setup.config
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
@@ -93,7 +90,7 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
     slots = max(1, min(config.max_num_seqs, int(room), config.max_num_batched_tokens))
     model = fit.model(config.max_num_batched_tokens)
     step = model.seconds(slots, slots, int(slots * (prompt + output / 2)))
-    # A prompt goes through in whatever the decodes leave over of the budget.
+    # Decodes come first; prompts get the rest of the budget.
     chunk = max(1, min(int(prompt), config.max_num_batched_tokens - slots))
     chunk_seconds = max(
         0.0,
@@ -105,7 +102,7 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
 
 
 def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
-    """An argparse type: values of `read`, separated by commas."""
+    """Make an argparse type for values of `read`, separated by commas."""
 
     def read_all(text: str) -> list[object]:
         return [read(part.strip()) for part in text.split(",")]
@@ -114,7 +111,7 @@ def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], str]:
-    """An argparse type: a word of `choices`."""
+    """Make an argparse type for one of `choices`."""
 
     def read(text: str) -> str:
         if text not in choices:
@@ -129,14 +126,13 @@ def show(value: object) -> str:
 
 
 def differing(all_variants: list[Variant]) -> Iterator[tuple[str, Variant]]:
-    """Each variant with its name."""
     names = varied(all_variants)
     for one in all_variants:
         yield one.name(names), one
 
 
 def check_single(all_variants: list[Variant], option: str) -> None:
-    """Raise `ConfigError` if `option` cannot say which of several configurations it means."""
+    """Raise `ConfigError` if `option` needs a single configuration and there are several."""
     if len(all_variants) > 1:
         raise ConfigError(
             f"{option} takes one configuration, and these options make {len(all_variants)}: leave"

@@ -1,16 +1,13 @@
-"""`StepTimeModel`: how long a step takes, by what is in it; fitted to measured steps by least
-squares.
+"""`StepTimeModel`: predicts the time of a step from its contents, fitted to measured steps.
 
     seconds = constant + f(tokens) + a * decodes + b * context tokens
 
-`f` is straight between a few knots, for a step's time does not grow evenly with its tokens: up to
-some sixteen rows the weights are read anyhow, and later the arithmetic counts. No coefficient is
-negative: a step that has more to do is never quicker, also where nothing was measured. What comes
-out negative is left out, the worst first.
+`f` is linear between a few knots: up to about sixteen rows, reading the weights dominates; later,
+arithmetic does. Negative coefficients are removed, the worst first, because more work never takes
+less time.
 
-The error that is minimized is relative, or a few long prefills would decide about the decodes,
-which are most of the steps. The easy thing to get wrong is the error that is told: on the points of
-the fit itself it flatters. Each point is predicted here by a fit that has not seen it.
+The fit minimizes the relative error, so that a few long prefills do not outweigh the decodes. The
+reported error is that of cross-validation: each point is predicted by a fit without it.
 """
 
 from collections.abc import Sequence as Seq
@@ -23,19 +20,19 @@ from minivllm.lab.bench.step.points import StepPoint
 from minivllm.lab.simulate.step_times import REMEDY
 
 KNOTS = (1, 4, 16, 64, 256, 1024)
-"""Tokens of a step at which the slope of `f` may change."""
+"""Tokens per step at which the slope of `f` can change."""
 MIN_POINTS = 12
 ROUNDS = 6
-"""Of least squares: each takes its weights from the one before, and after four nothing moves that
-can be seen.
+"""Iterations of least squares. Each takes its weights from the one before; after four, the results
+hardly change.
 """
 FOLDS = 20
-"""The points are left out in so many groups, of one each where they are few."""
+"""Number of groups for cross-validation; with few points, each group has one point."""
 
 
 @dataclass(frozen=True, slots=True)
 class FitQuality:
-    """How well it predicts points that it has not seen."""
+    """How well a fit predicts points that it has not seen."""
 
     num_points: int
     r_squared: float
@@ -44,18 +41,16 @@ class FitQuality:
 
 
 class StepTimeModel:
-    """Predicts the seconds of a step."""
-
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
         constant, *slopes, self.per_decode, self.per_context_token = (
             float(one) for one in coefficients
         )
-        # A step is asked about a million times: its part by tokens is looked up.
+        # The model is called about a million times, so the part by tokens is a table.
         tokens = np.arange(max_tokens + 1)
         self._by_tokens = (constant + _segments(tokens) @ np.array(slopes)).tolist()
 
     def seconds(self, num_tokens: int, num_decodes: int, num_context_tokens: int) -> float:
-        """`num_tokens`: of the whole step, from 1 to the `max_tokens` of the model."""
+        """Predict a step's time. `num_tokens`: of the whole step, from 1 to `max_tokens`."""
         return (
             self._by_tokens[num_tokens]
             + self.per_decode * num_decodes
@@ -65,10 +60,8 @@ class StepTimeModel:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """Coefficients and how good they are."""
-
     coefficients: tuple[float, ...]
-    """Constant, slopes between the knots, a decode, a context token; all in seconds."""
+    """Constant, slopes between the knots, per decode, per context token; all in seconds."""
     quality: FitQuality
 
     def model(self, max_tokens: int) -> StepTimeModel:
@@ -76,9 +69,7 @@ class Fit:
 
 
 def fit_step_times(points: Seq[StepPoint]) -> Fit:
-    """Raises `SimulationError` if the points are too few, or too much alike, to tell what costs
-    what.
-    """
+    """Fit a model to `points`. Raises `SimulationError` if they are too few or too similar."""
     if len(points) < MIN_POINTS:
         raise SimulationError(
             f"{len(points)} measured steps are too few for a fit, {MIN_POINTS} are needed:"
@@ -104,7 +95,7 @@ def fit_step_times(points: Seq[StepPoint]) -> Fit:
 
 
 def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Each point's time, by a fit to the points of the other groups."""
+    """Predict each point's time with a fit to the points of the other groups."""
     unseen = np.empty(len(rows))
     group = np.arange(len(rows)) % FOLDS
     for one in np.unique(group):
@@ -115,11 +106,10 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 
 def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
-    """Coefficients of least relative error, none of them negative.
+    """Find the non-negative coefficients with the least relative error.
 
-    Relative to what is predicted, so it takes a few rounds. Relative to what was measured, a step
-    that took twice as long as usual would count a quarter, and every prediction would be that of a
-    lucky day.
+    The error is relative to the prediction, so several rounds are needed. Relative to the measured
+    time, slow steps would count too little, and the fit would follow the fastest ones.
     """
     expected = seconds
     for _ in range(ROUNDS):
@@ -130,7 +120,7 @@ def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def _not_negative(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     scale = np.linalg.norm(rows, axis=0)
-    # where nothing was measured (no step so long), there is nothing to fit
+    # Columns without measurements (for example, longer steps) cannot be fitted.
     kept = np.flatnonzero(scale)
     while True:
         found = np.linalg.lstsq(rows[:, kept] / scale[kept], values, rcond=None)[0]
@@ -142,7 +132,7 @@ def _not_negative(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _extrapolated(coefficients: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Beyond the longest step that was measured, the slope goes on as it was before."""
+    """Continue with the last measured slope beyond the longest measured step."""
     for column in range(2, len(KNOTS) + 1):
         if not rows[:, column].any():
             coefficients[column] = coefficients[column - 1]
@@ -156,9 +146,7 @@ def _features(points: Seq[StepPoint]) -> np.ndarray:
 
 
 def _segments(tokens: np.ndarray) -> np.ndarray:
-    """Of each number of tokens, how many lie between each two knots; what lies beyond the last has
-    a column, too.
-    """
+    """Count each number's tokens between every two knots, with a last column beyond all knots."""
     borders = (*KNOTS, np.inf)
     return np.column_stack(
         [np.clip(tokens - low, 0, high - low) for low, high in zip(KNOTS, borders[1:], strict=True)]

@@ -1,13 +1,9 @@
-"""What a person asks before buying, from the times of the requests and the samples of the steps.
+"""The results of a simulation, from the times of its requests and the samples of its steps.
 
-Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean for each request, without
-its first token), ITL (each gap for itself), E2EL, percentiles as numpy interpolates them, and
-goodput: requests a second that meet every target. KV use, running and waiting requests are means
-over time, weighted by how long each step took.
-
-The easy thing to get wrong is the ITL of a million requests: there are as many gaps as tokens, but
-few different ones. They are counted, and the percentile of the counted ones is that of the list
-that nobody writes out.
+Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
+first token), ITL (all gaps) and E2EL. Goodput is requests per second that meet every target.
+Percentiles interpolate as numpy does. KV use, running and waiting requests are means over time. The
+many ITL gaps have few different values, which are counted instead of listed.
 """
 
 import math
@@ -26,9 +22,7 @@ Answer = dict[str, object]
 
 
 def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
-    """`ttft:500 tpot:50` becomes targets in milliseconds, as `vllm bench serve --goodput` reads
-    them.
-    """
+    """Parse targets in milliseconds, like `ttft:500 tpot:50` of `vllm bench serve --goodput`."""
     targets: dict[str, float] = {}
     for pair in pairs:
         name, _, number = pair.partition(":")
@@ -52,9 +46,7 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
 
 
 def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
-    """Raise `ConfigError` for a target below what a step of one token takes: no policy and no
-    replica could meet it.
-    """
+    """Raise `ConfigError` for a target that is shorter than a step of one token."""
     quickest = fit.model(max_tokens=1).seconds(1, 0, 0) * 1000
     for name, target in targets.items():
         if target < quickest:
@@ -65,7 +57,7 @@ def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
 
 
 def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
-    """One entry a finished request, in seconds; also what the request was."""
+    """Return latencies in seconds, output tokens and priority, one entry per finished request."""
     served = [one for replica in replicas for one in replica.finished]
     rows = [
         (x.arrived, x.admitted, x.first_token, x.last_token, x.output_tokens, x.arrival.priority)
@@ -85,7 +77,7 @@ def latencies(replicas: Seq[Replica]) -> dict[str, np.ndarray]:
 
 
 def weighted_percentile(values: np.ndarray, counts: np.ndarray, percent: float) -> float:
-    """`np.percentile` of the list in which `values[i]` stands `counts[i]` times."""
+    """Return `np.percentile` of the list in which `values[i]` appears `counts[i]` times."""
     order = np.argsort(values, kind="stable")
     values, ends = values[order], np.cumsum(counts[order])
     rank = (ends[-1] - 1) * percent / 100
@@ -97,7 +89,6 @@ def weighted_percentile(values: np.ndarray, counts: np.ndarray, percent: float) 
 
 
 def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
-    """All answers for one simulation that has ended."""
     of = latencies(replicas)
     count = len(of["ttft"])
     began = min(one.arrived for replica in replicas for one in replica.finished)
@@ -137,9 +128,7 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
 
 
 def _percentiles(name: str, seconds: np.ndarray) -> Answer:
-    """In milliseconds, under vLLM's keys; None where there is nothing, as with one token a
-    request.
-    """
+    """Mean and percentiles in milliseconds under vLLM's keys; None without values."""
     ms = seconds * 1000
     found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
     return found | {
@@ -164,7 +153,7 @@ def _gap_percentiles(replicas: Seq[Replica]) -> Answer:
 
 
 def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
-    """Means are over the whole time and all replicas; a replica without work holds nothing."""
+    """Means over the whole time and all replicas; an idle replica counts as 0."""
     total = replicas[0].config.num_gpu_blocks_override
     whole = seconds * len(replicas)
 
@@ -200,8 +189,9 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 
 
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
-    """Of each replica what it did; the busiest one against the mean says what a better router could
-    gain.
+    """Return each replica's work, and the busiest replica's share relative to the mean.
+
+    That ratio shows what a better router could gain.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

@@ -1,9 +1,7 @@
-"""The picture of a simulation: the distributions of the waits, and memory and queue over time, of
-each configuration.
+"""The plot of a simulation: latency distributions, and memory and queue over time.
 
-matplotlib is an extra; `compare.plot.check_plot` asks for it before anything runs. The easy thing
-to get wrong is to draw every step: a million of them make a picture of a hundred megabytes, so time
-is cut into a few hundred stretches.
+matplotlib is an extra; `compare.plot.check_plot` checks for it before anything runs. A picture of a
+million steps would have a hundred megabytes, so time is divided into a few hundred intervals.
 """
 
 from collections.abc import Sequence as Seq
@@ -21,7 +19,7 @@ _SHOWN_QUANTILES = np.concatenate([np.linspace(0, 0.99, 397), np.linspace(0.99, 
 
 
 def mean_over_replicas(replicas: Seq[Replica], name: str, width: int) -> np.ndarray:
-    """A series of the samples in `width` stretches of the whole time, as a mean of all replicas."""
+    """Average a series of the samples over all replicas, in `width` intervals of the whole time."""
     end = max(replica.now for replica in replicas)
     ran = [replica.samples for replica in replicas if replica.samples.began]
     arrays = (
@@ -31,7 +29,6 @@ def mean_over_replicas(replicas: Seq[Replica], name: str, width: int) -> np.ndar
 
 
 def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Path) -> None:
-    """Draw all configurations into `path`, in the format of its suffix."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(11, 7), layout="constrained")
@@ -65,7 +62,7 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
-        if axes.lines:  # none where every answer is one token long: there is no time between tokens
+        if axes.lines:  # empty if every output has one token: no time between tokens
             axes.legend(fontsize="small")
     first.set_xscale("log")
     with whole_file(path) as file:

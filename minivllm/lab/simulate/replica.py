@@ -1,16 +1,12 @@
-"""`Replica`: one engine without a model. The real scheduler and KV cache plan every step; a formula
-says how long it takes.
+"""`Replica`: one engine without a model: the real scheduler and KV cache, and a formula for time.
 
-    begin a step   the scheduler plans it, and the model of time says when it will end
-    end a step     each sequence that reached its end gets a token, and those with all
-                   their tokens finish
+    begin a step   the scheduler plans it, and the step-time model sets its end
+    end a step     each sequence that has computed all its tokens gets a new one,
+                   and sequences with all their tokens finish
 
-Requests may arrive between the two. One that comes while a step runs must not be in it, and a
-router that asks how full a replica is must not see what the step will have done. So a step under
-way is a state of its own.
-
-Tokens have no meaning here: all of a request's own tokens are one number, which only has to differ
-from the others' for the prefix cache. What a sequence says is one dot a token.
+Requests can arrive between the two. They must not join the running step, and a router must not see
+its results yet. All of a request's own tokens are one number, which differs from other requests'
+numbers for the prefix cache.
 """
 
 import math
@@ -36,23 +32,21 @@ from minivllm.lab.simulate.workload import Arrival
 from minivllm.sampling_params import SamplingParams
 
 IDLE_SECONDS = 0.001
-"""A step in which nothing could run (`MonotonicClock.idle`)."""
+"""Length of a step in which nothing could run (`MonotonicClock.idle`)."""
 TEXT = "·"
 
 
 @dataclass(slots=True, kw_only=True)
 class ServedRequest(TokenTimes):
-    """What is remembered of one request."""
-
     arrival: Arrival
     output_tokens: int
-    """As many as it will have: those of its arrival, if the context has room for them."""
+    """Tokens that it will have: those of its arrival, if the context has room for them."""
     admitted: float | None = None
 
 
 @dataclass(slots=True)
 class Samples:
-    """One entry a step: what was true from its beginning to its end."""
+    """Series with one entry per step, which holds from its start to its end."""
 
     began: array = field(default_factory=lambda: array("d"))
     seconds: array = field(default_factory=lambda: array("d"))
@@ -63,17 +57,13 @@ class Samples:
 
 @dataclass(slots=True)
 class Gaps:
-    """Seconds between neighbouring tokens of a sequence, and how many pairs had them. Few are
-    different.
-    """
+    """Seconds between neighbouring tokens, and how many pairs had them; few values differ."""
 
     seconds: array = field(default_factory=lambda: array("d"))
     counts: array = field(default_factory=lambda: array("l"))
 
 
 class Replica:
-    """Serves the requests that it is given, in simulated time."""
-
     def __init__(self, config: EngineConfig, times: StepTimeModel) -> None:
         self.config = config
         self.finished: list[ServedRequest] = []
@@ -90,12 +80,12 @@ class Replica:
         self._plan: SchedulerOutput | None = None
         self._last_plan: SchedulerOutput | None = None
         self._ends = 0.0
-        self._last_end = math.nan  # equal to no time at which anybody had a token
+        self._last_end = math.nan  # differs from every token's time
 
     # ---- requests in ----
 
     def add(self, arrival: Arrival, request: Request) -> None:
-        """Queue a request at the moment of its arrival; `run_until` that moment comes first."""
+        """Queue a request at its arrival time; call `run_until` with that time first."""
         self._clock.advance_to(arrival.at)
         try:
             refuse_if_too_large(request, self.scheduler.kv_cache_manager, self.config.max_model_len)
@@ -112,7 +102,7 @@ class Replica:
 
     @property
     def load(self) -> int:
-        """How busy it is: vLLM's measure, in which one that waits counts as four that run."""
+        """vLLM's measure of load: a waiting request counts like four running ones."""
         return 4 * len(self.scheduler.waiting) + len(self.scheduler.running)
 
     # ---- time ----
@@ -122,9 +112,7 @@ class Replica:
         return self._clock.now()
 
     def run_until(self, moment: float) -> None:
-        """Go on until `moment`: steps that end by then have ended, and the one under way then has
-        begun before.
-        """
+        """Run until `moment`. Steps that end by then have ended; one may still be running."""
         while True:
             if self._plan is None:
                 if not self.scheduler.requests or self._clock.now() >= moment:
@@ -172,8 +160,8 @@ class Replica:
                 sequence.append_token(token_id)
                 num_tokens += 1
                 served = in_service[sequence]
-                # Inlined `add_token`, which would be a call for each of millions of tokens.
-                # nearly all: they had a token in the step before this one
+                # Inlined `add_token`, to avoid a call for each of millions of tokens.
+                # Most sequences also had a token in the step before this one.
                 if served.last_token == before:
                     num_usual += 1
                 elif served.last_token is not None:
@@ -197,26 +185,22 @@ class Replica:
     def _finish(self, sequence: Sequence) -> None:
         self.scheduler.finish(sequence, RequestStatus.FINISHED_LENGTH_CAPPED)
         self.finished.append(self._served.pop(sequence))
-        # A request and its sequence refer to each other, and collecting a hundred thousand such
+        # Break the reference cycle of request and sequence: collecting a hundred thousand such
         # pairs costs seconds.
         sequence.request.sequences.clear()
 
     # ---- views ----
 
     def subscribe(self, listener: Listener) -> None:
-        """Call `listener` with every event from now on."""
         self._bus.subscribe(listener)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data, equal to the fold of all events, between two steps and in
-        the middle of one.
-        """
+        """Return the whole state as plain data, also during a step; it equals the fold."""
         return inspect_engine(
             self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens
         )
 
     def log_header(self, model: str) -> ev.LogHeader:
-        """The first line of a recording that begins now."""
         return ev.LogHeader(
             engine=__version__,
             model=model,
@@ -234,11 +218,9 @@ class Replica:
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
-    """A request whose prompt shares exactly its prefix with the others of its group, and nothing
-    with anybody else.
-    """
+    """Make a request that shares its prefix with its group, and nothing with other requests."""
     own = number + 1
-    # Groups count down from the largest token id that a block's name can hold.
+    # Groups count down from the largest token id that a block's hash supports.
     shared = (
         []
         if arrival.prefix_group is None
@@ -251,7 +233,5 @@ def make_request(number: int, arrival: Arrival) -> Request:
 
 @lru_cache(maxsize=4096)
 def _params(output_tokens: int) -> SamplingParams:
-    """The same object for all requests of a length: checking its many fields costs more than
-    queueing a request.
-    """
+    """Share one object per length: validating its fields costs more than queueing a request."""
     return SamplingParams(temperature=0.0, max_tokens=output_tokens, ignore_eos=True)

@@ -1,9 +1,7 @@
-"""Runs all configurations of a command and shows what came out: a row each, the fit, two small
-pictures, one line of JSON.
+"""Runs all configurations of a command and reports the results.
 
-The easy thing to get wrong is the p99.9 of a hundred requests, which is the slowest of them under
-another name. Beside the table stands of how many requests it is made, and whoever wants tails asks
-for more.
+The report has a row for each, the fit, two small charts and one line of JSON. The p99.9 of a
+hundred requests is just the slowest one, so the report states the number of requests.
 """
 
 import math
@@ -27,7 +25,7 @@ from minivllm.lab.simulate.workload import Arrival, at_rate
 
 WIDTH = 60
 MAX_PICTURES = 3
-"""Of more configurations the table is easier to read alone; `--plot` draws all."""
+"""With more configurations the table alone is easier to read; `--plot` draws all."""
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",
@@ -61,19 +59,17 @@ _COLUMNS = (
     ("preempted", "preemptions", "{:,}"),
     ("imbalance", "replica_imbalance", "{:.2f}"),
 )
-"""Of a row for each configuration; latencies in milliseconds."""
+"""Columns of the table with one row per configuration; latencies in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """One configuration that has run."""
-
     name: str
     variant: Variant
     replicas: Seq[Replica]
     answer: Answer
     wall_seconds: float
-    """What it took here, to be able to say how long the next one will."""
+    """Real time that the simulation took."""
 
 
 def run_all(
@@ -83,9 +79,9 @@ def run_all(
     goodput: Mapping[str, float],
     watch_first: Callable[[Replica], object],
 ) -> list[Simulated]:
-    """Simulate every configuration on the same crowd; progress goes to standard error.
+    """Simulate every configuration with the same requests; progress goes to standard error.
 
-    `watch_first` is called with each configuration's first replica before anything happens to it.
+    watch_first: called with each configuration's first replica before it starts
     """
     done = []
     with progress_bar() as progress:
@@ -112,7 +108,6 @@ def print_answers(
     result: dict[str, object],
     as_json: bool,
 ) -> None:
-    """Small pictures, then the table, the notes and perhaps the JSON."""
     result = {
         **result,
         "fit": {**asdict(fit.quality), "coefficients": list(fit.coefficients)},
@@ -153,7 +148,7 @@ def print_answers(
 
 
 def _json_rate(rate: float | None) -> float | str | None:
-    """JSON has no infinity: a program other than Python's could not read the line."""
+    """Replace infinity, which JSON does not have; other programs could not read the line."""
     return "inf" if rate == math.inf else rate
 
 
@@ -176,7 +171,7 @@ def _one_in_detail(one: Simulated) -> Table:
 
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
-    # A column that says "nothing" in every row only takes room.
+    # Leave out a column that is empty or zero in every row.
     columns_ = [
         column
         for column in _COLUMNS
@@ -205,7 +200,7 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
 
 
 def _draw(one: Simulated, console: Console) -> None:
-    """Two small pictures, before the table, which is what people should see last."""
+    """Draw two small charts, before the table, which people should see last."""
     ttft = latencies(one.replicas)["ttft"]
     console.print(f"{one.name}: share of the requests whose first token came within", markup=False)
     for line in distribution(ttft, WIDTH, rows=5):
@@ -218,8 +213,6 @@ def _draw(one: Simulated, console: Console) -> None:
 
 
 def _cell(answer: Answer, key: str, form: str) -> str:
-    """Empty where there is no such answer: no goodput without targets, no gaps with one token a
-    request.
-    """
+    """Format a value; empty if it is missing (no goodput without targets, for example)."""
     value = answer.get(key)
     return "" if value is None else form.format(value)

@@ -1,15 +1,12 @@
-"""Routers: which replica gets a request, seen from outside as a load balancer sees it.
+"""Routers: choose the replica for a request, from outside, as a load balancer does.
 
-    random        any, by a seeded draw: what a balancer does that knows nothing
-    least-loaded  the one with the least to do; one that waits counts as four that run
-                  (vLLM's measure)
-    prefix-aware  the one whose cache holds most of the prompt, unless it is far busier than others
+    random        a random replica, from a seed: a balancer without information
+    least-loaded  the replica with the least load; a waiting request counts like four running
+                  ones (vLLM's measure)
+    prefix-aware  the replica with most of the prompt in its real cache, unless it is much busier;
+                  otherwise one popular prefix would send all requests to one replica
 
-The last asks the replicas' real caches, as routers do that follow the engines' KV events. The easy
-thing to get wrong is to follow the cache alone: one popular prefix would send everybody to one
-replica while the others are idle.
-
-To add a router: one more class here, and its name in `ROUTERS`.
+To add a router, add a class here and its name to `ROUTERS`.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,24 +19,22 @@ from minivllm.core.request import Request
 from minivllm.lab.simulate.replica import Replica
 
 FAR_BUSIER = 1.5
-"""A replica with more than so many times the least load is passed over, if the difference is more
-than `SLACK`.
+"""A replica is too busy if its load is more than the least load times this, and more than `SLACK`
+above the least load.
 """
 SLACK = 16
-"""Of load: differences of a few requests are no reason to give up a cached prefix."""
+"""Differences of a few requests in load do not justify losing a cached prefix."""
 
 
 class Router(Protocol):
     needs_replicas_now: bool
-    """Whether `choose` looks at the replicas: they must then stand at the moment of the arrival."""
+    """Whether `choose` looks at the replicas, which must then have run until the arrival."""
 
     def choose(self, request: Request, replicas: Seq[Replica]) -> Replica:
-        """The replica that serves `request`."""
+        """Choose the replica that serves `request`."""
 
 
 class RandomRouter:
-    """Each replica with the same probability."""
-
     needs_replicas_now = False
 
     def __init__(self, seed: int) -> None:
@@ -50,7 +45,7 @@ class RandomRouter:
 
 
 class LeastLoadedRouter:
-    """The least load; equal ones in turn, or the first would get all the work of quiet times."""
+    """Chooses the least load; ties in turn, or the first replica would get all work when quiet."""
 
     needs_replicas_now = True
 
@@ -66,7 +61,9 @@ class LeastLoadedRouter:
 
 
 class PrefixAwareRouter:
-    """The longest cached prefix among those that are not far busier than the least loaded one."""
+    """Chooses the longest cached prefix among replicas that are not much busier than the least
+    loaded one.
+    """
 
     needs_replicas_now = True
 
@@ -76,7 +73,7 @@ class PrefixAwareRouter:
     def choose(self, request: Request, replicas: Seq[Replica]) -> Replica:
         least = self._least_loaded.choose(request, replicas)
         limit = max(least.load + SLACK, FAR_BUSIER * least.load)
-        # The request keeps its hash chain, so that asking every replica hashes nothing twice.
+        # The request caches its block hashes, so several replicas need no new hashing.
         best, most = least, _num_cached(least, request)
         for replica in replicas:
             if replica.load <= limit and (cached := _num_cached(replica, request)) > most:
@@ -93,4 +90,4 @@ def _num_cached(replica: Replica, request: Request) -> int:
 ROUTERS: Mapping[str, Callable[[int], Router]] = MappingProxyType(
     {"random": RandomRouter, "least-loaded": LeastLoadedRouter, "prefix-aware": PrefixAwareRouter}
 )
-"""By name: makes one from a seed."""
+"""Name -> function that makes the router from a seed."""

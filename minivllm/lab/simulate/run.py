@@ -1,9 +1,7 @@
-"""`simulate`: a crowd through replicas and a router, event by event, until everybody has been
-served.
+"""`simulate`: run requests through a router and replicas, event by event, until all are served.
 
-Time belongs to the arrivals. Before each one all replicas that the router looks at are brought to
-that moment, and no further; what a replica does between two arrivals is its own affair. The easy
-thing to get wrong is to let a replica run ahead: the router would see the future.
+Arrivals drive the time. Before each arrival, all replicas that the router looks at run until that
+moment and no further. If a replica ran ahead, the router would see the future.
 """
 
 import gc
@@ -18,16 +16,14 @@ from minivllm.lab.simulate.router import ROUTERS
 from minivllm.lab.simulate.workload import Arrival
 
 REPORT_EVERY = 256
-"""Arrivals between two reports of progress."""
+"""Number of arrivals between two reports of progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What one simulation runs on."""
-
     config: EngineConfig
-    """With `max_model_len` and `num_gpu_blocks_override`: without a model, nobody else settles
-    them.
+    """Must set `max_model_len` and `num_gpu_blocks_override`, since there is no model to derive
+    them from.
     """
     num_replicas: int
     router: str
@@ -45,13 +41,14 @@ def simulate(
     crowd: Seq[Arrival],
     progress: Callable[[int], None] = lambda finished: None,
 ) -> None:
-    """Serve `crowd`, in order of arrival, to its end. `progress` is called now and then with the
-    requests that are done.
+    """Serve all of `crowd`, which is in order of arrival.
+
+    progress: called now and then with the number of finished requests
     """
     router = ROUTERS[setup.router](setup.seed)
     was_enabled = gc.isenabled()
-    # Nothing here leaves cycles behind (`Replica._finish`), and looking through a million live
-    # objects costs a tenth.
+    # This loop leaves no reference cycles (`Replica._finish`), and a garbage collector that visits
+    # a million live objects costs a tenth of the time.
     gc.disable()
     try:
         for number, arrival in enumerate(crowd):
@@ -73,9 +70,7 @@ def simulate(
 
 
 def _drain(replicas: Seq[Replica], progress: Callable[[int], None]) -> None:
-    """No more arrivals: every replica goes on, a stretch of simulated time after the other, until
-    nobody is left.
-    """
+    """Run all replicas, one interval of simulated time after another, until every request ends."""
     moment = max(replica.now for replica in replicas)
     stretch = 1.0
     while any(replica.scheduler.requests for replica in replicas):

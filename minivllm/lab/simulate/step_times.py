@@ -1,8 +1,7 @@
-"""Measured steps: what was in each, and how long it took. Read from `minivllm bench step --json`.
+"""Measured steps, read from `minivllm bench step --json`: contents and time of each.
 
-It knows files and numbers, and no model of them (`fit` does). The easy thing to get wrong is what
-people save: the whole output of the bench, of which only the last line is JSON. So the last line is
-tried where the file as a whole is none.
+People often save the bench's whole output, of which only the last line is JSON. So if the file as a
+whole is not JSON, the last line is tried.
 """
 
 import json
@@ -21,17 +20,13 @@ COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_cont
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """All points of one file."""
-
     points: tuple[StepPoint, ...]
     label: str
-    """Model, machine and versions, in words: numbers without them are a rumour."""
+    """Model, machine and versions as text, without which the times cannot be compared."""
 
 
 def read_step_times(path: Path | None) -> StepTimes:
-    """The steps of a file, or those that come with the package. Raises `SimulationError` if there
-    are none to read.
-    """
+    """Read the steps of a file, or the package's default. Raises `SimulationError`."""
     if path is None:
         default = files(__package__).joinpath("step_times.json")
         return _parse(default.read_text(encoding="utf-8"), "the default step times")

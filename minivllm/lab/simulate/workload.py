@@ -1,15 +1,9 @@
-"""The crowd: when requests come, how long their prompts and answers are, and which of them begin
-alike.
+"""The simulated requests: arrival times, lengths of prompts and outputs, and shared prefixes.
 
-Options have the names of `vllm bench serve`, and mean the same: gaps between arrivals follow a
-gamma distribution whose shape is the burstiness (1 is a Poisson process, less is more bursty),
-lengths are drawn evenly around their mean. Lengths of real traffic have a long tail; for that there
-is the lognormal distribution.
-
-The same seed gives the same crowd everywhere, and the rate only stretches its time: what differs
-between two rates is the rate. The easy thing to get wrong is one generator for everything, where
-asking for other lengths would also change the arrivals; so each thing that is drawn has a generator
-of its own.
+Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
+distribution with the burstiness as shape (1 is a Poisson process; less is more bursty). Lengths are
+uniform around their mean, or lognormal, for the long tail of real traffic. Each drawn quantity has
+its own generator, so that other lengths do not change the arrivals. The rate only scales times.
 """
 
 from dataclasses import dataclass
@@ -22,27 +16,23 @@ from minivllm.errors import ConfigError, SimulationError
 Lengths = Literal["uniform", "lognormal"]
 
 BURSTY = 0.25
-"""Burstiness of `--arrival bursty` where none is given: gaps vary twice as much as with Poisson."""
+"""Default burstiness of `--arrival bursty`: gaps vary twice as much as with Poisson."""
 
 
 class Arrival(NamedTuple):
-    """One request of the crowd."""
-
     at: float
-    """Seconds from the beginning."""
+    """Seconds from the start."""
     prompt_tokens: int
-    """With its shared prefix."""
+    """Prompt length with the shared prefix."""
     output_tokens: int
     prefix_group: int | None = None
-    """Requests of one group begin with the same `prefix_tokens` tokens."""
+    """Requests of one group start with the same `prefix_tokens` tokens."""
     prefix_tokens: int = 0
     priority: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrowdOptions:
-    """What to draw."""
-
     num_prompts: int = 1000
     burstiness: float = 1.0
     random_input_len: int = 128
@@ -50,11 +40,11 @@ class CrowdOptions:
     random_range_ratio: float = 0.0
     length_distribution: Lengths = "uniform"
     length_sigma: float = 1.0
-    """Of the lognormal distribution: the standard deviation of the logarithm."""
+    """Standard deviation of the logarithm, for the lognormal distribution."""
     random_prefix_len: int = 0
     prefix_groups: int = 1
     urgent_share: float = 0.0
-    """Part of the requests with priority 0; the others have 1."""
+    """Share of the requests with priority 0; the others have priority 1."""
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -88,10 +78,9 @@ class CrowdOptions:
 
 
 def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
-    """Requests at a rate of one a second, in order of arrival.
+    """Draw requests at a rate of one per second, in order of arrival.
 
-    A lognormal length that does not fit into `max_model_len` is cut; one that was asked for is an
-    error.
+    A lognormal length that exceeds `max_model_len` is cut.
     """
     count, prefix = options.num_prompts, options.random_prefix_len
     arrivals, inputs, outputs, groups, priorities = np.random.default_rng(options.seed).spawn(5)
@@ -115,9 +104,7 @@ def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
 
 
 def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
-    """The same crowd with `rate` requests a second on average; infinity has all wait at the
-    door.
-    """
+    """Scale the arrivals to `rate` requests per second on average; infinity sends all at once."""
     if not rate > 0:
         raise ConfigError(
             f"--rate must be over 0 requests a second, or inf for all at once; got {rate:g}."
@@ -126,7 +113,7 @@ def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
 
 
 def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
-    """Raise `SimulationError` if the engine would refuse a prompt at the door."""
+    """Raise `SimulationError` if the engine would refuse a prompt."""
     longest = max(crowd, key=lambda one: one.prompt_tokens)
     if longest.prompt_tokens >= max_model_len:
         raise SimulationError(
@@ -138,7 +125,7 @@ def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
 def _lengths(options: CrowdOptions, mean: int, rng: np.random.Generator) -> np.ndarray:
     if options.length_distribution == "lognormal":
         sigma = options.length_sigma
-        # exp(mu + sigma**2 / 2) is the mean of a lognormal distribution.
+        # The mean of a lognormal distribution is exp(mu + sigma**2 / 2).
         drawn = rng.lognormal(np.log(mean) - sigma**2 / 2, sigma, options.num_prompts)
         return np.maximum(np.rint(drawn), 1).astype(int)
     low, high = (

@@ -1,3 +1,1 @@
-"""The engine's events for others: as server-sent events for `minivllm attach`, and as vLLM's KV
-events over ZeroMQ.
-"""
+"""Feeds of the engine's events: server-sent events for `minivllm attach`, KV events over ZeroMQ."""

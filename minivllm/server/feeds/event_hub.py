@@ -1,20 +1,14 @@
-"""`EventHub`: the engine's events over HTTP, for `minivllm attach` and `once`, as server-sent
-events.
+"""`EventHub`: the engine's events over HTTP as server-sent events.
 
-    event: meta     the header of a recording          always first
-    event: state    the engine as it is now            for who comes late; the events go on from
-                                                   there
-    id: 412         one event, as in a recording       one after the other, or a `log.gap` where
-                                                   some are lost
-    : keep-alive    nothing, every few seconds
+    event: meta     the header of a recording     always first
+    event: state    the engine's current state    for late readers; events continue from there
+    id: 412         one event of a recording      in order, or a `log.gap` where events are lost
+    : keep-alive    a comment, every few seconds
 
-Who comes back with `Last-Event-ID` goes on where it was, as long as the ring has it. Prompts and
-outputs of everybody stand in this stream, so it is off unless asked for, and behind the server's
-key.
-
-Readers run in the server's event loop and look for news twenty times a second; nothing in the
-engine's thread knows of them. The easy thing to get wrong is the beginning: state and event number
-must belong to the same moment, so both are taken in one call in the engine's thread.
+A reader that reconnects with `Last-Event-ID` continues there, as long as the ring has that event.
+The stream contains all users' prompts, so it is off by default and needs the server's key. Readers
+poll the ring from the event loop, which costs the engine's thread nothing. State and event number
+are taken together in the engine's thread, so that they belong to the same moment.
 """
 
 import asyncio
@@ -43,10 +37,10 @@ MAX_READERS = 32
 SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 LAST_SECONDS = 1.0
-"""What a reader has, once the hub is closed, to read the rest."""
+"""Seconds that readers have, after the hub is closed, to read the rest."""
 SNAPSHOT_SECONDS = 1.0
-"""Who comes within this time of another gets the same snapshot: strangers must not make the engine
-take many.
+"""Readers that arrive within this time share one snapshot, so that many readers do not slow the
+engine.
 """
 
 
@@ -54,27 +48,28 @@ _RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
 
 
 class Snapshot(NamedTuple):
-    """An engine between two phases, and the number of the event that comes next (in the header)."""
+    """The engine's state between two phases; the header has the number of the next event."""
 
     header: ev.LogHeader
     state: EngineState
 
 
 def take_snapshot(engine: LLMEngine) -> Snapshot:
-    """For `EngineThread.call`: in the engine's thread both are of the same moment."""
+    """Take a consistent snapshot; run it in the engine's thread with `EngineThread.call`."""
     return Snapshot(engine.log_header(), engine.inspect())
 
 
 class Opening(NamedTuple):
-    """What a reader gets first, and the number of its first event."""
+    """The first data for a reader, and the number of its first event."""
 
     data: bytes
     next_seq: int
 
 
 class EventHub:
-    """`engine.subscribe(hub.apply)` before the engine has its first request: it is taken to be
-    idle.
+    """Streams the engine's events to readers.
+
+    Call `engine.subscribe(hub.apply)` before the first request: the hub assumes an idle engine.
     """
 
     def __init__(
@@ -88,13 +83,13 @@ class EventHub:
     ) -> None:
         """
         inspect: `lambda: engine_thread.call(take_snapshot)`
-        num_events, num_prompt_tokens: how much is kept, for readers that are slow or were away
+        num_events, num_prompt_tokens: how much is kept for slow or reconnecting readers
         """
-        # Numbers alone do not tell one run from the next.
+        # Event numbers start again in each run, so a run needs an id of its own.
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
         self._ring = EventRing(header.first_seq, num_events, num_prompt_tokens)
         self.apply: Callable[[ev.Event], None] = self._ring.put
-        """The listener. In the engine's thread; about as quick as appending to a list."""
+        """The listener, called in the engine's thread; about as fast as a list append."""
         self._inspect = inspect
         self._snapshot: Snapshot | None = None
         self._snapshot_time = 0.0
@@ -105,20 +100,18 @@ class EventHub:
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
-        """End every reader's stream with the last event so far, and take no more readers. From any
-        thread.
-        """
+        """End each stream after the events so far, refuse new readers. Any thread may call it."""
         self._why_closed = why
         self._end = self._ring.next_seq
 
     async def wait_closed(self) -> None:
-        """Until the hub is closed and its readers have had time to read to the end."""
+        """Wait until the hub is closed and its readers have had time to read the rest."""
         while self._end is None:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         await asyncio.sleep(LAST_SECONDS)
 
     def check_in(self) -> None:
-        """One reader more, until `check_out`. Raises `OverloadedError` if there are too many."""
+        """Count a new reader. Raises `OverloadedError` if there are too many."""
         if self.num_readers >= self.max_readers:
             raise OverloadedError(
                 f"{self.max_readers} readers follow the events already: try again later.", 5
@@ -129,8 +122,9 @@ class EventHub:
         self.num_readers -= 1
 
     async def open(self, last_event_id: int | None) -> Opening:
-        """`last_event_id`: what the reader has already. Raises what the hub was closed with, or
-        `EngineDeadError`.
+        """Choose where a reader starts; `last_event_id` is the newest event that it has.
+
+        Raises the error that the hub was closed with, or `EngineDeadError`.
         """
         if self._why_closed is not None:
             raise self._why_closed
@@ -138,8 +132,7 @@ class EventHub:
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
-            # all that ever happened is still here, and will be when the reader gets
-            # to it
+            # The ring still has all events, and will have them when the reader gets here.
             return _opening(header)
         async with self._snapshot_lock:
             snapshot = self._snapshot
@@ -150,15 +143,15 @@ class EventHub:
         return _opening(msgspec.structs.replace(snapshot.header, run=header.run), snapshot.state)
 
     async def read(self, opening: Opening) -> AsyncGenerator[bytes, None]:
-        """The stream of one reader; it ends when the reader leaves or the hub is closed."""
+        """Stream to one reader until it leaves or the hub is closed."""
         yield opening.data
         seq, last_sent = opening.next_seq, time.monotonic()
         while self._end is None or seq < self._end:
             piece = self._ring.take(seq)
             seq = piece.next_seq
             if piece.data:
-                # With a reader that does not read we stand here, and what it loses meanwhile is a
-                # gap.
+                # A reader that does not read blocks this `yield`. Events that the ring drops
+                # meanwhile become a gap.
                 yield piece.data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"
@@ -177,12 +170,11 @@ def _opening(header: ev.LogHeader, state: EngineState | None = None) -> Opening:
 
 
 def router(hub: EventHub) -> APIRouter:
-    """`GET /events`."""
     routes = APIRouter()
 
     @routes.get("/events", response_class=Response, responses=_RESPONSES)
     async def events(last_event_id: Annotated[str | None, Header()] = None) -> Response:
-        """Everything that the engine decides, as it happens."""
+        """Stream every event of the engine as it happens."""
         if last_event_id is not None and not (
             last_event_id.isdecimal() and len(last_event_id) < 19
         ):

@@ -1,13 +1,9 @@
 """`EventRing`: the engine's newest events, written by its thread and read by others without a lock.
 
-The engine stores an event in a slot and then moves one number; whoever reads asks for events by
-number and finds out by the event itself whether it is still the one. So a reader costs the engine
-nothing, however many there are and however slow they are. Each event is turned into bytes once, by
-the first who reads it.
-
-The easy thing to get wrong is memory. A slot holds any event, and one that brings a prompt of a
-million tokens is not like the others: prompts are counted, and the oldest are forgotten when they
-are too many tokens together.
+The engine stores an event in its slot and then advances one number. A stored event has its own
+number, so a reader notices when its slot was overwritten. Readers therefore cost the engine
+nothing. The first reader of an event encodes it for all. Prompts can be long, so the oldest are
+dropped when their tokens exceed a limit.
 """
 
 from collections import deque
@@ -18,40 +14,36 @@ from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
 LONGEST_KEPT = 1024
-"""Bytes of one event that are kept for the next reader; longer ones are rare, and made again."""
+"""Longest encoded event, in bytes, that is kept for the next reader. Longer events are rare."""
 
 
 class Piece(NamedTuple):
-    """Part of the stream, for one reader."""
-
     data: bytes
     next_seq: int
-    """Where the reader goes on."""
+    """Number of the event that the reader takes next."""
 
 
 class EventRing:
-    """Keeps about the last `num_events` events, and no more than `num_tokens` tokens of prompts."""
+    """Keeps about the last `num_events` events, with at most `num_tokens` prompt tokens."""
 
     def __init__(self, first_seq: int, num_events: int, num_tokens: int) -> None:
         self.next_seq = first_seq
         """Number of the next event."""
         self._forgotten = first_seq
-        """Events before this one are not told any more, whether their slots are still full or
-        not.
-        """
+        """Events before this number are no longer available, even if their slots are still full."""
         self._slots: list[Event | None] = [None] * num_events
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
         self._room_for_tokens = num_tokens
-        # For the readers alone, who share one thread.
+        # Only the readers use this, and they share one thread.
         self._encoded: list[tuple[int, bytes]] = [(-1, b"")] * num_events
 
     def put(self, event: Event) -> None:
-        """The next event. In the engine's thread."""
+        """Store the next event. Called in the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # Last: whoever sees the number finds the event. (A prompt too long for the ring is
-        # forgotten right away.)
+        # Advance the number last, so that readers that see it find the event. (A prompt that is too
+        # long for the ring is dropped at once.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:
             self._prompts.append((seq, len(event.prompt_token_ids)))
@@ -66,23 +58,19 @@ class EventRing:
 
     @property
     def first_seq(self) -> int:
-        """Number of the oldest event that can be had."""
+        """Number of the oldest event that is still available."""
         return max(self._forgotten, self.next_seq - self._num_events)
 
     def has_time(self, seq: int) -> bool:
-        """Whether a reader may begin with event `seq`: it will not be gone before its first
-        look.
-        """
+        """Whether a reader can start at event `seq` before the ring overwrites it."""
         return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
     def take(self, seq: int) -> Piece:
-        """From event `seq` on, as server-sent events, as much as goes into one piece; a `gap` first
-        if it is gone.
-        """
+        """Encode a piece of the stream from event `seq` on; a `gap` comes first if it is lost."""
         messages = []
         if seq < self.first_seq:
-            # The engine may move on meanwhile: the event that is really there says how far the gap
-            # goes.
+            # The engine may overwrite slots meanwhile, so the end of the gap comes from the event
+            # that is really in the slot.
             event = self._slots[self.first_seq % self._num_events]
             if event is None or event.seq <= seq:
                 return Piece(b"", seq)
@@ -98,7 +86,7 @@ class EventRing:
         return Piece(b"".join(messages), seq)
 
     def _message_of(self, seq: int) -> bytes | None:
-        """None if the engine has overtaken us, which is a gap the next time."""
+        """Encode event `seq`; None if it was overwritten, which the next call reports as a gap."""
         slot = seq % self._num_events
         encoded_seq, message = self._encoded[slot]
         if encoded_seq == seq:

@@ -1,14 +1,11 @@
-"""`KVEventFeed`: vLLM's KV events, worked out from ours and published a step at a time.
+"""`KVEventFeed`: derives vLLM's KV events from ours and publishes them once per step.
 
-vLLM tells which named blocks its prefix cache gains and loses, with their tokens; routers and
-caches outside live on it. Our events name the block and the sequence, and the tokens are where they
-always were: in `request.arrived` and `token.sampled`. So the feed keeps each sequence's tokens and
-block table, and nothing else of the engine.
+KV events report which hashed blocks the prefix cache gains and loses, with their tokens, for
+external routers and caches. Our block events have no tokens, so the feed keeps each sequence's
+tokens and block table.
 
-The easy thing to get wrong is a name that two blocks carry (two equal prompts in one step). vLLM
-tells of both, and a reader who keeps a set then believes too early that the name is gone. Here a
-name is stored when the first block takes it and removed when the last one loses it, so that a set
-and a count both come out right.
+Two blocks can have the same hash (two equal prompts in one step), and vLLM reports both. Here a
+hash is stored with its first block and removed with its last one, so a reader can keep a set.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """
@@ -21,21 +18,21 @@ from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
 
 MEDIUM = "GPU"
-"""vLLM's word for the engine's own memory, as against what it was offloaded to; also where that is
-a CPU's.
-"""
+"""vLLM's word for the engine's own KV cache, as opposed to offloaded blocks; also used on a CPU."""
 
 
 class BatchSink(Protocol):
-    """Where batches go; see `KVEventPublisher`."""
+    """Receives the batches; see `KVEventPublisher`."""
 
     def publish(self, ts: float, events: list[KVEvent]) -> None:
-        """Called in the engine's thread; must not wait."""
+        """Publish a batch; called in the engine's thread, and must not block."""
 
 
 class KVEventFeed:
-    """`engine.subscribe(feed.apply)` before the engine has its first request: it is taken to be
-    idle, its cache empty.
+    """Turns engine events into KV events.
+
+    Call `engine.subscribe(feed.apply)` before the first request: the feed assumes an idle engine
+    with an empty cache.
     """
 
     def __init__(self, header: ev.LogHeader, sink: BatchSink) -> None:
@@ -45,15 +42,15 @@ class KVEventFeed:
         self._tokens: dict[str, list[int]] = {}
         self._tables: dict[str, list[int]] = {}
         self._scheduled = ""
-        """The sequence whose blocks get their names now: they do when it is scheduled."""
+        """The sequence that was scheduled last: its blocks are hashed next."""
         self._holders: Counter[str] = Counter()
-        """Blocks that carry a name."""
+        """Number of blocks that carry each hash."""
         self._batch: list[KVEvent] = []
-        # Whoever followed an engine before this one learns that its blocks are gone.
+        # Subscribers that followed an earlier engine learn that its blocks are gone.
         sink.publish(header.wall, [AllBlocksCleared()])
 
     def apply(self, event: ev.Event) -> None:
-        """Take in the next event. In the engine's thread."""
+        """Process the next event. Called in the engine's thread."""
         handler = _APPLY.get(type(event))
         if handler is not None:
             handler(self, event)
@@ -117,7 +114,7 @@ class KVEventFeed:
 
 
 def _name(short_hash: str) -> int:
-    """The 64 bits of a hash that events carry, as a number, as vLLM's are."""
+    """The 64 bits of a hash that events carry, as a number, which is vLLM's format."""
     return int(short_hash, 16)
 
 

@@ -1,8 +1,7 @@
-"""`KVEventsConfig`: what `--kv-events-config` says, in vLLM's own JSON, and the publisher that it
-asks for.
+"""`KVEventsConfig`: the value of `--kv-events-config`, in vLLM's JSON, and its publisher.
 
-The easy thing to get wrong is an option that is passed over: a misspelt `endpoint` would publish
-somewhere else, so what is not known is refused. Importing this does not import ZeroMQ.
+Unknown options are refused: with a misspelt `endpoint`, events would go to the default address.
+Importing this module does not import ZeroMQ.
 
 Source: vLLM `vllm/config/kv_events.py`.
 """
@@ -24,7 +23,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
 
 class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """vLLM's fields; the addresses are those of this machine by default."""
+    """vLLM's fields; by default the addresses are on this machine."""
 
     enable_kv_cache_events: bool = False
     publisher: Literal["null", "zmq"] | None = None
@@ -38,7 +37,7 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     @classmethod
     def from_json(cls, text: str) -> KVEventsConfig:
-        """Raises `ConfigError`."""
+        """Parse vLLM's JSON. Raises `ConfigError`."""
         try:
             return msgspec.json.decode(text, type=cls)
         except (msgspec.MsgspecError, UnicodeError) as error:
@@ -54,8 +53,9 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     @contextmanager
     def publishing(self) -> Iterator[KVEventPublisher | None]:
-        """The publisher, bound, until the end of the block; None if none is wanted. Raises
-        `ConfigError`.
+        """Yield the bound publisher and close it at the end; None if events are off.
+
+        Raises `ConfigError`.
         """
         if not self.is_on:
             yield None

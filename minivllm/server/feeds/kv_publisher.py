@@ -1,17 +1,13 @@
-"""`KVEventPublisher`: batches of KV events to subscribers over ZeroMQ, as vLLM publishes them.
+"""`KVEventPublisher`: publishes batches of KV events over ZeroMQ, in vLLM's format.
 
-PUB socket:    [topic, sequence number (8 bytes, big-endian), payload]
-ROUTER socket: a client asks with the first number that it lacks and gets [number, payload] for each
-batch that is still
-               kept, then [-1, nothing]
+    PUB socket:     [topic, sequence number (8 bytes, big-endian), payload]
+    ROUTER socket:  a client sends the first number that it lacks, and gets [number, payload] for
+                    each batch that is still kept, then [-1, nothing]
 
-A thread owns both sockets. The engine's thread hands batches over through a socket inside of the
-process, which wakes that thread and never waits: so nobody polls, and a subscriber that sleeps
-costs the engine nothing.
-
-Easy to get wrong, twice. The address: whoever subscribes reads everybody's prompts, and ZeroMQ asks
-for no key, so only this machine may. And a replay that is longer than a socket's queue: a ROUTER
-drops what does not fit and tells nobody, so the queue is made as long as the buffer.
+One thread owns both sockets. The engine's thread sends it batches through an in-process socket and
+never waits. ZeroMQ checks no key, and events contain all users' prompts. So only addresses on this
+machine are allowed. A ROUTER socket silently drops what its queue cannot hold, so the queue is as
+long as the replay buffer.
 
 Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.
 """
@@ -35,7 +31,7 @@ _CLOSE_MILLISECONDS = 2000
 
 
 class KVEventPublisher:
-    """vLLM's options, with a loopback address as the default."""
+    """Has vLLM's options, with a loopback address as the default."""
 
     def __init__(
         self,
@@ -48,11 +44,11 @@ class KVEventPublisher:
         max_queue_size: int = 100_000,
         encoding: KVEventEncoding = "map",
     ) -> None:
-        """Binds at once; raises `ConfigError` for an address that cannot or must not be bound.
+        """Bind the sockets. Raises `ConfigError` for an address that cannot or must not be bound.
 
-        buffer_steps: batches that are kept for a replay
-        hwm: batches that wait for one subscriber, before it loses some
-        max_queue_size: batches that wait for the publishing thread, before they are lost
+        buffer_steps: number of batches kept for replay
+        hwm: batches that wait for one subscriber before it loses some
+        max_queue_size: batches that wait for the publishing thread before some are lost
         """
         self._topic = topic.encode()
         self._encoding = encoding
@@ -62,7 +58,7 @@ class KVEventPublisher:
         try:
             self._pub = self._bind(zmq.PUB, endpoint, hwm)
             self.endpoint: str = self._pub.getsockopt_string(zmq.LAST_ENDPOINT)
-            """As it was bound; `tcp://127.0.0.1:*` takes any free port."""
+            """The bound address; `tcp://127.0.0.1:*` takes any free port."""
             self._replay = None
             self.replay_endpoint: str | None = None
             if replay_endpoint is not None:
@@ -74,7 +70,7 @@ class KVEventPublisher:
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.set_hwm(max_queue_size)
         self._inbox.bind("inproc://batches")
-        # Only the engine's thread may use it from now on, and `close` once that has ended.
+        # From now on only the engine's thread may use it, and `close` after that thread has ended.
         self._outbox = self._context.socket(zmq.PUSH)
         self._outbox.set_hwm(max_queue_size)
         self._outbox.connect("inproc://batches")
@@ -102,17 +98,17 @@ class KVEventPublisher:
         return socket
 
     def publish(self, ts: float, events: Sequence[KVEvent]) -> None:
-        """Send a batch that happened at Unix time `ts`. In the engine's thread; never waits."""
+        """Send a batch of Unix time `ts`. Called in the engine's thread; never waits."""
         number, self._next_seq = self._next_seq, self._next_seq + 1
         payload = encode_batch(ts, events, self._encoding)
-        # With a full queue the batch is lost, and the numbers that subscribers see say so.
+        # If the queue is full, the batch is lost; subscribers notice the missing number.
         with contextlib.suppress(zmq.Again):
             self._outbox.send_multipart(
                 (number.to_bytes(_NUMBER_BYTES, "big"), payload), zmq.NOBLOCK
             )
 
     def close(self) -> None:
-        """Send what waits and end. After the engine's thread has ended, or from it."""
+        """Send waiting batches and end. Call it in the engine's thread or after its end."""
         self._outbox.setsockopt(zmq.SNDTIMEO, _CLOSE_MILLISECONDS)  # the queue may be full
         with contextlib.suppress(zmq.Again):
             self._outbox.send_multipart((_STOP, b""))
@@ -139,13 +135,11 @@ class KVEventPublisher:
                 self._pub.send_multipart((self._topic, number, payload))
 
     def _answer(self) -> None:
-        """Send a client what it lacks. Anything that is no question is passed over: it came from
-        outside.
-        """
+        """Send a client the batches that it lacks. Malformed messages are ignored."""
         *route, first = self._replay.recv_multipart()
         if len(first) != _NUMBER_BYTES or len(route) != 2 or route[1]:
             return
         for number, payload in self._buffer:
-            if number >= first:  # big-endian bytes are ordered as their numbers are
+            if number >= first:  # big-endian bytes compare like their numbers
                 self._replay.send_multipart((*route, number, payload))
         self._replay.send_multipart((*route, END_SEQ, b""))

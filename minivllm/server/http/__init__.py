@@ -1,3 +1,1 @@
-"""HTTP below the routes: what every request has to pass, bodies and connections with bounds,
-clients that go away.
-"""
+"""HTTP below the routes: middleware, limits on bodies and connections, disconnected clients."""

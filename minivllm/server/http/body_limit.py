@@ -1,15 +1,11 @@
-"""`BodyLimit`: read a request's whole body, within bounds on its size, its time and on the bodies
-of all clients together.
+"""`BodyLimit`: reads a request's whole body, with limits on its size, its time and on all bodies.
 
-The body is read before anything else happens, so that routes wait for nothing but the client's
-going away. `HeldBodies` counts the bytes of every body that is being received or answered. A
-thousand clients may connect, and a mebibyte of each, with what is parsed from it, would be several
-gigabytes; so beyond a total, a large body is refused with 429. Small ones always pass: a client
-that uploads slowly cannot keep the others out.
+After that, a route only has to wait for a disconnect. `HeldBodies` counts the bytes of all bodies
+that are being received or answered. Above a limit, large bodies are refused with 429; small ones
+always pass.
 
-A large body or answer leaves holes in the C library's heap: parsed keys, and hundreds of bytes for
-each token. `HeldBodies` reports when a flood has passed, and `trim_heap` gives the holes back to
-the system.
+Large bodies and answers leave free holes in the C library's heap. `HeldBodies` reports when a flood
+of them is over, and `trim_heap` returns the holes to the system.
 """
 
 import asyncio
@@ -24,33 +20,29 @@ from minivllm.errors import OverloadedError
 from minivllm.server.errors import ApiError, to_api_error
 
 ALWAYS_TAKEN = 64 * 1024
-"""Bytes of a body that is never refused because of the others'. A thousand of them are 64 MiB."""
+"""A body of up to so many bytes is always accepted. A thousand of them are 64 MiB."""
 BODIES_TOGETHER = 32
-"""So many bodies of the largest size are held at once."""
+"""Number of bodies of the largest size that can be held at once."""
 _FLOOD = 256 * 1024
-"""From this many bytes on, of bodies together or of one answer, their end is worth a look at the
-heap.
-"""
+"""Bytes, of all bodies together or of one answer, from which their end is reported as a flood."""
 _PAUSE = 0.01
-"""Seconds for everybody else, between two large bodies: what a small request needs."""
+"""Seconds between two large bodies, so that a small request can run in between."""
 _MAX_DISCARDED = 16 << 20
-"""Bytes of a body that is refused already."""
+"""Bytes that are read and discarded of a refused body."""
 
 
 class HeldBodies:
-    """How many bytes of request bodies are held. All of it in the event loop."""
+    """Counts the bytes of all request bodies that are held. Used in the event loop only."""
 
     def __init__(self, max_bytes: int, on_passed: Callable[[], None]) -> None:
-        """on_passed: called when nearly everything of a large amount has been given back"""
+        """on_passed: called when nearly all of a large amount has been given back"""
         self.num_bytes = 0
         self._max_bytes = max_bytes
         self._on_passed = on_passed
         self._most = 0
 
     def take(self, num_bytes: int, of_body: int) -> None:
-        """`num_bytes` more have come, of a body of which `of_body` are here then. Raises
-        `OverloadedError`.
-        """
+        """Count `num_bytes` more of a body that now has `of_body`. Raises `OverloadedError`."""
         if of_body > ALWAYS_TAKEN and self.num_bytes + num_bytes > self._max_bytes:
             raise OverloadedError(
                 "The server holds as many large requests as it can: try again later.", retry_after=1
@@ -59,9 +51,7 @@ class HeldBodies:
         self._most = max(self._most, self.num_bytes)
 
     def note_answer(self, num_bytes: int) -> None:
-        """An answer of this size is sent in one piece: what it was made of was many times as
-        large.
-        """
+        """Note the size of an answer sent in one piece; building it took many times that memory."""
         self._most = max(self._most, num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
@@ -72,17 +62,17 @@ class HeldBodies:
 
 
 class _ClientGoneError(Exception):
-    """There is nobody left to answer."""
+    """The client has disconnected."""
 
 
 class BodyLimit:
-    """Middleware; the last one before the routes."""
+    """The last middleware before the routes."""
 
     def __init__(
         self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]
     ) -> None:
         """
-        timeout: seconds that a client has for sending its body
+        timeout: seconds that a client has to send its body
         on_passed: see `HeldBodies`
         """
         self._app = app
@@ -120,17 +110,16 @@ class BodyLimit:
             self._held.give_back(len(body))
 
     async def _wait_for_turn(self) -> None:
-        """Parsing a large body keeps the event loop busy for a tenth of a second: others have a
-        turn before the next one.
-        """
+        """Let small requests run before the next large body, which takes a tenth of a second."""
         async with self._turn:
-            for _ in range(3):  # the one before us is parsed and checked meanwhile
+            for _ in range(3):  # the previous large body is parsed and checked meanwhile
                 await asyncio.sleep(0)
             await asyncio.sleep(_PAUSE)
 
     async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> Response | None:
-        """Append to `body`, to its end; or the answer to one that is refused. Raises
-        `_ClientGoneError`.
+        """Append the whole body to `body`, or return the error response for a refused one.
+
+        Raises `_ClientGoneError`.
         """
         headers, pieces = Headers(scope=scope), _pieces(receive)
         try:
@@ -144,7 +133,7 @@ class BodyLimit:
         except (ApiError, OverloadedError) as error:
             self._held.give_back(len(body))
             body.clear()
-            if "expect" not in headers:  # else it asks first
+            if "expect" not in headers:  # with Expect, the client has not started to send
                 await self._discard(pieces)
             return to_api_error(error).response()
         return None
@@ -160,8 +149,9 @@ class BodyLimit:
             body += piece
 
     async def _discard(self, pieces: AsyncIterator[bytes]) -> None:
-        """Let a client finish sending, if that is soon: who is cut off while sending never reads
-        the answer.
+        """Read and drop the rest of a refused body, up to a limit.
+
+        A client that is cut off while it sends never reads the answer.
         """
         left = _MAX_DISCARDED
         with contextlib.suppress(TimeoutError):
@@ -179,7 +169,7 @@ class BodyLimit:
 
 
 async def _pieces(receive: Receive) -> AsyncIterator[bytes]:
-    """The rest of a body, as it comes. Raises `_ClientGoneError`."""
+    """Yield the rest of a body piece by piece. Raises `_ClientGoneError`."""
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":

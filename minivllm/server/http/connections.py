@@ -1,15 +1,11 @@
-"""`BoundedConnection`: uvicorn's HTTP/1.1 connection, with an end for clients that send nothing or
-read nothing, and bounds on their number and on what they leave unread.
+"""`BoundedConnection`: uvicorn's HTTP/1.1 connection with time limits and memory limits.
 
-uvicorn gives an idle connection some seconds *after* an answer, and one that never asks, or stops
-in the middle of its headers, for ever: a few hundred of those use up a process's file descriptors.
-Here a request's head has to be there in time, the first and every later one. And who does not read
-has as long as a request may take: closing such a connection would wait for ever until all is sent,
-so it is aborted. A thousand such answers may be gigabytes: when all that is unread is more than
-`MAX_UNREAD_BYTES`, the connection with the most of it is aborted at once.
+uvicorn never closes a connection that sends nothing or stops inside its headers. A few hundred of
+these use up all file descriptors, so every request head must arrive in time.
 
-The easy thing to get wrong is when to stop the clock: a request whose head has come may be answered
-for minutes.
+A client that does not read its answer is aborted after `unread_seconds`; a normal close would wait
+until all is sent. Above `MAX_UNREAD_BYTES` in total, the connection with the most unread bytes is
+aborted at once.
 """
 
 import asyncio
@@ -19,16 +15,16 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
-"""Under the 1024 file descriptors that a process usually gets."""
+"""Below the 1024 file descriptors that a process usually gets."""
 MAX_UNREAD_BYTES = 64 << 20
-"""Of all connections together. The largest answers have a few mebibytes."""
+"""Unread bytes of all connections together. The largest answers have a few mebibytes."""
 
 
 class BoundedConnection(H11Protocol):
-    """For `uvicorn.Config(http=partial(BoundedConnection, unread_seconds=...))`."""
+    """Use it as `uvicorn.Config(http=partial(BoundedConnection, unread_seconds=...))`."""
 
     def __init__(self, *args: Any, unread_seconds: float, **options: Any) -> None:
-        """unread_seconds: how long an answer may lie here for a client that does not take it"""
+        """unread_seconds: how long an answer may wait for a client that does not read it"""
         super().__init__(*args, **options)
         self._unread_seconds = unread_seconds
         self._clock: asyncio.TimerHandle | None = None
@@ -36,8 +32,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # Then writing is paused whenever anything lies here that the system does not take, and else
-        # never.
+        # With limit 0, `pause_writing` is called as soon as any byte is left in this buffer.
         transport.set_write_buffer_limits(0)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.close()
@@ -63,7 +58,7 @@ class BoundedConnection(H11Protocol):
         self._stop_unread_clock()
 
     def abort(self) -> None:
-        """End it, and drop what the client has not taken."""
+        """Close the connection and drop its unread bytes."""
         self.transport.abort()
 
     def _bound_unread(self) -> None:
@@ -75,7 +70,6 @@ class BoundedConnection(H11Protocol):
 
     @property
     def num_unread_bytes(self) -> int:
-        """What lies here until the client takes it."""
         return self.transport.get_write_buffer_size()
 
     def _set_clock(self) -> None:

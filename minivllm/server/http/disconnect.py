@@ -1,11 +1,7 @@
-"""Noticing that a client has gone, with a streamed answer and with one that is still being made.
+"""Cancel the work for a client that has disconnected, streamed or not.
 
-Knows ASGI and nothing of the engine: it cancels whatever was working for that client, and the
-cancelled clean up.
-
-The easy thing to get wrong is that nobody does this for us. Starlette watches the client of a
-stream, and for an ordinary route not at all: it computes to the end for nobody. And a client that
-is there but does not read stops us in the middle of a `send`, so a stream ends from outside, too.
+For an ordinary route, Starlette computes to the end even if the client has gone. And a client that
+stays but does not read blocks `send`, so a stream also needs an end from outside (`until`).
 """
 
 import asyncio
@@ -19,17 +15,13 @@ T = TypeVar("T")
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Until the client has gone. The body has been read (`middleware.BodyLimit`), so nothing else
-    can come.
-    """
+    """Wait until the client has gone. `BodyLimit` has read the body, so no other message comes."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """The result of `work`; None, with `work` cancelled and cleaned up, if the client goes
-    before.
-    """
+    """Return the result of `work`; None if the client goes first, with `work` cancelled."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(receive))
     try:
@@ -40,7 +32,7 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
 
 
 class StreamedResponse(Response):
-    """Sends pieces as they come, until they end, the client goes, or `until()` returns."""
+    """Sends pieces as they are made, until they end, the client goes, or `until()` returns."""
 
     def __init__(
         self,
@@ -49,20 +41,18 @@ class StreamedResponse(Response):
         until: Callable[[], Coroutine[Any, Any, None]],
         on_end: Callable[[], None],
     ) -> None:
-        """on_end: called however it ends, also if it never began (then nothing in `pieces` has ever
-        run)
-        """
+        """on_end: always called once, even if sending never starts (`pieces` then never runs)"""
         self._pieces = pieces
         self._on_end = on_end
         self._until = until
         self.status_code = 200
         self.media_type = media_type
         self.background = None
-        # Whoever stands between us and the client must pass each piece on at once.
+        # A proxy in between must pass on each piece at once.
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     def init_headers(self, headers: Any = None) -> None:
-        # Without a body there is no length to announce.
+        # The length is not known in advance, so there is no Content-Length.
         self.body = b""
         super().init_headers(headers)
         del self.headers["content-length"]

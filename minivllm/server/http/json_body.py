@@ -1,17 +1,11 @@
-"""`JsonRoute`: a route whose body is JSON of a reasonable shape, or the request goes no further.
+"""`JsonRoute`: a route that accepts only a JSON body of a reasonable shape.
 
-Python's own parser takes `NaN`, numbers of ten thousand digits and a hundred thousand open
-brackets, and each of them breaks something further on. A hundred thousand keys or lists keep
-everybody waiting while they are read. So the text is looked at before it is parsed, and the numbers
-while it is.
+Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thousand open brackets,
+which break later code or block the event loop. So the text is checked before parsing, and numbers
+during it. All work for a request ends when its client disconnects or its time is up.
 
-Whatever then works for a request, tokenizing as well as computing, ends when its client goes or its
-time is over.
-
-The easy thing to get wrong is the content type. Early vLLM's `/generate` is used with `curl -d`,
-which says that it sends a form, so there any type is taken. A page in a browser may send a form or
-`text/plain` anywhere without asking: what keeps it out is `middleware.OriginCheck`, and elsewhere
-the type besides.
+Early vLLM's `/generate` accepts any content type, because `curl -d` declares a form; against web
+pages it relies on `middleware.OriginCheck`. Other routes also require JSON's content type.
 """
 
 import asyncio
@@ -30,16 +24,12 @@ from minivllm.server.http.disconnect import unless_disconnected
 MAX_DEPTH = 32
 MAX_DIGITS = 100
 MAX_PARTS = 20_000
-"""Strings (keys among them) and brackets. Three thousand messages have as many; numbers do not
-count.
-"""
+"""Strings (with keys) and brackets; numbers do not count. 3,000 messages have about as many."""
 CLIENT_GONE = 499
-"""Nobody reads it; it is for the log."""
+"""Status for the log; no client reads it."""
 
 
 class JsonRoute(APIRoute):
-    """Takes `application/json` alone."""
-
     any_content_type = False
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
@@ -59,13 +49,11 @@ class JsonRoute(APIRoute):
 
 
 class AnyTypeRoute(JsonRoute):
-    """Takes JSON whatever the client calls it."""
-
     any_content_type = True
 
 
 class _JsonRequest(Request):
-    """Gives FastAPI the body as we have parsed it."""
+    """Gives FastAPI the JSON value that we have parsed."""
 
     def __init__(self, scope: Any, receive: Any) -> None:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
@@ -81,7 +69,7 @@ class _JsonRequest(Request):
 
 
 async def _in_time(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """What `work` makes, by the request's deadline: an answer, or a stream that has begun."""
+    """Return the result of `work`: an answer or a started stream. Raise at the deadline."""
     try:
         async with asyncio.timeout_at(request.state.deadline) as limit:
             return await work
@@ -104,7 +92,7 @@ def _require_json(content_type: str) -> None:
 
 
 def parse_json(body: bytes) -> Any:
-    """The value of a JSON text. Raises `ApiError`."""
+    """Parse a JSON text. Raises `ApiError`."""
     try:
         text = body.decode("utf-8")
         _check_shape(text)
@@ -121,7 +109,7 @@ def _invalid(why: str) -> ApiError:
     return ApiError(400, f"The body is no valid JSON: {why}.", code="invalid_json")
 
 
-# A whole string, also one that never ends, or one bracket: brackets inside of strings do not count.
+# A whole string, even if unterminated, or one bracket. Brackets inside strings do not count.
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 

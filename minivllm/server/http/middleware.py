@@ -1,18 +1,14 @@
-"""What every request has to pass before it reaches a route, from the outside in:
+"""The middleware that every request passes before it reaches a route, outermost first.
 
-    RequestIds     an id for the logs and the answer, and a deadline; whatever nobody caught becomes
-                   a 500 here
-    HeaderBounds   not too many headers, not too large
-    HostCheck      the Host header is one of ours, so that no web page can reach us under a
-                   name of its own
-    OriginCheck    and no page of another site may use us by its visitor's browser
+    RequestIds     an id for logs and answer, and a deadline; an uncaught error becomes a 500
+    HeaderBounds   limits on the number and size of headers
+    HostCheck      the Host header is ours, so that no web page reaches us under its own name
+    OriginCheck    no page of another site uses us through its visitor's browser
     ApiKey         every path but /health needs the key, if there is one
-    BodyLimit      the whole body, up to a size and within a time (`body_limit`)
+    BodyLimit      reads the whole body, up to a size and within a time (`body_limit`)
 
-They are plain ASGI, and the easy thing to get wrong is why: Starlette's base class for middleware
-puts a queue between a route and its client, and then nobody notices that the client has gone. And
-the path is taken from the scope, never from a URL put together with a header that the client wrote
-(CVE-2026-48746).
+They are plain ASGI, because Starlette's base class hides that a client has disconnected. The path
+comes from the scope, never from a URL built with a client's header (CVE-2026-48746).
 """
 
 import asyncio
@@ -33,7 +29,7 @@ from minivllm.server.logs import REQUEST_ID
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 PUBLIC_PATHS = frozenset({"/health"})
-"""The only ones without a key: a load balancer has none."""
+"""Paths that need no key: a load balancer has none."""
 
 _log = logging.getLogger("minivllm.server")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -41,8 +37,9 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Names each request, by the client's X-Request-Id if it has a decent one, sets its deadline,
-    and logs how it ended.
+    """Gives each request an id and a deadline, and logs how it ended.
+
+    The id is the client's X-Request-Id if that is valid.
     """
 
     def __init__(
@@ -53,7 +50,7 @@ class RequestIds:
     ) -> None:
         """
         timeout: seconds from a request's arrival to its deadline
-        on_end: told each request's scope and status
+        on_end: called with each request's scope and status
         """
         self._app = app
         self._timeout = timeout
@@ -90,7 +87,7 @@ class RequestIds:
             if status == 0:
                 await to_api_error(error).response()(scope, receive, send_with_id)
         finally:
-            # No status: the client had gone before there was an answer.
+            # Without a status, the client disconnected before the answer started.
             status = status or 499
             self._on_end(scope, status)
             fields |= {"status": status, "seconds": round(time.monotonic() - began, 4)}
@@ -98,7 +95,7 @@ class RequestIds:
 
 
 class HeaderBounds:
-    """Refuses heaps of headers. (Single huge ones never get here: h11 has a bound of its own.)"""
+    """Refuses too many headers. (h11 has its own limit, so single huge ones never get here.)"""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -122,7 +119,7 @@ class HeaderBounds:
 
 
 class HostCheck:
-    """Refuses a Host header that is none, and with `names` every name that is not among them."""
+    """Refuses a malformed Host header and, with `names`, every other name."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None) -> None:
         self._app = app
@@ -147,8 +144,8 @@ class HostCheck:
 class OriginCheck:
     """Refuses what a browser sends for another site's page.
 
-    A page may post a form or plain text anywhere; it could not read the answer, but we would have
-    computed it. Browsers name the page's site in the Origin header, and other clients send none.
+    A page may post a form to any site. It cannot read the answer, but the server would compute it.
+    Browsers name the page's site in the Origin header; other clients send none.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -157,8 +154,8 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            # By the whole address: another port of this machine is another site. Behind TLS the
-            # scheme is not ours to know.
+            # Compare the whole address: another port of this machine is another site. Behind a TLS
+            # proxy the scheme is unknown, so accept both.
             ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
@@ -173,7 +170,7 @@ class OriginCheck:
 
 
 class ApiKey:
-    """Refuses whoever does not send one of `keys` as `Authorization: Bearer KEY`."""
+    """Refuses requests without one of `keys` as `Authorization: Bearer KEY`."""
 
     def __init__(self, app: ASGIApp, keys: Iterable[str]) -> None:
         self._app = app
@@ -193,7 +190,7 @@ class ApiKey:
         await self._app(scope, receive, send)
 
     def _knows(self, key: str) -> bool:
-        # Digests have one length and all of them are compared, so the time taken tells nothing
-        # about any key.
+        # Compare digests, which have equal lengths, and compare with all keys. So the time reveals
+        # nothing about any key.
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0

@@ -1,3 +1,1 @@
-"""`/metrics` for Prometheus under vLLM's names, counted from events alone. Read `engine_totals`
-first.
-"""
+"""`/metrics` for Prometheus under vLLM's names, counted from events. Read `engine_totals` first."""

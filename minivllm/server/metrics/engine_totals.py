@@ -1,13 +1,14 @@
-"""`EngineTotals`: what vLLM's metrics count, counted from engine events alone.
+"""`EngineTotals`: vLLM's metrics, counted from engine events alone.
 
-A sequence here is what vLLM calls a request: for `n` samples vLLM's engine runs `n` requests. So
-those that run and wait, their latencies and `request_success` are counted by sequence; prompts,
-which samples share, once. Three things differ and are meant to: a request of `n` samples waits as
-one sequence; `iteration_tokens_total` has the tokens that the step really computed (vLLM adds a
-chunked prompt as a whole at its end); and a time that never came to be (aborted while waiting) is
-not observed, where vLLM would take a difference with zero.
+vLLM's engine runs `n` requests for `n` samples. So most metrics count sequences, except that shared
+prompts count once. Three differences to vLLM are intended:
 
-A beam is born with its parent's tokens. One that is pruned is forgotten: it counts as no success.
+    a request with n samples    waits as one sequence
+    iteration_tokens_total      counts computed tokens (vLLM adds a chunked prompt at its end)
+    a time without an end       is not observed, for example the queue time of an aborted request
+                                (vLLM would observe a difference with zero)
+
+A beam starts with its parent's tokens. A pruned beam does not count as a success.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from minivllm.server.metrics import histograms as hist
 
 
 class EngineTotals:
-    """Give `apply` every event from the engine's first; all names are vLLM's, without `vllm:`."""
+    """Counts the events given to `apply`, from the first on, under vLLM's names without `vllm:`."""
 
     def __init__(self, header: ev.LogHeader) -> None:
         self.num_blocks = header.num_blocks
@@ -27,7 +28,7 @@ class EngineTotals:
         cache = "prefix_cache_queries", "prefix_cache_hits"
         self.counters = dict.fromkeys(names + cache, 0)
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
-        """By `finished_reason`."""
+        """Number of ended sequences by `finished_reason`."""
         tokens = hist.token_buckets(header.max_model_len)
         bounds = {
             "request_prompt_tokens": tokens,
@@ -142,4 +143,4 @@ APPLY: dict[type[ev.Event], Callable[[EngineTotals, ev.Event], None]] = {
     ev.BlockFreed: EngineTotals._freed,
     ev.StepEnd: EngineTotals._step_end,
 }
-"""What is counted; every other kind tells a reason or a detail."""
+"""What to count for each kind of event; other kinds change no metric."""

@@ -1,11 +1,7 @@
-"""Plain numbers for Prometheus: histograms that an engine's thread can fill, and vLLM's bucket
-boundaries.
+"""Histograms that the engine's thread can fill cheaply, and vLLM's bucket boundaries.
 
-`prometheus_client` has its own, but each observation there walks through the buckets in Python and
-takes a lock of its own. Here the boundary is found by bisection and the lock is the caller's; only
-the text comes from the library.
-
-The easy thing to get wrong is the edge: a bucket holds what is less than or *equal to* its
+`prometheus_client` searches its buckets in Python and takes a lock for each value. This histogram
+bisects and leaves locking to the caller. As in Prometheus, a bucket includes values *equal* to its
 boundary.
 
 Source of the boundaries: vLLM `vllm/v1/metrics/buckets.py`.
@@ -43,13 +39,11 @@ def token_buckets(max_model_len: int) -> tuple[int, ...]:
 
 
 class Histogram:
-    """How often which values came."""
-
     __slots__ = ("_counts", "_sum", "bounds")
 
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
-        self._counts = [0] * (len(bounds) + 1)  # the last one is for what is over all bounds
+        self._counts = [0] * (len(bounds) + 1)  # the last bucket is for values above all bounds
         self._sum = 0.0
 
     def observe(self, value: float) -> None:
@@ -61,12 +55,10 @@ class Histogram:
 
 
 class HistogramSnapshot:
-    """A histogram at one moment."""
-
     def __init__(self, bounds: Sequence[float], counts: list[int], total: float) -> None:
         self._bounds, self._counts, self.sum = bounds, counts, total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """(boundary, how many values are not over it), as Prometheus wants them."""
+        """Return (boundary, number of values up to it) per bucket, in Prometheus' format."""
         names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         return list(zip(names, accumulate(self._counts), strict=True))

@@ -1,12 +1,9 @@
-"""`HttpTotals`: `http_requests_total` and what the process takes, as they stand beside vLLM's own
-metrics.
+"""`HttpTotals`: `http_requests_total` and process metrics, next to vLLM's own metrics.
 
-vLLM's server has the first from `prometheus_fastapi_instrumentator`: labels `handler` (the route's
-path, "none" where no route was reached), `status` ("2xx") and `method`; what monitors ask for all
-the time is not counted. The second are the `process_*` of `prometheus_client`.
-
-The easy thing to get wrong is who chooses the labels: a client may call any path by any method, and
-each new label is kept for ever. So both come from short lists of ours.
+vLLM's server gets the first from `prometheus_fastapi_instrumentator`. Its labels are `handler` (the
+route's path, "none" if no route matched), `status` ("2xx") and `method`. Requests by monitors are
+not counted. Label values come from short fixed lists, because each new one is kept for ever and
+clients can send any path and method.
 """
 
 from prometheus_client import CollectorRegistry, Counter, ProcessCollector
@@ -17,7 +14,7 @@ _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"
 
 
 class HttpTotals:
-    """Counts into `registry`; for `middleware.RequestIds`."""
+    """Counts requests in `registry`; called by `middleware.RequestIds`."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
@@ -29,7 +26,6 @@ class HttpTotals:
         ProcessCollector(registry=registry)
 
     def count(self, scope: Scope, status: int) -> None:
-        """A request has ended."""
         if scope["path"] in _NOT_COUNTED:
             return
         route = scope.get("route")

@@ -1,13 +1,9 @@
 """`EngineMetrics`: `/metrics` for Prometheus, under vLLM's names.
 
-Names, types, labels and bucket boundaries are vLLM's (V1), so its published Grafana board and the
-terminal tools that scrape it work unchanged; what each number means here is told in
-`engine_totals`. `apply` runs in the engine's thread and only adds numbers; the text is made in the
-thread of whoever asks.
-
-The easy thing to get wrong is a scrape in the middle of an event: a histogram whose sum has a value
-that its buckets lack. So both sides hold one lock, the engine for a microsecond at a time and a
-scrape while it copies some lists.
+Names, types, labels and buckets are those of vLLM V1, so its Grafana board and other tools work
+unchanged. `engine_totals` defines each number. `apply` only adds numbers, in the engine's thread;
+the scraping thread makes the text. A lock keeps a scrape from seeing half of an event. The engine
+holds it for a microsecond, a scrape while it copies some lists.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """
@@ -31,7 +27,7 @@ from minivllm.server.errors import ERROR_RESPONSES
 from minivllm.server.metrics.engine_totals import APPLY, EngineTotals
 
 ENGINE = "0"
-"""There is one engine; vLLM numbers them because it may have several."""
+"""The engine's number; vLLM numbers its engines because it can have several."""
 
 _HELP = {
     "num_requests_running": "Sequences in the batch.",
@@ -68,12 +64,13 @@ _RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 
 
 class EngineMetrics(Collector):
-    """`engine.subscribe(metrics.apply)` before the engine has its first request: it is taken to be
-    idle.
+    """Counts the engine's events for Prometheus.
+
+    Call `engine.subscribe(metrics.apply)` before the first request: an idle engine is assumed.
     """
 
     def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
-        """model_name: the label, where the model is served under another name"""
+        """model_name: the label, if the model is served under another name"""
         self._labels = {
             "model_name": header.model if model_name is None else model_name,
             "engine": ENGINE,
@@ -83,32 +80,34 @@ class EngineMetrics(Collector):
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
         self.registry = CollectorRegistry()
-        """What `text` tells: this, and whatever else is registered."""
+        """What `text` prints: this collector and the metrics of others."""
         self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:
-        """Count an event. In the engine's thread."""
+        """Count an event. Called in the engine's thread."""
         count = APPLY.get(type(event))
         if count is not None:
             with self._lock:
                 count(self._totals, event)
 
     def close(self, why: MinivllmError) -> None:
-        """Tell nothing more: an event was lost, and numbers that stand still look like an engine
-        that does.
+        """Answer scrapes with error `why` from now on.
+
+        An event was lost, and constant numbers would look like an idle engine.
         """
         self._why_closed = why
 
     def text(self) -> bytes:
-        """All metrics in Prometheus' text format. From any thread. Raises what they were closed
-        with.
+        """Return all metrics in Prometheus' text format; raise the error they were closed with.
+
+        Any thread may call it.
         """
         if self._why_closed is not None:
             raise self._why_closed
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """For `prometheus_client`, which makes the text."""
+        """Yield the metrics; `prometheus_client` calls it to make the text."""
         with self._lock:
             totals = self._totals
             gauges = {
@@ -137,7 +136,7 @@ class EngineMetrics(Collector):
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)
             yield family
-        # It never sleeps: what vLLM's server can be told to do, this one cannot.
+        # Always awake: vLLM's server can put its engine to sleep, this one cannot.
         sleep = GaugeMetricFamily(
             "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
         )
@@ -168,12 +167,11 @@ def _with(family: Metric, labels: list[str], value: float) -> Metric:
 
 
 def router(metrics: EngineMetrics) -> APIRouter:
-    """`GET /metrics`."""
     routes = APIRouter()
 
     @routes.get("/metrics", response_class=Response, responses=_RESPONSES)
     def scrape() -> Response:
-        """What the engine has done and does now, for Prometheus."""
+        """Counters, gauges and histograms of the engine, for Prometheus."""
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

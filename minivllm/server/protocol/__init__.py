@@ -1,1 +1,1 @@
-"""What travels over HTTP: requests as they may be, answers as they are."""
+"""The HTTP API's data models: valid requests, and the answers."""

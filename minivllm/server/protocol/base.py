@@ -1,11 +1,8 @@
-"""What the requests of all endpoints have in common: strict fields, and the sampling parameters
-under vLLM's names.
+"""What the requests of all endpoints share: strict fields and vLLM's sampling parameters.
 
-Strict: a parameter that we do not know is refused by its name, `"5"` is no number and `true` is no
-1. A parameter that is silently dropped gives answers that are wrong in a way that nobody sees.
-
-The easy thing to get wrong is null. Clients send it for "not set", so every field takes it, and
-only what was really set goes on to `SamplingParams`, whose own defaults then hold.
+Unknown parameters are refused by name, `"5"` is not a number, and `true` is not 1: a silently
+dropped parameter would give wrong answers. Clients send null for "not set", so every field accepts
+null, and `SamplingParams` keeps its default.
 """
 
 from typing import Annotated, Any, Literal
@@ -33,13 +30,13 @@ UsedAsTheyAre = (
 
 
 class Strict(BaseModel):
-    """Takes what it names, in the type that it names."""
+    """A model that accepts only its own fields, with exactly their types."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class SamplingFields(Strict):
-    """The sampling parameters that every endpoint takes; ranges as in `SamplingParams`."""
+    """The sampling parameters of every endpoint, with the ranges of `SamplingParams`."""
 
     n: int | None = Field(None, ge=1, le=MAX_N)
     best_of: int | None = Field(None, ge=1, le=MAX_N)
@@ -74,9 +71,7 @@ class SamplingFields(Strict):
         kind: RequestOutputKind,
         prompt_logprobs: int | None = None,
     ) -> SamplingParams:
-        """As the engine takes them. Raises `InvalidSamplingParamsError` where they contradict one
-        another.
-        """
+        """Convert to the engine's parameters; raise `InvalidSamplingParamsError` on conflicts."""
         given: dict[str, Any] = {
             name: value for name in UsedAsTheyAre if (value := getattr(self, name)) is not None
         }
@@ -94,19 +89,19 @@ class SamplingFields(Strict):
 
 
 class RequestFields(SamplingFields):
-    """What the OpenAI endpoints take besides."""
+    """The other parameters that the OpenAI endpoints share."""
 
     model: Annotated[str, StringConstraints(max_length=256)] | None = None
     stream: bool | None = None
     stream_options: "StreamOptions | None" = None
     user: Annotated[str, StringConstraints(max_length=512)] | None = None
-    """Who asks, for a provider's own records; has no effect here."""
+    """A user's name for a provider's own records; has no effect here."""
     priority: int | None = Field(None, ge=-(2**31), lt=2**31)
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     return_token_ids: bool | None = None
     request_id: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{1,64}$")] | None = None
-    """The client's name for the request; it is a part of the answer's id."""
+    """The client's name for the request; it becomes part of the answer's id."""
     truncate_prompt_tokens: Null = None
 
     @property
@@ -115,7 +110,7 @@ class RequestFields(SamplingFields):
 
 
 class StreamOptions(Strict):
-    """What a stream tells beside the text."""
+    """Options for usage counts in a stream."""
 
     include_usage: bool | None = None
     continuous_usage_stats: bool | None = None
@@ -125,7 +120,7 @@ RequestFields.model_rebuild()
 
 
 class PromptLogprob(BaseModel):
-    """What the model thought of a token of the prompt, as vLLM tells it."""
+    """Log-probability and rank of a prompt token, in vLLM's format."""
 
     logprob: float
     rank: int
@@ -133,19 +128,19 @@ class PromptLogprob(BaseModel):
 
 
 PromptLogprobs = list[dict[int, PromptLogprob] | None]
-"""For each token of the prompt: token id -> what the model thought of it, the prompt's own first.
-None for the first.
+"""For each prompt token: token id -> log-probability, the prompt's own token first. None for the
+first token.
 """
 
 
 class PromptTokensDetails(BaseModel):
-    """Of the prompt's tokens, those whose keys and values were in the prefix cache."""
+    """How many prompt tokens had their keys and values in the prefix cache."""
 
     cached_tokens: int
 
 
 class Usage(BaseModel):
-    """What an answer cost."""
+    """Token counts of an answer."""
 
     prompt_tokens: int
     completion_tokens: int

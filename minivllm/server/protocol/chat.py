@@ -1,8 +1,7 @@
 """`/v1/chat/completions` as OpenAI defined it, with vLLM's extras.
 
-The template that turns messages into a prompt is the model's and never the client's: it is a
-program. So a request that brings a `chat_template` is refused, as every parameter that is not named
-here.
+The template that turns messages into a prompt always comes from the model, because a template is a
+program. So a `chat_template` in a request is refused, like every parameter without a field here.
 """
 
 from typing import Annotated, Literal
@@ -23,19 +22,19 @@ MAX_MESSAGES = 1024
 
 
 class TextPart(Strict):
-    """A piece of a message. There are no others: this model reads text."""
+    """A text part of a message. Other kinds are refused: the model reads only text."""
 
     type: Literal["text"]
     text: str
 
 
 class ChatMessage(Strict):
-    """What somebody said."""
+    """A message of the conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | Annotated[list[TextPart], Field(max_length=MAX_MESSAGES)] | None = None
     name: str | None = Field(None, max_length=256)
-    # OpenAI's client gives an answer back with all that an answer may have.
+    # OpenAI's client sends an earlier answer back with all fields that an answer can have.
     refusal: Null = None
     annotations: NullOrEmpty = None
     audio: Null = None
@@ -43,7 +42,7 @@ class ChatMessage(Strict):
     tool_calls: NullOrEmpty = None
 
     def plain(self) -> dict[str, str]:
-        """As a chat template takes it."""
+        """Convert to the dictionary that a chat template takes."""
         text = (
             self.content
             if isinstance(self.content, str)
@@ -55,11 +54,11 @@ class ChatMessage(Strict):
 
 
 class ChatCompletionRequest(RequestFields):
-    """The assistant's next message, `n` times."""
+    """Generate the assistant's next message, `n` times."""
 
     messages: list[ChatMessage] = Field(min_length=1, max_length=MAX_MESSAGES)
     max_completion_tokens: int | None = Field(None, ge=1, le=MAX_TOKENS)
-    """OpenAI's newer name of `max_tokens`."""
+    """OpenAI's newer name for `max_tokens`."""
     logprobs: bool | None = None
     top_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     response_format: neutral({"type": "text"}) = None
@@ -68,39 +67,39 @@ class ChatCompletionRequest(RequestFields):
     functions: NullOrEmpty = None
     function_call: neutral("none") = None
     add_special_tokens: neutral(False) = None
-    """A chat template writes them itself."""
+    """The chat template writes the special tokens."""
 
 
 class TopLogprob(BaseModel):
-    """A token that might have stood there."""
+    """An alternative token at a position."""
 
     token: str
     logprob: float
     bytes: list[int] | None
-    """None where the token is a part of a character: its text does not tell its bytes."""
+    """None if the token is only part of a character: its text does not determine its bytes."""
 
 
 class TokenLogprob(TopLogprob):
-    """The token that does stand there."""
+    """The token that was generated at a position."""
 
     top_logprobs: list[TopLogprob]
 
 
 class ChatLogprobs(BaseModel):
-    """An item for each token of the answer."""
+    """Log-probabilities, one item per token of the answer."""
 
     content: list[TokenLogprob]
 
 
 class AssistantMessage(BaseModel):
-    """The answer."""
+    """The assistant's message in an answer."""
 
     role: Literal["assistant"] = "assistant"
     content: str
 
 
 class ChatChoice(BaseModel):
-    """One answer."""
+    """One of the `n` answers."""
 
     index: int
     message: AssistantMessage
@@ -108,11 +107,11 @@ class ChatChoice(BaseModel):
     finish_reason: Literal["stop", "length"]
     stop_reason: int | str | None = None
     token_ids: list[int] | None = None
-    """With `return_token_ids`."""
+    """Set with `return_token_ids`."""
 
 
 class ChatCompletionResponse(BaseModel):
-    """All answers."""
+    """The response body, with all `n` answers."""
 
     id: str
     object: Literal["chat.completion"] = "chat.completion"
@@ -122,11 +121,11 @@ class ChatCompletionResponse(BaseModel):
     usage: Usage
     prompt_logprobs: PromptLogprobs | None = None
     prompt_token_ids: list[int] | None = None
-    """With `return_token_ids`."""
+    """Set with `return_token_ids`."""
 
 
 class ChunkChoice(BaseModel):
-    """What is new of one answer: its role, some text, or that it has ended."""
+    """New data of one answer: its role, some text, or its end."""
 
     index: int
     delta: dict[str, str]
@@ -146,4 +145,4 @@ class ChatCompletionChunk(BaseModel):
     choices: list[ChunkChoice]
     usage: Usage | None = None
     prompt_token_ids: list[int] | None = None
-    """With `return_token_ids`, in the first."""
+    """Set with `return_token_ids`, in the first chunk."""

@@ -20,18 +20,18 @@ class CompletionRequest(RequestFields):
 
     prompt: Prompts
     echo: bool | None = None
-    """Give the prompt back in front of the text, and with `logprobs` its log-probabilities, too."""
+    """Return the prompt before the text, and with `logprobs` also its log-probabilities."""
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
-    """0 with `echo`: only the prompt, as the model judges it."""
+    """0 with `echo` returns only the prompt, with its log-probabilities."""
     add_special_tokens: bool | None = None
-    """Put around a text what the model wants around one; by default yes."""
+    """Add the model's special tokens to a text prompt; default: yes."""
     suffix: neutral("") = None
 
 
 class CompletionLogprobs(BaseModel):
-    """Four lists, an item a token. The first token of an echoed prompt has nothing before it, so it
-    has nulls.
+    """Four parallel lists, one item per token. The first token of an echoed prompt has nulls, since
+    no token comes before it.
     """
 
     tokens: list[str]
@@ -41,24 +41,24 @@ class CompletionLogprobs(BaseModel):
 
 
 class CompletionChoice(BaseModel):
-    """One text."""
+    """One generated text."""
 
     index: int
     text: str
     logprobs: CompletionLogprobs | None = None
     finish_reason: Literal["stop", "length"] | None
     stop_reason: int | str | None = None
-    """The stop string or stop token id that ended it, as in vLLM."""
+    """The stop string or stop token id that ended the text, as in vLLM."""
     prompt_logprobs: PromptLogprobs | None = None
     token_ids: list[int] | None = None
-    """With `return_token_ids`, as the next; in a stream those of this piece, and the prompt's in
-    the first of a choice.
+    """Both are set with `return_token_ids`. In a stream, these are the tokens of this piece; the
+    prompt's tokens come in the first piece of each choice.
     """
     prompt_token_ids: list[int] | None = None
 
 
 class CompletionResponse(BaseModel):
-    """The answer, or with `stream` one piece of it."""
+    """The answer, or with `stream` a piece of it."""
 
     id: str
     object: Literal["text_completion"] = "text_completion"

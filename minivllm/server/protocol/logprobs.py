@@ -1,10 +1,7 @@
-"""Log-probabilities in OpenAI's two shapes: four parallel lists for completions, nested objects for
-chat.
+"""Log-probabilities in OpenAI's two formats: parallel lists (completions), nested objects (chat).
 
-Knows the engine's `Logprob` and nothing of requests. The easy thing to get wrong is the name of a
-token: completions key the alternatives by their text, and two tokens may have the same (each half
-of a character reads U+FFFD). The likelier of them is kept, so that comparing a token with the best
-of its alternatives still tells whether it was the best.
+Completions key the alternatives by text, and two tokens can have the same text (each half of a
+character reads U+FFFD). The likelier one is kept, so that the best alternative is always there.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,17 +12,19 @@ from minivllm.server.protocol.chat import ChatLogprobs, TokenLogprob, TopLogprob
 from minivllm.server.protocol.completions import CompletionLogprobs
 
 _LEAST = -9999.0
-"""OpenAI's word for "practically impossible"; minus infinity is no JSON."""
+"""OpenAI's value for "practically impossible"; JSON has no minus infinity."""
 
 Position = dict[int, Logprob]
-"""token id -> its log-probability, the token that stands there first."""
+"""token id -> log-probability; the token at this position comes first."""
 
 
 def completion_logprobs(
     positions: Iterable[tuple[str, int, Position | None]], offset: int
 ) -> CompletionLogprobs:
-    """positions: each token's text, its id and what might have stood there; offset: where in the
-    text they begin
+    """Convert to OpenAI's four parallel lists.
+
+    positions: each token's text, its id and the log-probabilities at its position
+    offset: where in the answer's text the first token starts
     """
     found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     for token, token_id, position in positions:
@@ -40,7 +39,7 @@ def completion_logprobs(
 def chat_logprobs(
     token_ids: Sequence[int], positions: Sequence[Position], num_top: int
 ) -> ChatLogprobs:
-    """An object for each of `token_ids`, with its `num_top` likeliest alternatives."""
+    """One object for each of `token_ids`, with its `num_top` likeliest alternatives."""
     content = []
     for token_id, position in zip(token_ids, positions, strict=True):
         best = sorted(position.values(), key=lambda entry: entry.rank)[:num_top]
@@ -50,7 +49,7 @@ def chat_logprobs(
 
 
 def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
-    """An item for each token of the prompt; none for the first, which has nothing before it."""
+    """One item per prompt token; None for the first, since no token comes before it."""
     return [
         (
             None

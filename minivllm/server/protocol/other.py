@@ -1,4 +1,4 @@
-"""The small endpoints: models, tokenizer, version, and the early vLLM's `/generate`."""
+"""Models of the small endpoints: models, tokenizer, version, and early vLLM's `/generate`."""
 
 from typing import Annotated, Literal
 
@@ -12,7 +12,7 @@ ModelName = Annotated[str, StringConstraints(max_length=256)]
 
 
 class ModelCard(BaseModel):
-    """A model that is served."""
+    """A served model."""
 
     id: str
     object: Literal["model"] = "model"
@@ -22,33 +22,31 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """All of them: one."""
+    """The list of served models, which has one item."""
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
 
 
 class VersionResponse(BaseModel):
-    """Of minivllm."""
+    """The version of minivllm."""
 
     version: str
 
 
 class TokenizeRequest(Strict):
-    """A text, or a conversation, as the model will see it: one of the two."""
+    """A text or a conversation to tokenize; exactly one of the two."""
 
     model: ModelName | None = None
     prompt: str | None = None
     messages: list[ChatMessage] | None = Field(None, min_length=1, max_length=MAX_MESSAGES)
     add_special_tokens: bool | None = None
-    """Put around a text what the model wants around one; by default yes. (A chat template writes it
-    itself.)
-    """
+    """Add the model's special tokens to a text; default: yes. (A chat template writes its own.)"""
     return_token_strs: bool | None = None
 
 
 class TokenizeResponse(BaseModel):
-    """The token ids, and with `return_token_strs` the text of each."""
+    """Token ids, and with `return_token_strs` the text of each."""
 
     count: int
     max_model_len: int
@@ -57,20 +55,20 @@ class TokenizeResponse(BaseModel):
 
 
 class DetokenizeRequest(Strict):
-    """Token ids."""
+    """Token ids to convert to text."""
 
     model: ModelName | None = None
     tokens: TokenIds
 
 
 class DetokenizeResponse(BaseModel):
-    """Their text."""
+    """The text of the token ids."""
 
     prompt: str
 
 
 class TokenizerInfoResponse(BaseModel):
-    """What a client that counts tokens wants to know."""
+    """Tokenizer data for clients that count tokens."""
 
     bos_token: str | None
     eos_token: str | None
@@ -80,15 +78,15 @@ class TokenizerInfoResponse(BaseModel):
 
 
 class GenerateRequest(SamplingFields):
-    """vLLM's first server: a prompt, `stream`, and everything else a sampling parameter."""
+    """Request of vLLM's first server: a prompt, `stream`, and sampling parameters."""
 
     prompt: Annotated[str, StringConstraints(min_length=1)]
     stream: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    """Taken as it was then; the answer has no place for them."""
+    """Accepted as in that server; the answer has no field for them."""
 
 
 class GenerateResponse(BaseModel):
-    """The texts, each with the prompt in front."""
+    """The texts, each after its prompt."""
 
     text: list[str]

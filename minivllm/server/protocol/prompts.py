@@ -1,8 +1,7 @@
 """Prompts of `/v1/completions`: a text, token ids, or a list of either.
 
-The easy thing to get wrong is a list of half a million numbers where pydantic would try every shape
-in turn and write down each item that does not fit. So the shape is read from the first item, by
-hand, and the first that does not fit ends it.
+For a list of half a million numbers, pydantic would try every alternative type and record each
+failure. So this validator derives the type from the first item and stops at the first misfit.
 """
 
 from typing import Annotated, Any
@@ -32,9 +31,7 @@ _SCHEMA = {
 
 
 def _read(value: Any) -> list[str | list[int]]:
-    """The prompts one by one, whatever way they were sent. Raises `ValueError` with a sentence for
-    the client.
-    """
+    """Convert to a list of prompts. Raises `ValueError` with a message for the client."""
     if isinstance(value, str):
         return [_text(value)]
     if not isinstance(value, list) or not value:
@@ -88,6 +85,6 @@ TokenIds = Annotated[
     PlainValidator(_read_tokens),
     WithJsonSchema({"type": "array", "items": {"type": "integer", "minimum": 0}}),
 ]
-"""May be empty."""
+"""A list of token ids; it may be empty."""
 Prompts = Annotated[list[str | list[int]], PlainValidator(_read), WithJsonSchema(_SCHEMA)]
-"""Always a list, once it has been read."""
+"""A list of prompts after validation, also if one prompt was sent."""

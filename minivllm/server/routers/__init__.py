@@ -1,1 +1,1 @@
-"""The endpoints, a module each."""
+"""The endpoints, one module each."""

@@ -1,7 +1,7 @@
-"""`GET /v1/models`, `/health`, `/version`: what is served, and whether it is well.
+"""`GET /v1/models`, `/health`, `/version`: what is served, and whether it works.
 
-The easy thing to get wrong is a health that only says that the process is there. A server whose
-engine has died still answers HTTP; it must say 503, or a load balancer goes on sending it work.
+A server with a dead engine still answers HTTP. `/health` must then return 503, or a load balancer
+keeps sending requests.
 """
 
 from fastapi import APIRouter, Response
@@ -27,7 +27,7 @@ def router(serving: Serving) -> APIRouter:
     async def list_models() -> ModelList:
         return ModelList(data=[card()])
 
-    # The name of a model may have slashes in it.
+    # A model's name can contain slashes.
     @routes.get("/v1/models/{model:path}")
     async def get_model(model: str) -> ModelCard:
         serving.check_model(model)

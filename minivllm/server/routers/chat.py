@@ -1,11 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The conversation becomes a prompt by the model's own template, in a worker thread: the template is a
-program from a stranger, in a sandbox, and a long conversation must not hold up everybody's stream.
-
-The easy thing to get wrong is an answer without a `max_tokens`: it may become as long as context
-and memory allow, and no longer, or a request that could well be answered would be refused as too
-large.
+The model's own template makes the prompt, sandboxed in a worker thread: it is foreign code, and a
+long conversation must not delay other streams. Without `max_tokens`, the limit is what context and
+memory allow, because the engine would refuse more.
 """
 
 import time
@@ -73,7 +70,7 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
-        # At least min_tokens: if that is too much, it is what the refusal should speak of.
+        # At least min_tokens: if that is too many, the engine's error should name it.
         max_tokens=asked
         or max(
             service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1
@@ -88,8 +85,6 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
 
 
 class _Answer:
-    """One answer in the making."""
-
     def __init__(
         self,
         serving: Serving,
@@ -149,7 +144,7 @@ class _Answer:
                 for one in output.outputs:
                     logprobs = self._logprobs(one)
                     token_ids = one.token_ids if self._body.return_token_ids else None
-                    # A token whose text is held back says nothing yet.
+                    # Skip a token while its text is held back.
                     if one.text or one.finish_reason or logprobs or token_ids:
                         delta = {"content": one.text} if one.text else {}
                         yield chunk(

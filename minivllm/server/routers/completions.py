@@ -1,8 +1,7 @@
 """`POST /v1/completions`.
 
-The easy thing to get wrong is the index of a choice: with several prompts, choice i of prompt p has
-the index p * n + i, streamed or not, and the order in which their tokens come has nothing to do
-with it.
+With several prompts, choice i of prompt p has the index p * n + i. That holds with and without
+streaming, in whatever order their tokens come.
 """
 
 import time
@@ -62,7 +61,7 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
         )
     judged = body.logprobs if body.echo and body.prompt_logprobs is None else body.prompt_logprobs
     params = body.sampling_params(
-        # The engine ends with a token; for 0 it is not shown.
+        # The engine generates at least one token; for 0 it is not shown.
         max_tokens=DEFAULT_MAX_TOKENS if body.max_tokens is None else max(body.max_tokens, 1),
         logprobs=body.logprobs,
         prompt_logprobs=judged,
@@ -78,8 +77,6 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
 
 
 class _Answer:
-    """One answer in the making."""
-
     def __init__(
         self, serving: Serving, body: CompletionRequest, answer_id: str, request_ids: list[str]
     ) -> None:
@@ -120,7 +117,7 @@ class _Answer:
                             choice.logprobs.tokens[-1]
                         )
                     offsets.setdefault(index, 0)
-                    # A token whose text is held back says nothing yet.
+                    # Skip a token while its text is held back.
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = streamed.usage_so_far
@@ -133,7 +130,7 @@ class _Answer:
             streamed.count.note_in(request)
 
     def _shown(self, output: RequestOutput) -> RequestOutput:
-        """Without its tokens, for a client that wants none."""
+        """Remove the generated tokens if the client asked for 0."""
         if self._body.max_tokens != 0:
             return output
         nothing = {"text": "", "token_ids": [], "finish_reason": "length", "stop_reason": None}
@@ -152,7 +149,7 @@ class _Answer:
     def _choice(
         self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int
     ) -> CompletionChoice:
-        """is_first: of this choice, so that an echo belongs in front of it"""
+        """is_first: first piece of this choice, so that an echo comes before it"""
         echoes = is_first and bool(self._body.echo)
         text = _prompt_text(output, self._tokenizer) + one.text if echoes else one.text
         logprobs: CompletionLogprobs | None = None

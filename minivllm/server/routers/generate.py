@@ -1,14 +1,11 @@
-"""`POST /generate`, as vLLM's first servers had it (0.1.0 to 0.6.0): a prompt, `stream`, and
-sampling parameters.
+"""`POST /generate`, the API of vLLM's first servers (0.1.0 to 0.6.0).
 
-    {"text": ["prompt and text", ...]}        n texts, each with the prompt in front
+    {"text": ["prompt and text", ...]}        n texts, each after its prompt
 
-Streamed it is no SSE: one such object after another, each with all there is so far, and a byte 0
-after each. Later versions wrote a newline there; a client gets that with `Accept:
-application/x-ndjson`, or from `--generate-delimiter`.
-
-The easy thing to get wrong is the beam search. Its texts are ranked anew after every step, so what
-is streamed is the best so far and may change; and then, as now, it goes with a temperature of 0.
+The stream is not SSE: it is a sequence of such objects, each with all text so far and followed by a
+zero byte. Later versions of vLLM write a newline instead, which `Accept: application/x-ndjson` or
+`--generate-delimiter` selects. A streamed beam search sends the best texts so far, which can
+change. As in vLLM then, it needs a temperature of 0.
 """
 
 import json

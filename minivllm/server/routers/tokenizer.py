@@ -1,9 +1,7 @@
-"""`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer, for clients
-that count or cut.
+"""`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer.
 
-The easy thing to get wrong: an id outside of the vocabulary. The tokenizer would leave it out
-without a word, and the client would take the text for that of its ids. And a text of a mebibyte is
-a million tokens for some models, so also the answer is written beside the event loop.
+An id outside the vocabulary is refused, because the tokenizer would silently skip it. A mebibyte of
+text is a million tokens for some models, so a worker also serializes the answer.
 """
 
 from typing import Any
@@ -43,7 +41,7 @@ def router(serving: Serving) -> APIRouter:
             answer["token_strs"] = [
                 tokenizer.decode([token], skip_special_tokens=False) for token in tokens
             ]
-        # Not `TokenizeResponse`: checking a million ids and writing them would hold the GIL for an
+        # Skip `TokenizeResponse`: validating and writing a million ids would hold the GIL for an
         # eighth of a second.
         return msgspec.json.encode(answer)
 

@@ -1,3 +1,1 @@
-"""`minivllm bench dashboard`: how quickly the dashboard answers a key, and what watching costs the
-engine.
-"""
+"""`minivllm bench dashboard`: the dashboard's response times and its cost for the engine."""

@@ -1,14 +1,10 @@
-"""How much longer the engine's steps get while a dashboard looks on, in the same process and in
-another one.
+"""How much a watching dashboard slows the engine's steps, in the same process and from another.
 
-Each round decodes the same batch with nobody looking and then with each kind of dashboard, in an
-order drawn by chance, and compares the round's own times; the result is the median of the rounds'
-ratios. In the same process the engine runs in a thread of its own, as in `minivllm live`, with the
-app beside it; in the other case it records and `minivllm attach` follows the file in a terminal.
+Each round decodes the same batch unwatched and with each kind of dashboard, in random order; the
+result is the median ratio. In the same process, the engine has its own thread, as in `minivllm
+live`. In the other case it records, and `minivllm attach` follows the file.
 
-Easy to get wrong: the median step. A frame is drawn fifteen times a second and a step may be
-shorter than the time between two of them, so most steps meet no frame. What counts is the time of
-all steps together.
+The measure is the time of all steps together, since only fifteen a second have a frame.
 """
 
 import asyncio
@@ -35,8 +31,6 @@ _WARM_UP_STEPS = 8
 
 
 class StepTimer:
-    """Times decode steps of one engine, watched in one way or another."""
-
     def __init__(self, engine: LLMEngine, num_steps: int, folder: Path) -> None:
         self._engine = engine
         self._num_steps = num_steps
@@ -45,7 +39,7 @@ class StepTimer:
         self._num_batches = 0
 
     def seconds_per_step(self, watched: Watched) -> float:
-        """The mean over a batch that decodes for `num_steps` steps."""
+        """Return the mean over a batch that decodes for `num_steps` steps."""
         self._num_batches += 1
         match watched:
             case "nobody":
@@ -90,13 +84,13 @@ class StepTimer:
             return self._in_a_thread()
 
     def _in_a_thread(self) -> float:
-        """In every case the engine has a thread of its own, and the main thread waits or draws."""
+        """Decode in a thread of its own, as in the watched cases."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self._decode).result()
 
     def _decode(self) -> float:
         engine = self._engine
-        # A little longer than is timed, so that nobody ends meanwhile.
+        # A few tokens more than timed, so that no sequence ends during the timing.
         num_tokens = _WARM_UP_STEPS + self._num_steps + 2
         spec = WorkloadSpec(
             "attached", MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(num_tokens, num_tokens)
@@ -120,7 +114,7 @@ class StepTimer:
 def time_rounds(
     timer: StepTimer, num_rounds: int, ways: tuple[Watched, ...] = WAYS
 ) -> list[dict[Watched, float]]:
-    """Seconds of a step in each way, for each round."""
+    """Seconds per step, by way of watching, for each round."""
     order = Random(0)
     return [
         {watched: timer.seconds_per_step(watched) for watched in order.sample(ways, len(ways))}
@@ -129,10 +123,10 @@ def time_rounds(
 
 
 def slowdowns(rounds: list[dict[Watched, float]], watched: Watched) -> list[float]:
-    """By which share steps were longer than in the same round with nobody looking: 0.01 is 1 %."""
+    """By what share steps were longer than unwatched ones of the same round: 0.01 is 1 %."""
     return [times[watched] / times["nobody"] - 1 for times in rounds]
 
 
 def median_slowdown(rounds: list[dict[Watched, float]], watched: Watched) -> float:
-    """The middle one of all rounds. Under 0 is noise."""
+    """Median over all rounds. A value under 0 is noise."""
     return statistics.median(slowdowns(rounds, watched))

@@ -1,14 +1,13 @@
-"""`minivllm bench dashboard`: what it costs to watch, and how quickly the dashboard answers.
+"""`minivllm bench dashboard`: what watching costs, and how quickly the dashboard responds.
 
-Five questions, one after another: how long a replay takes to its first picture, what each screen
-costs while every frame shows a new step, whether a flood of events is taken in whole, how long a
-seek with everything that the dashboard remembers takes, and by how much the steps of a watched
-engine get longer.
+    paint      time until a replay shows its first picture
+    screens    processor time of each screen while every frame shows a new step
+    flood      whether a flood of events is processed completely
+    seek       time of a seek, with all that the dashboard keeps for a moment
+    attached   how much longer a watched engine's steps are
 
-The recording is one of a busy engine that answers at once (`traffic.py`); only the last question
-needs a model. Easy to get wrong: leaving out what a person waits for or pays for. First pictures
-and screens are therefore those of real processes in a terminal (`terminal.py`), from their start
-and with all their threads.
+`traffic.py` records a busy engine that answers at once, so only the last part needs a model. First
+pictures and screens run as real processes in a terminal (`terminal.py`).
 """
 
 import argparse
@@ -56,17 +55,16 @@ SECONDS_PER_SCREEN = 6.0
 FLOOD_EVENTS_PER_SECOND = 20_000
 FLOOD_SECONDS = 5
 SECONDS_PER_RUN = 1.5
-"""Of an engine's steps, watched in one way: so many steps are timed as it takes in about this
-time.
-"""
+"""Approximate length of one timed run, which sets the number of steps."""
 PARTS = ("paint", "screens", "flood", "seek", "attached")
 _SHORT_EVENTS = 5000
-"""Of the second recording that is replayed: the first picture must not depend on the length."""
+"""Length of a second recording: the first picture must not depend on the length."""
 
 
 def first_paint(log: Path, num_paints: int) -> dict[str, object]:
-    """Seconds from the start of `minivllm replay` to a picture of the run, and whether torch was
-    imported for it.
+    """Measure seconds from the start of `minivllm replay` to its first picture.
+
+    Also check whether torch was imported.
     """
     shows_the_run = f"{NUM_BLOCKS:,} blocks of"
     seconds = []
@@ -86,7 +84,7 @@ def first_paint(log: Path, num_paints: int) -> dict[str, object]:
 
 
 def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str, object]:
-    """With the dashboard's models, and beside it with the engine's state alone."""
+    """Measure seeks with the dashboard's models, and with the engine's state alone."""
     fold = time_reading(log, traffic, 1, FOLD, lambda view: view)
     models = time_reading(log, traffic, num_seeks, MODELS, lambda view: view.fold)
     return {
@@ -104,11 +102,10 @@ def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str,
 def attached(
     model: str, dtype: str, num_rounds: int, seconds_per_run: float, folder: Path
 ) -> dict[str, object]:
-    """By how much a watched engine's steps are longer."""
     engine = LLMEngine.from_config(
         EngineConfig(model=model, dtype=dtype, max_num_seqs=MAX_NUM_SEQS)
     )
-    # A first short run says how long a step takes, and warms the engine up.
+    # A short first run measures the length of a step and warms up the engine.
     step = StepTimer(engine, 8, folder).seconds_per_step("nobody")
     num_steps = min(max(int(seconds_per_run / step), 8), 400)
     rounds = time_rounds(StepTimer(engine, num_steps, folder), num_rounds)
@@ -137,7 +134,7 @@ def measure(
     seconds_per_screen: float = SECONDS_PER_SCREEN,
     seconds_per_run: float = SECONDS_PER_RUN,
 ) -> dict[str, object]:
-    """The JSON object; of `parts` alone."""
+    """Return the JSON object of `parts`."""
     result: dict[str, object] = {"bench": "dashboard", "threads": num_threads, "blocks": NUM_BLOCKS}
     with tempfile.TemporaryDirectory() as name, progress_bar() as progress:
         folder = Path(name)
@@ -192,7 +189,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure(
         args.model, args.dtype, args.num_threads, args.parts or PARTS, num_events=args.num_events
     )

@@ -1,13 +1,9 @@
-"""What the dashboard costs under load: each screen while every frame shows a new step, and a flood
-of events.
+"""The dashboard's cost under load: each screen with a new step per frame, and a flood of events.
 
-The screens are measured from outside: `minivllm attach` in a terminal follows a recording that
-grows by one step of a busy engine fifteen times a second. The flood is measured from within: a
-thread puts events at a steady rate and the app, without a terminal, must have taken in every one.
-
-Easy to get wrong: an idle pool. A map in which nothing changes costs nothing, so the recording is
-one of a pool that is full, with evictions and preemptions (`traffic.py`), and all that comes before
-that point is written at once.
+For the screens, `minivllm attach` in a terminal follows a recording that grows by fifteen steps a
+second. For the flood, a thread emits events at a steady rate, and the app, without a terminal, must
+process every one. The recording has a full pool with evictions and preemptions (`traffic.py`), as a
+map in which nothing changes would cost nothing.
 """
 
 import asyncio
@@ -30,15 +26,16 @@ if TYPE_CHECKING:
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
 """Screen -> its key."""
 _STEPS_BEFORE = 1000
-"""After so many steps the pool is full and requests come and go at the same rate."""
+"""Number of steps until the pool is full and requests come and go at the same rate."""
 _HANG_SECONDS = 600.0
 _SETTLE_SECONDS = 1.0
 _PUT_EVERY = 0.005
 
 
 class GrowingLog:
-    """Copies a recording into a new file, step by step at a steady pace, in a thread. A context
-    manager.
+    """Copies a recording to a new file in a thread, step by step at a steady pace.
+
+    A context manager.
     """
 
     def __init__(self, recording: Path, copy: Path, steps_per_second: float) -> None:
@@ -48,7 +45,7 @@ class GrowingLog:
         self._pace = 1 / steps_per_second
         self._stop = threading.Event()
         self.has_ended = False
-        """Nothing is left to write: what is measured from then on is an idle dashboard."""
+        """Whether all steps are written; from then on the dashboard would be idle."""
         self._thread = threading.Thread(target=self._write, name="growing log", daemon=True)
 
     def _write(self) -> None:
@@ -72,7 +69,7 @@ class GrowingLog:
 
 
 def steps_of(recording: Path) -> Iterator[bytes]:
-    """The lines of each step, the header with the first."""
+    """Yield the lines of each step; the header comes with the first step."""
     lines: list[bytes] = []
     with open(recording, "rb") as file:
         for line in file:
@@ -83,7 +80,7 @@ def steps_of(recording: Path) -> Iterator[bytes]:
 
 
 def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, float]:
-    """Screen -> the share of one core that the whole process takes while it is in front."""
+    """Screen -> share of one core that the whole process uses while it shows that screen."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
     from minivllm.tui.app import FRAMES_PER_SECOND
@@ -109,18 +106,16 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
 
 @dataclass(frozen=True, slots=True)
 class Flood:
-    """What became of a steady stream of events."""
-
     num_put: int
     num_lost: int
     events_per_second: float
-    """From the first event that was put to the last that was taken in."""
+    """Rate from the first event sent to the last one processed."""
     cpu: float
-    """Share of one core, without the thread that put the events."""
+    """Share of one core, without the sending thread."""
 
 
 def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
-    """Put the first events of `recording` into a dashboard at a rate that should be no trouble."""
+    """Send the first events of `recording` to a dashboard at a rate that it should handle."""
     from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
     from minivllm.tui.sources.in_process import InProcessSource
     from minivllm.tui.state.model import MODELS
@@ -152,8 +147,8 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)
-        # What was put last is taken in at the next frames; nothing is ever dropped, so only a hang
-        # ends this earlier.
+        # The next frames process the last events. Nothing is ever dropped, so only a hang ends this
+        # loop early.
         while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
             await pilot.pause(1 / FRAMES_PER_SECOND)
         seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds

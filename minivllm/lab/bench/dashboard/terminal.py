@@ -1,13 +1,8 @@
-"""`DashboardProcess`: the real `minivllm` command in a terminal of its own, driven and watched from
-outside.
+"""`DashboardProcess`: the real `minivllm` command in a pseudo-terminal, driven from outside.
 
-For what cannot be measured from within: the time from the start of a process to its first picture,
-and the processor time of a dashboard with everything that belongs to it, interpreter and terminal
-output included.
-
-Easy to get wrong: a terminal that nobody reads. Its buffer holds a few kilobytes; then the
-dashboard would wait for us and its frames would cost nothing. A thread reads all the time, which is
-also what a terminal does.
+It measures the time from process start to first picture, and the processor time of the whole
+process. A terminal's buffer holds only a few kilobytes, and a full one would block the dashboard.
+So a thread reads all the time, as a terminal does.
 """
 
 import fcntl
@@ -26,16 +21,14 @@ from minivllm.errors import BenchError
 COLUMNS, ROWS = 120, 36
 _READ_BYTES = 1 << 16
 _KEPT_BYTES = 1 << 18
-"""Of the output, for `wait_for`: more than a whole screen takes."""
+"""Output bytes kept for `wait_for`: more than a whole screen needs."""
 
 
 class DashboardProcess:
     """Runs `minivllm ARGUMENTS` at 120x36 until it is closed. A context manager."""
 
     def __init__(self, *arguments: str, import_times: bool = False) -> None:
-        """`import_times`: the interpreter also writes into the terminal the name of every module
-        that it imports.
-        """
+        """import_times: have the interpreter print the name of each module that it imports"""
         self._clock = MonotonicClock()
         self._output = bytearray()
         self._news = threading.Condition()
@@ -62,7 +55,7 @@ class DashboardProcess:
         while True:
             try:
                 data = os.read(self._master, _READ_BYTES)
-            except OSError:  # Linux's way to say that the other end is closed
+            except OSError:  # on Linux: the other end is closed
                 data = b""
             with self._news:
                 self._output += data
@@ -74,8 +67,9 @@ class DashboardProcess:
                 return
 
     def wait_for(self, text: str, seconds: float = 20.0) -> float:
-        """Seconds from the start of the process until `text` stood on the screen. Raises
-        `BenchError` if it never does.
+        """Return the seconds from the process's start until `text` appears on the screen.
+
+        Raises `BenchError` if it does not appear within `seconds`.
         """
         wanted, deadline = text.encode(), self._clock.now() + seconds
         with self._news:
@@ -88,7 +82,7 @@ class DashboardProcess:
             return self._clock.now() - self._started
 
     def forget(self) -> None:
-        """Let `wait_for` see only what comes from now on."""
+        """Forget the output so far, so that `wait_for` sees only new output."""
         with self._news:
             self._output.clear()
 
@@ -97,13 +91,13 @@ class DashboardProcess:
 
     @property
     def output(self) -> bytes:
-        """The last of what it has written."""
+        """The newest part of its output."""
         with self._news:
             return bytes(self._output)
 
     def imported_modules(self) -> set[str]:
-        """The modules that it has imported so far, of a process with `import_times`."""
-        # `import time:  self | cumulative |   name`, the name indented by how deep the import is.
+        """Return the modules imported so far; needs `import_times`."""
+        # `import time:  self | cumulative |   name`, indented by the depth of the import.
         lines = (
             line.rpartition(b"|")
             for line in self.output.splitlines()
@@ -112,10 +106,10 @@ class DashboardProcess:
         return {name.strip().decode(errors="replace") for _, _, name in lines}
 
     def cpu_seconds(self) -> float:
-        """Processor time that it has used so far. Raises `BenchError` where there is no /proc."""
+        """Return the processor time used so far. Raises `BenchError` without /proc."""
         try:
-            # After the command's name, which stands in brackets and may hold anything: fields 3 and
-            # on.
+            # Fields 3 and on come after the command's name, which is in brackets and may contain
+            # any character.
             fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError as error:
             raise BenchError(
@@ -125,7 +119,7 @@ class DashboardProcess:
         return (user + system) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        """Quit as a person does; by force if that does not help."""
+        """Quit with the q key; kill the process if that does not help."""
         if self._process.poll() is None:
             self.press("q")
             try:

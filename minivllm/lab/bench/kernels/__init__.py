@@ -1,3 +1,1 @@
-"""`minivllm bench kernels`: attention and cache writes against the device's own copy, and against
-other implementations.
-"""
+"""`minivllm bench kernels`: attention and cache writes, compared with device copies and peers."""

@@ -1,14 +1,10 @@
-"""What `minivllm bench kernels` measures: shapes, the tensors of each, and the bytes that each must
-move.
+"""Shapes, tensors and bytes of what `minivllm bench kernels` measures.
 
-Bytes are those of the task and not of the kernel: every key and value of the contexts once, the
-queries in, the outputs out. A kernel that reads keys once for each query head moves more, and that
-shows as a lower speed. Block tables and lengths (under one part in a thousand) are left out. A
-write counts twice, once read and once written, as a copy does.
+The bytes are those that the task needs: every key and value of the contexts once, queries in,
+outputs out. A kernel that reads keys once per query head shows a lower speed. Block tables and
+lengths (under one part in a thousand) are left out. A write counts twice, like a copy.
 
-The easy thing to get wrong is a cache that is kinder than a real one: neighbouring blocks would be
-read as one stretch. So blocks lie in a shuffled order, in the layout that the engine's backend
-uses.
+Blocks are in shuffled order, because neighbouring blocks would be read as one range.
 """
 
 from __future__ import annotations
@@ -25,17 +21,13 @@ CONTEXTS = (512, 4096, 16384)
 
 @dataclass(frozen=True, slots=True)
 class KernelCase:
-    """One shape."""
-
     kernel: Kernel
     batch: int
-    """Sequences; of `kv_write` tokens, of `block_copy` blocks."""
+    """Number of sequences; for `kv_write` tokens, for `block_copy` blocks."""
     context: int
-    """Tokens of each sequence; a prefill computes all of them. 0 where there are no contexts."""
+    """Tokens of each sequence, all of which a prefill computes; 0 for `kv_write`, `block_copy`."""
     chunk: int = 0
-    """Of `mixed`: the last sequence computes its last `chunk` tokens, and every other one
-    decodes.
-    """
+    """For `mixed`: the last sequence computes its last `chunk` tokens; the others decode."""
     heads: int = 16
     kv_heads: int = 8
     head_size: int = 128
@@ -44,7 +36,7 @@ class KernelCase:
 
     @property
     def query_lens(self) -> list[int]:
-        """Tokens that each sequence computes."""
+        """Number of tokens that each sequence computes."""
         match self.kernel:
             case "prefill":
                 return [self.context] * self.batch
@@ -55,7 +47,7 @@ class KernelCase:
 
     @property
     def bytes_moved(self) -> int:
-        """The bytes that no implementation can avoid to read or write."""
+        """Bytes that every implementation has to read or write."""
         itemsize = getattr(torch, self.dtype).itemsize
         key_value_of_token = 2 * self.kv_heads * self.head_size
         if self.kernel == "kv_write":
@@ -74,7 +66,7 @@ CUDA_CASES = [
     *(KernelCase("kv_write", tokens, 0) for tokens in (64, 2048, 8192)),
     *(KernelCase("block_copy", blocks, 0) for blocks in (16, 512)),
 ]
-"""The attention of Qwen3-0.6B in bfloat16."""
+"""Attention of Qwen3-0.6B in bfloat16."""
 TINY = {"heads": 4, "kv_heads": 2, "head_size": 16, "block_size": 8, "dtype": "float32"}
 INTERPRETED_CASES = [
     KernelCase("decode", 2, 19, **TINY),
@@ -83,38 +75,35 @@ INTERPRETED_CASES = [
     KernelCase("kv_write", 5, 0, **TINY),
     KernelCase("block_copy", 2, 0, **TINY),
 ]
-"""Enough to see that the bench works: an interpreted kernel says nothing about speed."""
+"""Enough to test the bench itself: the times of interpreted kernels have no meaning."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """A case's tensors."""
-
     query: torch.Tensor
     """[num_queries, heads, head_size]"""
     key: torch.Tensor
-    """[batch, kv_heads, head_size]: new ones, for `kv_write`; `value` too."""
+    """[batch, kv_heads, head_size]: new keys for `kv_write`; `value` has the new values."""
     value: torch.Tensor
     caches: torch.Tensor
-    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as the backend allocates
-    a layer.
-    """
+    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as a backend's layer."""
     block_tables: torch.Tensor
     """[batch, blocks of a context] int32"""
     seq_lens: torch.Tensor
     """[batch] int32"""
     slots: torch.Tensor
-    """[batch] int64, no two alike"""
+    """[batch] int64, all different"""
 
     @property
     def key_value_views(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """The caches as kernels take them: [num_blocks, block_size, kv_heads, head_size] each."""
+        """The caches in the kernels' shape: [num_blocks, block_size, kv_heads, head_size] each."""
         key_cache, value_cache = self.caches.transpose(2, 3)
         return key_cache, value_cache
 
     def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values without paging, for peers: [batch, kv_heads, context, head_size] each,
-        contiguous.
+        """Return keys and values without paging, for peers.
+
+        Each is contiguous, [batch, kv_heads, context, head_size].
         """
         views = (
             cache[self.block_tables.long()].flatten(1, 2)[:, :context]
@@ -125,7 +114,6 @@ class Batch:
 
 
 def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
-    """Random tensors of the case's shapes over shuffled blocks."""
     generator = torch.Generator(device).manual_seed(seed)
     dtype: Any = getattr(torch, case.dtype)
 
@@ -142,7 +130,7 @@ def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
         key=random(case.batch, case.kv_heads, case.head_size),
         value=random(case.batch, case.kv_heads, case.head_size),
         caches=random(2, num_blocks, case.kv_heads, case.block_size, case.head_size),
-        # A write and a copy have no contexts: their "table" is the list of blocks.
+        # A write or copy has no contexts; its "table" is the list of blocks.
         block_tables=order.int().view(case.batch, -1),
         seq_lens=torch.full((case.batch,), case.context, dtype=torch.int32, device=device),
         slots=order[: case.batch] * case.block_size,

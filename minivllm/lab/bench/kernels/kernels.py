@@ -1,15 +1,11 @@
-"""`minivllm bench kernels`: time and memory traffic of attention and of cache writes, against the
-device's copy and peers.
+"""`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
-Attention while decoding does little but read keys and values, so the measure of a kernel is the
-share of the device's copy speed that it reaches, and that is taken in the same run. Kernels run as
-the engine launches them; peers where they are installed (`kernel_peers`), after all of ours,
-because some compile for minutes. What is counted as moved: `kernel_cases`; how it is timed:
-`kernel_timing`; what is checked: `kernel_runs`.
+Attention in decoding does little but read keys and values. So a kernel is measured by the share of
+the device's copy speed that it reaches in the same run. Installed peers run after all of ours,
+because some compile for minutes.
 
-Easy to get wrong: to read a share at a small shape. Sixteen megabytes are read in less time than
-two launches take; only the large shapes show what a kernel can do. Prefill computes more than it
-reads, so its share stays low however good it is.
+Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
+Prefill computes more than it reads, so its share stays low even for a good kernel.
 """
 
 from __future__ import annotations
@@ -32,13 +28,13 @@ if TYPE_CHECKING:
 
 MIN_RUNS = 5
 COPY, READ = "device/copy", "device/read"
-"""Keys of the rows that are no kernel of anybody."""
+"""Keys of the rows that measure the device, not a kernel."""
 
 
 def result_row(
     case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float
 ) -> dict[str, object]:
-    """One measurement as it goes into the JSON. runs: the seconds of each"""
+    """Return the JSON row of one measurement. runs: the seconds of each run"""
     seconds = statistics.median(runs)
     speed = case.bytes_moved / seconds
     return {
@@ -55,12 +51,12 @@ def result_row(
 def measure_rows(
     *, num_runs: int, interpret: bool, wants: Callable[[str], bool] = lambda key: True
 ) -> Iterator[dict[str, object]]:
-    """Check and time one thing after the other; the row of each as soon as it is known.
+    """Check and time all kernels and peers; yield each row as soon as it is measured.
 
-    wants: is asked before each row with its unique `key` whether to measure it, and may raise to
-    end it all The first two rows are `device/copy` and `device/read`. A kernel or peer that fails
-    has a `reason` in place of times. Raises `TritonMissingError`, and `BenchError` without a CUDA
-    device, unless `interpret`.
+    wants: called with each row's unique `key`; returns whether to measure it, and may raise to end
+
+    The first two rows are `device/copy` and `device/read`. A failed kernel or peer has a `reason`
+    instead of times. Raises `TritonMissingError`, or `BenchError` for no CUDA device.
     """
     _require_device(interpret)
     import torch
@@ -104,14 +100,13 @@ def measure_rows(
                         "seconds_in_a_row": statistics.median(in_a_row),
                         "runs_in_a_row": in_a_row,
                     }
-            except Exception as error:  # one that fails must not cost the results of the others
+            except Exception as error:  # one failure must not lose the results of the others
                 row = {
                     "name": name,
                     **asdict(case),
                     "reason": f"{type(error).__name__}: {error}"[:300],
                 }
-            # a peer's copy of the keys and values would stay until the next peer has
-            # made its own
+            # Drop a peer's copy of keys and values before the next peer makes its own.
             run = None
             yield {"key": key, "ours": ours, **row}
 
@@ -127,9 +122,7 @@ def _movement_row(movement: Movement) -> dict[str, object]:
 
 
 def _require_device(interpret: bool) -> None:
-    """Raise `TritonMissingError`, or `BenchError` where kernels would be interpreted and nobody
-    asked for that.
-    """
+    """Raise `TritonMissingError` without Triton; `BenchError` without CUDA unless `interpret`."""
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
     import torch
@@ -143,14 +136,14 @@ def _require_device(interpret: bool) -> None:
 
 
 def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
-    """All rows of `measure_rows` as one JSON object; each is printed as it is measured."""
+    """Return all rows of `measure_rows` as one JSON object; print each as it is measured."""
     _require_device(interpret)  # before the progress bar, which would leave an empty line
     rows = []
     with progress_bar() as progress:
         task = progress.add_task("kernels", total=None)
         for row in measure_rows(num_runs=num_runs, interpret=interpret):
             rows.append(row)
-            # At once, so that a run that is cut off has printed what it measured.
+            # Print at once, so that an interrupted run still shows its results.
             if "share_of_copy" in row:
                 progress.console.print(_told(row), markup=False)
             progress.update(task, refresh=True)
@@ -198,7 +191,6 @@ def _enough_runs(text: str) -> int:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure(num_runs=args.runs, interpret=args.interpret)
     from minivllm.lab.bench.kernels.timing import IN_A_ROW
 

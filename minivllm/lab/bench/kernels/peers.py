@@ -1,10 +1,8 @@
-"""What `minivllm bench kernels` compares our kernels with: torch's attention in its forms, and
-FlashInfer.
+"""Peers for `minivllm bench kernels`: torch's attention in several forms, and FlashInfer.
 
-Each peer gets the layout that it likes best, and what it takes to bring the data there is not
-timed: keys and values gathered beforehand for peers without paging, pages of 128 tokens for
-FlexAttention, FlashInfer's own plan. A peer that is not installed is left out, and one that does
-not take a shape is reported with its reason in place of a time.
+Each peer gets the layout that suits it best, and preparing the data is not timed. A peer without
+paging gets gathered keys and values, FlexAttention gets pages of 128 tokens. A peer that is not
+installed is left out; one that cannot run a shape is reported with the reason.
 """
 
 from __future__ import annotations
@@ -20,13 +18,11 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 from minivllm.lab.bench.kernels.runs import Run
 
 PAGE_SIZE = 128
-"""Tokens of a page of FlexAttention: a page is a block of its block mask, 128 by default."""
+"""Tokens per page of FlexAttention: a page is a block of its block mask, 128 by default."""
 
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a peer -> what makes its run. Making and running may fail in any way that somebody
-    else's code can.
-    """
+    """Name of a peer -> function that makes its run; making and running may raise any exception."""
     match case.kernel:
         case "decode":
             return _decode_peers(case, batch)
@@ -70,7 +66,7 @@ def _sdpa_decode(case: KernelCase, batch: Batch) -> Run:
 
 
 def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run:
-    """backend: one of `torch.nn.attention.SDPBackend`; None leaves the choice to torch"""
+    """backend: one of `torch.nn.attention.SDPBackend`; None lets torch choose"""
     from torch.nn.attention import sdpa_kernel
 
     key, value = batch.gathered(case.context)
@@ -78,7 +74,7 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
     sdpa = torch.nn.functional.scaled_dot_product_attention
 
     def run() -> torch.Tensor:
-        # [batch, heads, context, head_size], of which a single sequence's rows are a view
+        # [batch, heads, context, head_size]; for a single sequence this is a view
         return (
             sdpa(query, key, value, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
         )
@@ -93,8 +89,7 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
 def _compiled_flex_attention() -> Callable[..., torch.Tensor]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    # After eight shapes torch would run the ninth uncompiled, without a word that a program could
-    # see.
+    # Reset, because after eight shapes torch silently runs the ninth uncompiled.
     torch._dynamo.reset()
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 
@@ -107,7 +102,7 @@ def _flex_attention(case: KernelCase, batch: Batch) -> Run:
 
 
 def _flex_attention_paged(case: KernelCase, batch: Batch) -> Run:
-    """torch's own paged attention, over pages in a shuffled order.
+    """Prepare torch's own paged attention, over pages in a shuffled order.
 
     Source: `torch.nn.attention.experimental._paged_attention`, torch 2.11 and 2.13.
     """
@@ -121,7 +116,7 @@ def _flex_attention_paged(case: KernelCase, batch: Batch) -> Run:
         paged.reserve(
             torch.tensor(sequence, device=device), torch.tensor(case.context, device=device)
         )
-    # One row that holds the pages of all sequences: [1, kv_heads, num_pages * PAGE_SIZE, head_size]
+    # One row with the pages of all sequences: [1, kv_heads, num_pages * PAGE_SIZE, head_size]
     shape = (1, case.kv_heads, case.batch * pages_each * PAGE_SIZE, case.head_size)
     caches = [torch.zeros(shape, dtype=batch.query.dtype, device=device) for _ in range(2)]
     sequences = torch.arange(case.batch, device=device)

@@ -1,9 +1,7 @@
-"""Our kernels as `minivllm bench kernels` times them, each ready to run on a case, and the check
-that comes first.
+"""Our kernels as `minivllm bench kernels` runs them, and the check of their results.
 
-Every run is compared with `minivllm.kernels.reference` before it is timed, those of peers
-(`kernel_peers`) included. Of a large batch only some rows are compared, since the reference goes
-token by token.
+Every run, those of `peers` included, is compared with `minivllm.kernels.reference` before it is
+timed. Only some rows of a large batch are compared, because the reference computes token by token.
 """
 
 from __future__ import annotations
@@ -30,13 +28,11 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
-"""Of the largest output, relative: rounding of the outputs, and of the products inside."""
+"""Largest error relative to the largest output; it covers rounding of outputs and products."""
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a kernel of ours -> what makes its run, which returns the tensor that `check`
-    compares.
-    """
+    """Name of a kernel -> function that makes its run, which returns the tensor to check."""
     match case.kernel:
         case "decode":
             return _decode_rungs(case, batch)
@@ -53,17 +49,17 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
-            # Each block is either copied from or copied to.
+            # Columns of the table are source and destination; no block is in both.
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
 def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
-    """Raise `BenchError` if the result of `run` is not the reference's."""
+    """Raise `BenchError` if the result of `run` differs from the reference's."""
     before = batch.caches.clone() if case.kernel in ("kv_write", "block_copy") else batch.caches
     result = run()
     expected, rows = _expected(case, batch, before)
     error = (result[rows].float() - expected.float()).abs().max() / expected.float().abs().max()
-    if not error <= TOLERANCES[case.dtype]:  # NaN is an error, too
+    if not error <= TOLERANCES[case.dtype]:  # NaN is an error too
         raise BenchError(
             f"{name} is off the reference by {error:.1e} on {case}: no speed to report."
         )
@@ -72,7 +68,7 @@ def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
 def _expected(
     case: KernelCase, batch: Batch, before: torch.Tensor
 ) -> tuple[torch.Tensor, list[int] | slice]:
-    """The reference's result, and which rows of a run's it is."""
+    """Return the reference's result, and the rows of the run's result to compare with it."""
     scale = case.head_size**-0.5
     if case.kernel == "kv_write":
         reference.reshape_and_cache(batch.key, batch.value, *before.transpose(2, 3), batch.slots)
@@ -90,10 +86,10 @@ def _expected(
             ),
             rows,
         )
-    # The last tokens of a chunk see all of its context.
+    # The last tokens of a chunk see its whole context.
     num_rows = min(8, case.query_lens[-1])
     last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
-    # Before the chunk of `mixed` come decodes, of which the first and the last are compared.
+    # In `mixed`, decodes come before the chunk; compare the first and the last of them.
     decodes = [0, case.batch - 2] if case.kernel == "mixed" else []
     rows, sequences = [*decodes, *last_rows], [*decodes, case.batch - 1]
     caches, tables = _exact_contexts(batch, sequences)
@@ -108,12 +104,13 @@ def _expected(
 
 
 def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Caches of these sequences' blocks alone, in float32 so that the reference does not round, and
-    their block tables.
+    """Caches with only these sequences' blocks, and their block tables.
+
+    They are float32, so that the reference does not round.
     """
     tables = batch.block_tables[sequences].long()
     caches = [cache[tables.flatten()].float() for cache in batch.key_value_views]
-    # on the CPU, where the reference walks along it
+    # on the CPU, where the reference reads it
     return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
@@ -145,9 +142,7 @@ def _prefill(case: KernelCase, batch: Batch) -> Run:
 
 
 def _mixed(case: KernelCase, batch: Batch) -> Run:
-    """The decode kernel and the prefill kernel into one output, as the engine runs a step that has
-    both.
-    """
+    """Run prefill and decode kernel into one output, as the engine does in a mixed step."""
     num_decodes, scale = case.batch - 1, case.head_size**-0.5
     num_splits = choose_num_splits(
         num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device)
@@ -168,9 +163,7 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
 
 
 def _unified(case: KernelCase, batch: Batch) -> Run:
-    """One launch for all of the case's sequences; decodes alone are split as those of the rung
-    `split`.
-    """
+    """Compute all sequences in one launch; pure decodes are split as in kernel version `split`."""
     has_chunks, num_splits = max(case.query_lens) > 1, 1
     if not has_chunks:
         num_processors = num_processors_of(batch.query.device)
@@ -188,7 +181,6 @@ def _unified(case: KernelCase, batch: Batch) -> Run:
 
 
 def _prefill_arguments(case: KernelCase, batch: Batch, sequences: list[int]) -> tuple:
-    """What `prefill_attention` takes to compute the chunks of these sequences."""
     device, lens = batch.query.device, case.query_lens
     starts = torch.tensor([0, *lens]).cumsum(0).int().to(device)
     tiles = list_query_tiles(

@@ -1,9 +1,8 @@
-"""How long a kernel takes: CUDA events around single runs, with a cold L2 cache.
+"""Times kernels with CUDA events around single runs, with a cold L2 cache.
 
-Knows nothing of what it times. Twice easy to get wrong. A kernel that is run again and again finds
-its data in the L2 cache, which in an engine the layers in between have emptied; so a large buffer
-is filled before each run. And a launch takes Python longer than a small kernel takes the device;
-that filling also keeps the device busy until the launch has arrived.
+Each run is preceded by filling a large buffer. That clears the L2 cache, as the other layers do in
+an engine. It also keeps the device busy while Python launches the kernel, which takes longer than a
+small kernel itself.
 
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """
@@ -17,17 +16,17 @@ import torch
 from minivllm.clock import MonotonicClock
 
 FLUSH_BYTES = 512 << 20
-"""Ten times the L2 cache of an H200, and over 100 microseconds of writing."""
+"""Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
 COPY_BYTES = 2 << 30
 WARM_UP_RUNS = 3
 IN_A_ROW = 28
-"""Layers of Qwen3-0.6B."""
+"""Number of layers of Qwen3-0.6B."""
 
 
 def seconds_of_runs(
     function: Callable[[], object], device: torch.device, num_runs: int
 ) -> list[float]:
-    """The time of each of `num_runs` runs, after a warm-up that also compiles."""
+    """Return the time of each of `num_runs` runs, after a warm-up that also compiles."""
     for _ in range(WARM_UP_RUNS if device.type == "cuda" else 1):
         function()
     if device.type != "cuda":
@@ -46,11 +45,11 @@ def seconds_of_runs(
 def seconds_in_a_row(
     function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool
 ) -> list[float]:
-    """The time of one of `IN_A_ROW` launches with nothing between them, in each run: Python's part
-    shows where it is the longer one.
+    """Return the time per launch of `IN_A_ROW` launches with no pause between, for each run.
 
-    as_graph: recorded once as a CUDA graph and replayed, as the engine does it with launches that
-    never change
+    If Python's launch takes longer than the kernel, the result is the launch time.
+
+    as_graph: record the launches as a CUDA graph and replay it, as the engine does
     """
     if device.type != "cuda":
         return [_time_on_cpu(function) for _ in range(num_runs)]
@@ -68,8 +67,7 @@ def seconds_in_a_row(
         run = graph.replay
     seconds = []
     for _ in range(WARM_UP_RUNS + num_runs):
-        # The device is idle when the first launch comes, as it is for a step that waits for its
-        # sampled tokens.
+        # Start with an idle device, as in a step that has waited for its sampled tokens.
         torch.cuda.synchronize(device)
         clock = MonotonicClock()
         begin = clock.now()
@@ -81,10 +79,10 @@ def seconds_in_a_row(
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A plain movement of bytes by the device, against which kernels are measured."""
+    """A plain movement of bytes by the device, with which kernels are compared."""
 
     num_bytes: int
-    """Read and written ones."""
+    """Bytes read plus bytes written."""
     runs: list[float]
     """Seconds of each run."""
 
@@ -94,7 +92,7 @@ class Movement:
 
 
 def measure_copy(device: torch.device, num_runs: int) -> Movement:
-    """A large copy, read and written bytes counted: what a kernel can hope for."""
+    """Time a large copy, counting bytes read and written: the upper bound for a kernel."""
     source = _large_buffer(device)
     target = torch.empty_like(source)
     return Movement(
@@ -103,7 +101,7 @@ def measure_copy(device: torch.device, num_runs: int) -> Movement:
 
 
 def measure_read(device: torch.device, num_runs: int) -> Movement:
-    """A large sum, which reads and writes next to nothing, as attention does while decoding."""
+    """Time a large sum, which writes almost nothing, like attention in decoding."""
     source = _large_buffer(device)
     return Movement(source.nbytes, seconds_of_runs(source.sum, device, num_runs))
 

@@ -1,13 +1,9 @@
-"""Measures candidates for the launch table of the attention kernels
-(`minivllm.kernels.launch_table`) on this device.
+"""Measures candidates for the attention kernels' launch table on this device.
 
-For each kernel and head size every candidate runs on one case that fills a GPU; for the least
-length of a split, on two that do not. `tune` gives a row for each candidate and case, and
-`conclude` one for each entry of the table, with the fastest candidate beside what the table has
-now. Nothing is changed: an entry is committed by hand, with its reason.
-
-A candidate can fail: it may need more shared memory than the device has. Its row then gives the
-reason, and no time.
+For each kernel and head size, every candidate runs on one case that fills a GPU. The minimum length
+of a split runs on two cases that do not fill it. `conclude` compares the fastest candidates with
+`minivllm.kernels.launch_table`. The table is not changed: a person commits an entry, with the
+reason. A failed candidate (too much shared memory, for example) has a reason instead of a time.
 """
 
 import statistics
@@ -32,9 +28,9 @@ from minivllm.lab.bench.kernels.timing import seconds_of_runs
 
 RUNS = 9
 HEADS = {64: (32, 8), 128: (16, 8), 256: (8, 4)}
-"""Head size -> query heads and key heads: Llama-3.2-1B, Qwen3-0.6B, Gemma-3-1B's width."""
+"""Head size -> query heads and key heads, as in Llama-3.2-1B, Qwen3-0.6B and Gemma-3-1B."""
 WORTH_CHANGING = 0.02
-"""Share of the time that a candidate must gain over the table's entry to be named instead of it."""
+"""Share of the time by which a candidate must beat the current entry to replace it."""
 MIN_TOKENS = "MIN_TOKENS_PER_SPLIT"
 
 Candidate = LaunchParameters | int
@@ -46,13 +42,13 @@ class Entry:
     """One entry of the launch table with its candidates, the current one first."""
 
     name: str
-    """Of the rows' keys: `prefill (128, 2)`."""
+    """Used in the rows' keys, for example `prefill (128, 2)`."""
     table: str
-    """Its name in `launch_table`."""
+    """The table's name in `launch_table`."""
     key: tuple[int, int] | None
-    """In the table; None for a constant."""
+    """The entry's key in the table; None for a constant."""
     kernel: str
-    """As `kernel_runs.make_runs` calls it."""
+    """The kernel's name in `runs.make_runs`."""
     cases: tuple[KernelCase, ...]
     candidates: tuple[Candidate, ...]
 
@@ -61,14 +57,13 @@ class Entry:
         return f"{self.name} {_name(candidate)}{at}"
 
     def patched(self, candidate: Candidate) -> AbstractContextManager[object]:
-        """Within it, kernels are launched as the candidate says."""
+        """Return a context in which kernels are launched with the candidate's parameters."""
         if self.key is not None:
             return mock.patch.dict(getattr(launch_table, self.table), {self.key: candidate})
-        # Where `choose_num_splits` reads it: the module has imported it by name.
+        # Patch it where `choose_num_splits` reads it: that module imports the name.
         return mock.patch.object(decode_split, self.table, candidate)
 
     def line(self, candidate: Candidate) -> str:
-        """The candidate as a line of `launch_table`."""
         if self.key is None:
             return f"{self.table} = {candidate}"
         fields = ", ".join(
@@ -80,10 +75,10 @@ class Entry:
 def tune(
     on_row: Callable[[Row], None], dry_run: bool, wants: Callable[[str], bool] = lambda key: True
 ) -> None:
-    """Measure the candidates whose row is wanted, and hand over each row as soon as it is known.
+    """Measure the wanted candidates and pass each row to `on_row` as soon as it is measured.
 
-    dry_run: two candidates on tiny shapes, which may be interpreted
-    wants: whether to measure a row, by its key; asked right before
+    dry_run: measure two candidates on tiny shapes; they may be interpreted
+    wants: called with a row's key just before it; returns whether to measure it
     """
     device = torch.device("cpu" if INTERPRETED else "cuda")
     num_runs = 2 if dry_run else RUNS
@@ -106,8 +101,7 @@ def tune(
                         run: Run = make_runs(case, batch)[entry.kernel]()
                         check(case, batch, entry.kernel, run)
                         runs = seconds_of_runs(run, device, num_runs)
-                    # too much shared memory, too few registers: that is an
-                    # answer, too
+                    # Too much shared memory or too few registers is a result too.
                     except Exception as error:
                         on_row(row | {"reason": f"{type(error).__name__}: {error}"[:200]})
                         continue
@@ -115,10 +109,9 @@ def tune(
 
 
 def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
-    """A row for each entry of the table: which candidate to commit. An entry is left out until all
-    candidates have rows.
+    """Yield which candidate to commit, for each entry with rows for all candidates.
 
-    rows: those of `tune`, of this run and of earlier ones
+    rows: those of `tune`, from this run and earlier ones
     """
     found = {row["key"]: row for row in rows}
     for entry in _entries(dry_run):
@@ -131,7 +124,7 @@ def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
 
 
 def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
-    """Lines as they would be in `launch_table`, those of each table below its name."""
+    """Yield lines of `launch_table`, those of each table below its name."""
     table = None
     for row in conclusions:
         if "entry" not in row:
@@ -143,15 +136,13 @@ def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
 
 
 def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
-    """Which candidate to commit: the table's own unless another one is clearly faster, or it did
-    not run.
-    """
+    """Choose the current candidate, unless another is clearly faster or the current one failed."""
     current = entry.candidates[0]
     row = {
         "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0],
         "table": entry.table, "head_size": entry.cases[0].head_size, "current": _name(current),
     }  # fmt: skip
-    # Of several cases, the sum of their times.
+    # With several cases, add up their times.
     medians = {
         candidate: sum(row["seconds"] for row in rows)
         for candidate, rows in rows_of.items()
@@ -175,7 +166,7 @@ def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
 
 
 def _entries(dry_run: bool) -> Iterator[Entry]:
-    """What is tuned; in a dry run with two candidates each, on tiny shapes."""
+    """Yield the entries to tune; in a dry run with two candidates each, on tiny shapes."""
     decode = partial(KernelCase, "decode", 64, 4096)
     for name, table, kernel, make in (
         ("split", "DECODE", "split", decode),
@@ -206,13 +197,13 @@ def _entries(dry_run: bool) -> Iterator[Entry]:
 
 
 def _candidates(table: str) -> Iterator[LaunchParameters]:
-    """What is worth trying: few enough to compile and run in two minutes."""
+    """Candidates worth trying: few enough to compile and run in two minutes."""
     if table in ("DECODE", "UNIFIED_DECODE"):
         for tile, num_warps, num_stages in product((32, 64, 128), (1, 2, 4), (2, 3, 4)):
             yield LaunchParameters(MIN_DOT, tile, num_warps, num_stages)
         return
-    # A thread's registers: as many warps as share a multiprocessor's, so each size of program has
-    # its own bounds.
+    # A bound on registers sets how many warps fit on a multiprocessor, so each program size has its
+    # own bounds.
     for (rows, num_warps, bounds), tile, num_stages in product(
         ((64, 4, (None, 128, 168)), (128, 8, (None, 128))), (32, 64, 128), (2, 3)
     ):
@@ -224,9 +215,7 @@ def _candidates(table: str) -> Iterator[LaunchParameters]:
 
 
 def _name(candidate: Candidate) -> str:
-    """Rows x tile, warps, stages, and the bound on registers if there is one; of a split, its
-    tokens.
-    """
+    """Name a candidate: rows x tile, warps, stages, bound on registers; or the split's tokens."""
     if isinstance(candidate, int):
         return f"{candidate} tokens"
     bound = "" if candidate.max_registers is None else f", {candidate.max_registers} registers"

@@ -1,1 +1,1 @@
-"""`minivllm bench serve`: a running server under load, as `vllm bench serve` does it."""
+"""`minivllm bench serve`: measures a running server under load, like `vllm bench serve`."""

@@ -1,11 +1,8 @@
-"""One request to an OpenAI-compatible server, timed as it streams; and when the next one is sent.
+"""Send one request to an OpenAI-compatible server and time its stream; compute arrival times.
 
-Knows the completions API and the clock, and nothing of statistics. Times are taken where vLLM's
-bench takes them: the first token is the first message with a choice, even if its text is empty, and
-a request lasts until its last choice.
-
-The easy thing to get wrong is a stream that breaks off: every byte until then looks like success. A
-request has succeeded if the server said why it ended.
+As in vLLM's bench, the first token is the first message with a choice, even if its text is empty,
+and a request lasts until its last choice. A stream can break off, so a request counts as a success
+only if the server sent a finish reason.
 
 Source: vLLM `vllm/benchmarks/lib/endpoint_request_func.py`, `vllm/benchmarks/serve.py`.
 """
@@ -22,28 +19,28 @@ from minivllm.errors import BenchError
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 600.0
-"""Longest time between two pieces of an answer."""
+"""Longest allowed time between two pieces of an answer."""
 LONGEST_ERROR = 200
 
 
 @dataclass(slots=True)
 class Timing:
-    """What came of one request; times in seconds."""
+    """Times are in seconds."""
 
     started: float = 0.0
     prompt_tokens: int = 0
     output_tokens: int = 0
     ttft: float = 0.0
     itl: list[float] = field(default_factory=list)
-    """Between one message with a choice and the next."""
+    """Times between one message with a choice and the next."""
     latency: float = 0.0
-    """Until the last message with a choice."""
+    """Time until the last message with a choice."""
     error: str | None = None
-    """One sentence, if it failed."""
+    """The reason in one sentence, if the request failed."""
 
     @property
     def tpot(self) -> float | None:
-        """Mean time of an output token after the first; None with one token."""
+        """Mean time per output token after the first; None with only one token."""
         return (
             (self.latency - self.ttft) / (self.output_tokens - 1)
             if self.output_tokens > 1
@@ -52,11 +49,10 @@ class Timing:
 
 
 def arrival_times(number: int, rate: float, seed: int) -> list[float]:
-    """When each of `number` requests is sent: a Poisson process of `rate` requests a second; all at
-    once if infinite.
+    """Return when to send each request: a Poisson process of `rate` requests per second.
 
-    Stretched so that they take exactly `number / rate` seconds, as vLLM does: else the seed would
-    be part of the rate.
+    An infinite rate sends all at once. The times last exactly `number / rate` seconds, as in vLLM,
+    so that the seed does not change the rate.
     """
     if math.isinf(rate):
         return [0.0] * number
@@ -69,9 +65,7 @@ def arrival_times(number: int, rate: float, seed: int) -> list[float]:
 
 
 def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
-    """Without a limit of its own on connections: a request that waits here would look like a slow
-    server.
-    """
+    """Create a client with no limit on connections: waiting here would look like a slow server."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
@@ -86,7 +80,6 @@ def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
 
 
 async def first_model(client: httpx2.AsyncClient) -> str:
-    """The name of the model that the server has."""
     try:
         answer = await client.get("/v1/models")
         answer.raise_for_status()
@@ -102,7 +95,7 @@ async def first_model(client: httpx2.AsyncClient) -> str:
 
 
 async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object]) -> Timing:
-    """Send a request and read its answer to the end. Never raises for what the server does."""
+    """Send a request and read its answer to the end. A failure is recorded in the result."""
     timing = Timing(perf_counter())
     try:
         async with client.stream("POST", endpoint, json=body) as answer:
@@ -123,8 +116,7 @@ async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object
 async def _read(answer: httpx2.Response, timing: Timing) -> None:
     is_finished, last = False, timing.started
     async for line in answer.aiter_lines():
-        # Comments, other fields of a message and the empty lines between messages are of no
-        # interest.
+        # Skip comments, other fields of a message and the empty lines between messages.
         if not line.startswith("data:") or (data := line[5:].strip()) == "[DONE]":
             continue
         message = json.loads(data)

@@ -1,9 +1,7 @@
-"""The load of `minivllm bench serve`: prompts from a seed, sent when their time has come.
+"""The load of `minivllm bench serve`: random prompts from a seed, sent at their arrival times.
 
-Knows the options of the command and nothing of statistics. Prompts are words, so that no tokenizer
-is needed; what they have in tokens the server says. The easy thing to get wrong is the first
-request: it pays for connections and compiled kernels, so one is sent before the clock starts, and
-if that fails nothing is measured.
+One request is sent before the clock starts, because the first also pays for connections and kernel
+compilation. If it fails, nothing is measured.
 """
 
 import asyncio
@@ -16,7 +14,7 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.serve.client import Timing, arrival_times, connect, first_model, send
 from minivllm.lab.common.report import progress_bar
 
-# Short and common, so that each is one token, or nearly, to any tokenizer.
+# Short, common words: each is about one token in any tokenizer.
 _WORDS = (
     "time year people way day man thing woman life child world school state family student group"
     " country problem hand part place case week company system program question work number night"
@@ -30,8 +28,9 @@ WORDS = tuple(_WORDS.split())
 
 
 def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
-    """The same arguments give the same prompts; no two of them begin alike, or a prefix cache would
-    be measured.
+    """Return prompts that depend only on the arguments.
+
+    Their starts differ, so that the prefix cache is not measured.
     """
     random = Random(f"prompts/{seed}")
     return [" ".join(random.choices(WORDS, k=num_words)) for _ in range(number)]
@@ -40,7 +39,7 @@ def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
 async def run_load(
     args: Namespace, base_url: str, api_key: str | None
 ) -> tuple[list[Timing], float, str]:
-    """Send everything; what came of each request, how long it all took, and the model's name."""
+    """Send all requests; return their timings, the total seconds and the model's name."""
     prompts = make_prompts(args.num_prompts, args.random_input_len, args.seed)
     times = arrival_times(args.num_prompts, args.request_rate, args.seed)
     turns = asyncio.Semaphore(args.max_concurrency) if args.max_concurrency else nullcontext()

@@ -1,13 +1,11 @@
-"""The numbers of `minivllm bench serve`, under the names and by the definitions of `vllm bench
-serve`.
+"""The numbers of `minivllm bench serve`, with the names and definitions of `vllm bench serve`.
 
     TTFT   time to first token
     TPOT   time per output token after the first, a mean for each request
     ITL    inter-token latency, from one message to the next, of all requests together
     E2EL   end-to-end latency
 
-The easy thing to get wrong is the percentile: vLLM's is numpy's, which interpolates between
-neighbours; the nearest rank that our other benches take would give other numbers for the same run.
+Percentiles are numpy's, as in vLLM, which interpolate; our other benches use the nearest rank.
 
 Source: vLLM `vllm/benchmarks/serve.py`, `calculate_metrics`.
 """
@@ -26,13 +24,13 @@ LATENCIES = {
     "itl": ("ITL", "Inter-token Latency"),
     "e2el": ("E2EL", "End-to-end Latency"),
 }
-"""By vLLM's key: what it is called in its report."""
+"""vLLM's key -> abbreviation and title in its report."""
 
 Result = dict[str, float | int | None]
 
 
 def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> Result:
-    """vLLM's keys; latencies in milliseconds, None where no request succeeded."""
+    """Return results by vLLM's keys; latencies in milliseconds, None if all requests failed."""
     good = [timing for timing in timings if timing.error is None]
     output_tokens = sum(timing.output_tokens for timing in good)
     input_tokens = sum(timing.prompt_tokens for timing in good)
@@ -65,7 +63,6 @@ def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> 
 
 
 def _peaks(good: Seq[Timing]) -> Result:
-    """The second with the most messages, and the one with the most requests under way."""
     if not good:
         return {"max_output_tokens_per_s": 0.0, "max_concurrent_requests": 0}
     first = min(timing.started for timing in good)
@@ -85,7 +82,7 @@ def _peaks(good: Seq[Timing]) -> Result:
 def report(
     result: Result, rate: float, max_concurrency: int | None, percentiles: Seq[float]
 ) -> list[str]:
-    """The lines that `vllm bench serve` prints."""
+    """Return the lines that `vllm bench serve` prints."""
     lines = [
         " Serving Benchmark Result ".center(WIDTH, "="),
         _row("Successful requests:", result["completed"]),

@@ -1,15 +1,10 @@
-"""`minivllm bench serve`: a running server under load, measured from outside, as `vllm bench serve`
-does it.
+"""`minivllm bench serve`: measures a running server under load, like `vllm bench serve`.
 
     minivllm bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100
 
-Any server with `/v1/completions` will do. Requests arrive as a Poisson process or all at once,
-answers are streamed, and the report has vLLM's lines, so that two servers can be laid side by side.
-
-Prompts are words drawn by the seed, and no tokenizer is needed: what a prompt has in tokens the
-server says, and that is counted. The easy thing to get wrong is a limit on requests at once
-(`--max-concurrency`): time spent waiting for a turn is not the server's, so a request's clock
-starts when it is really sent.
+It works with any server that has `/v1/completions`. Requests arrive as a Poisson process or all at
+once, and answers are streamed. The report has vLLM's lines, so that servers can be compared. With
+`--max-concurrency`, a request's clock starts when it is sent, not while it waits for its turn.
 """
 
 import argparse
@@ -23,9 +18,7 @@ from minivllm.lab.common.report import add_json_argument, positive_int, request_
 
 PERCENTILES = (50.0, 90.0, 99.0)
 API_KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
-"""Where a key may be, the first that is set: ours as everywhere else, or OpenAI's, as vLLM's bench
-reads it.
-"""
+"""Environment variables for the key, the first that is set: vLLM's name, then OpenAI's."""
 SHOWN_ERRORS = 10
 
 
@@ -85,8 +78,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; 1 if a request failed."""
-    # numpy and an HTTP client, which `minivllm bench --help` should not wait for
+    """Measure and report; return 1 if a request failed."""
+    # imported here, so that `minivllm bench --help` does not wait for numpy and an HTTP client
     from minivllm.lab.bench.serve.load import run_load
     from minivllm.lab.bench.serve.metrics import report, summarise
 

@@ -1,1 +1,1 @@
-"""`minivllm bench step`: where each millisecond of a step goes."""
+"""`minivllm bench step`: shows where each millisecond of a step goes."""

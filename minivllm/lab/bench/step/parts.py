@@ -1,13 +1,9 @@
-"""Which part of the engine is what in `minivllm bench step`: names for the methods and modules of
-one `LLMEngine`.
+"""Names the parts of an engine for `minivllm bench step`: its methods and modules.
 
-Knows the engine from inside, as a debugger does, so that the engine needs no word about being
-measured. What is in no part of its own counts for what calls it: the decoder's own time is the glue
-between its layers, the step's own that of the loop.
-
-Easy to get wrong: what is only ever called by a name that somebody kept. A method that was bound
-before it is watched (the runner's `_forward`) is not seen; so modules are watched, which look their
-hooks up at each call.
+It uses the engine's internals, so the engine needs no code for being measured. Time outside of any
+part counts for its caller: the decoder's own time is the glue between its layers, the step's own
+time is the loop. A method that was bound earlier (the runner's `_forward`) cannot be watched, so
+modules are watched instead: they look up their hooks at each call.
 """
 
 from collections.abc import Iterator
@@ -42,13 +38,12 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 @contextmanager
 def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
-    """Let `watcher` see the parts of `engine`'s steps."""
     runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
     decoder = runner._model.decoder
     methods = [
         (engine, "step", "step"),
         (engine._stepper.scheduler, "schedule", "schedule"),
-        # What lies around the decoder in there are the step's arrays and their way to the device.
+        # Around the decoder, this method builds the step's arrays and copies them to the device.
         (runner, "execute_model", "prepare"),
         (runner._attention, "forward", "attention"),
         (decoder.rotary, "cos_sin", "embed"),
@@ -62,7 +57,7 @@ def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     for layer in decoder.layers:
         attention, mlp = layer.self_attn, layer.mlp
         modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
-        # What is left of the two when their linear layers and the attention itself are taken out.
+        # The remaining time of both, without their linear layers and the attention itself.
         modules += [
             (attention, "rotary"),
             (attention.qkv_proj, "qkv_proj"),

@@ -1,11 +1,7 @@
-"""Real steps of an engine as points: what was in a step, and how long it took. A model of step
-times is fitted to them.
+"""Single steps of an engine as points, to fit a model of step times to.
 
-Covers what a step can hold: decodes alone at several contexts, prompts alone, later chunks of long
-prompts, and decodes beside a chunk. Knows nothing of the model that will be fitted.
-
-Easy to get wrong: what a step attends to. Its context are the tokens *before* it; those that it
-computes itself are the scheduled ones.
+The points cover all kinds of steps: only decodes at several contexts, only prompts, later chunks of
+long prompts, and decodes next to a chunk. The context of a step is the tokens *before* it.
 """
 
 from collections.abc import Iterator
@@ -18,24 +14,22 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
-"""Of prompts that are run one at a time; the longest ones take more than one step of the default
+"""Lengths of prompts that run one at a time; the longest need more than one step of the default
 budget.
 """
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)
 NUM_DECODES = 6
-"""Decode steps after each batch's prompts."""
+"""Number of decode steps after each batch's prompts."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPoint:
-    """One step."""
-
     num_scheduled_tokens: int
     num_decodes: int
-    """Sequences that got one token after those known before."""
+    """Number of sequences that got one token after the known ones."""
     num_prefill_tokens: int
     num_context_tokens: int
-    """Tokens before this step's own, of all its sequences together."""
+    """Tokens before this step's own, summed over its sequences."""
     seconds: float
 
 
@@ -51,7 +45,7 @@ def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
 
 
 class RandomRequests:
-    """Adds greedy requests of random tokens, no two alike, to one engine."""
+    """Adds greedy requests of random tokens to one engine."""
 
     def __init__(self, engine: LLMEngine, seed: int) -> None:
         self._engine = engine
@@ -68,7 +62,6 @@ class RandomRequests:
 
 
 def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
-    """Run the next step."""
     started = clock.now()
     engine.step()
     seconds = clock.now() - started
@@ -78,9 +71,7 @@ def timed_step(engine: LLMEngine, clock: Clock) -> StepPoint:
 def measure_points(
     engine: LLMEngine, requests: RandomRequests, clock: Clock, batch_sizes: list[int]
 ) -> list[StepPoint]:
-    """Steps of prompts one at a time, of batches, and of prompts that arrive while a batch
-    decodes.
-    """
+    """Measure steps of single prompts, of batches, and of prompts that join a decoding batch."""
     points: list[StepPoint] = []
     longest = engine.max_model_len - NUM_DECODES - 1
     prompt_lengths = [length for length in PROMPT_LENGTHS if length <= longest]
@@ -92,7 +83,7 @@ def measure_points(
             for _ in range(batch_size):
                 requests.add(length, max_tokens=NUM_DECODES)
             points += _run_to_end(engine, clock)
-    # The others of the batch decode while these prompts come, one after the other.
+    # The rest of the batch decodes while these prompts arrive one after another.
     for batch_size in {size for size in batch_sizes if size > 1}:
         for _ in range(batch_size - 1):
             requests.add(prompt_lengths[0], max_tokens=2 * len(prompt_lengths))

@@ -1,13 +1,11 @@
-"""What `minivllm bench step` says of its times: parts as a table, and two ratios that have goals.
+"""The report of `minivllm bench step`: a table of parts, and two ratios that have goals.
 
-    over the floor      a decode step of one sequence, over reading the weights once at the
-                        machine's own speed
-    outside the model   schedule, prepare, sample, detokenize, outputs and the loop, as a share of
-                        the step
+    over the floor      time of a decode step of one sequence, divided by the time to read the
+                        weights once at the machine's own speed
+    outside the model   share of the step for schedule, prepare, sample, detokenize, outputs, loop
 
-Both come from the watched steps' division of the plain step: a plain step's time is not divided,
-and a watched one's is longer by what watching costs. Easy to get wrong: that cost lies where most
-is watched, in the layers, so the share of what is outside is taken of the plain time.
+Watching makes a step longer, mostly in the layers. So the share outside the model is relative to
+the time of a plain step.
 """
 
 import math
@@ -22,23 +20,19 @@ if TYPE_CHECKING:
 
 
 def weight_bytes(model: "LoadedModel") -> int:
-    """Of all weights that a step reads. The table of a model with tied embeddings is read as its
-    head.
-    """
+    """Bytes of all weights that a step reads; a tied embedding table is read as the head."""
     from minivllm.runtime.model.weight_map import weight_shards
 
-    # From the checkpoint's shapes and not from the decoder's tensors: those may be laid out for a
-    # kernel.
+    # Count the checkpoint's weights, since the decoder's tensors may be laid out for a kernel.
     shards = weight_shards(model.config)
     numbers = sum(math.prod(shard.shape) for shard in shards.values())
     if not model.config.tie_word_embeddings:
-        # a few rows of it are looked up
+        # Only a few rows of the embedding table are read.
         numbers -= model.config.vocab_size * model.config.hidden_size
     return numbers * model.dtype.itemsize
 
 
 def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
-    """One kind of step, for the JSON: medians, in seconds."""
     parts = times.parts
     seconds, outside = (
         statistics.median(times.plain),
@@ -55,7 +49,6 @@ def describe_times(times: "MeasuredSteps") -> dict[str, Any]:
 
 
 def table(result: dict[str, Any]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """A column for each kind of step, a row for each part."""
     results = result["results"]
     columns = ("part", *(_name(one) for one in results))
     rows = [

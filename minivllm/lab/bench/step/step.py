@@ -1,24 +1,17 @@
-"""`minivllm bench step`: where each millisecond of a step goes, against what the machine could do
-at best.
+"""`minivllm bench step`: where the milliseconds of a step go, compared with the machine's best.
 
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
-Steps of one engine take turns in three ways: plain, watched (`stopwatch.py`) and recorded. Plain
-ones say how long a step takes, watched ones how it divides, recorded ones what events cost. Steps
-of a batch that only decodes come from `--context` tokens on; a prefill step is one prompt as long
-as the token budget.
+Steps of one engine alternate between three ways:
 
-The floor of a decode step is reading all weights once at the speed at which this machine reads
-memory, measured in the same run. With `--json` come `points` too, single steps of many kinds, to
-fit a model of step times to (`points.py`).
+    plain      how long a step takes
+    watched    how its time divides into parts (`stopwatch.py`); watching takes time too
+    recorded   what events cost
 
-Easy to get wrong: the batch that is not full. Prompts take several steps to get through, in which
-the first sequences decode already; all must have tokens left, and room in the KV cache, to the last
-measured step (`num_tokens_needed`). Of the usual batch sizes those that do not fit are left out.
-
-And to take the watched step for the step. Watching costs time itself, and its share is told
-(`watching`).
+Batches decode from `--context` tokens on; a prefill step is one prompt as long as the token budget.
+No decode step can be faster than reading all weights once, which the same run measures. `--json`
+adds `points`, single steps of many kinds (`points.py`).
 """
 
 import argparse
@@ -58,16 +51,16 @@ USUAL_BATCH_SIZES = (1, 4, 16, 64)
 
 @dataclass(slots=True)
 class MeasuredSteps:
-    """What was measured of one kind of step, in seconds; medians are taken when it is told."""
+    """Times of one kind of step, in seconds, one per step."""
 
     plain: list[float] = field(default_factory=list)
     recorded: list[float] = field(default_factory=list)
     watched: list[dict[str, float]] = field(default_factory=list)
-    """Of each watched step: part -> seconds."""
+    """For each watched step: part -> seconds."""
 
     @property
     def parts(self) -> dict[str, float]:
-        """Median of each part over the watched steps."""
+        """Median time of each part over the watched steps."""
         names = {name: None for step in self.watched for name in step}
         return {
             name: statistics.median(step.get(name, 0.0) for step in self.watched) for name in names
@@ -79,8 +72,6 @@ class MeasuredSteps:
 
 
 class StepBench:
-    """One engine whose steps are measured."""
-
     def __init__(self, engine: LLMEngine, clock: Clock, seed: int) -> None:
         from minivllm.lab.bench.step.points import RandomRequests
         from minivllm.lab.common.stopwatch import Stopwatch, waiting_clock
@@ -93,12 +84,10 @@ class StepBench:
         self._order = Random(seed)
 
     def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> MeasuredSteps:
-        """Steps of `batch_size` sequences with `context` tokens and a few more, `num_steps` of each
-        way.
-        """
+        """Measure `num_steps` steps of each way, `batch_size` sequences from `context` on."""
         times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
-        # block borders come at fixed distances, and must not always fall on the same way
+        # Shuffle: block borders come at fixed distances and must not always fall on the same way.
         self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(
@@ -111,7 +100,7 @@ class StepBench:
         return times
 
     def measure_prefills(self, num_tokens: int) -> MeasuredSteps:
-        """Steps that hold one prompt of `num_tokens` tokens and nothing else."""
+        """Measure steps with only one prompt of `num_tokens` tokens."""
         times = MeasuredSteps()
         for way in [
             lambda _: self.engine.step(),
@@ -155,7 +144,7 @@ class StepBench:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Load, measure; the JSON object."""
+    """Return the JSON object."""
     from minivllm.lab.bench.step.points import measure_points
     from minivllm.lab.bench.step.report import describe_times, weight_bytes
     from minivllm.lab.bench.step.trace import write_trace
@@ -168,9 +157,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         model=args.model,
         dtype=args.dtype,
         max_num_seqs=max(asked),
-        # prompts beside all decodes
+        # room for prompts next to all decodes
         max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),
-        enforce_eager=True,  # graphs hide the parts of a step from whoever watches
+        enforce_eager=True,  # CUDA graphs would hide the parts of a step
         attention_backend=args.attention_backend,
         linear_backend=args.linear_backend,
         custom_ops=args.custom_ops,
@@ -219,15 +208,16 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
-    """Of each sequence of a batch, from its prompt to the last measured step."""
-    # A step that starts somebody is full, and at most `batch_size` of its tokens are decodes.
+    """Tokens that each sequence of a batch needs until the last measured step, with its prompt."""
+    # A step with a prompt is full, and at most `batch_size` of its tokens are decodes.
     starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
     return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Those that were asked for, or the usual ones that fit. Raises `BenchError` if none does, or
-    not all that were asked for.
+    """Return the requested batch sizes, or the usual ones that fit.
+
+    Raises `BenchError` if a requested one does not fit, or none of the usual ones.
     """
     fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:
@@ -257,7 +247,6 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
 
 
 def batch_sizes(text: str) -> list[int]:
-    """An argparse type: whole numbers, separated by commas."""
     sizes = list(positive_ints(text))
     if max(sizes) > MAX_NUM_SEQS:
         raise argparse.ArgumentTypeError(f"must be at most {MAX_NUM_SEQS}; got {max(sizes)}.")
@@ -316,7 +305,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     result = measure(args)
     from minivllm.lab.bench.step.report import notes, table
 

@@ -1,15 +1,9 @@
-"""A few steps as torch's profiler and as the engine's events saw them, in one file for
-ui.perfetto.dev.
+"""Writes a few steps as torch's profiler and the engine's events show them, for ui.perfetto.dev.
 
-The profiler tells each operation of torch and its threads. It knows nothing of kernels that are not
-torch's, so the parts of the step are ranges in its trace, by the names that `bench step` has for
-them. The events tell whose tokens a step held and what was decided. Both are Chrome traces. Knows
-the two formats as JSON; what the engine's part looks like is `minivllm.events.perfetto.export`'s
-business.
-
-Easy to get wrong: that the two clocks have nothing in common. A mark is put into the profiler's
-trace at a moment that the engine's clock is asked for, and all of the engine's records are moved by
-the difference.
+The profiler records torch's operations and threads, and the parts of a step as ranges. The events
+add the sequences of each step and the decisions. Both are Chrome traces with different clocks. So a
+mark is put into the profiler's trace while the engine's clock is read, and the engine's records are
+shifted by the difference.
 """
 
 import io
@@ -35,27 +29,21 @@ NUM_MARKS = 8
 
 
 class PartsInTrace(PartWatcher):
-    """A range in the profiler's trace for each time a part runs."""
-
     def __init__(self) -> None:
         self._ranges: list[record_function] = []
 
     def begin(self, part: str) -> None:
-        """See `PartWatcher.begin`."""
         self._ranges.append(record_function(part))
         self._ranges[-1].__enter__()
 
     def end(self) -> None:
-        """See `PartWatcher.end`."""
         self._ranges.pop().__exit__(None, None, None)
 
 
 def write_trace(
     engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
 ) -> None:
-    """Run `batch_size` requests from their prompts on for a few steps, and then on to their end;
-    write both traces into `path`.
-    """
+    """Run `batch_size` requests from their prompts to their end; write both traces to `path`."""
     _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
@@ -82,8 +70,10 @@ def write_trace(
 
 
 def _mark_time() -> tuple[str, float]:
-    """Put marks into the profiler's trace; name and time of the one that was made the quickest:
-    between the others' two clocks the system may have run somebody else."""
+    """Put marks into the profiler's trace; return name and time of the mark that was made fastest.
+
+    Between the two clocks of a slower mark, the system may have run another process.
+    """
     clock, marks = MonotonicClock(), []
     for number in range(NUM_MARKS):
         name, before = f"minivllm: clock {number}", clock.now()
@@ -95,7 +85,6 @@ def _mark_time() -> tuple[str, float]:
 
 
 def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dict:
-    """The profiler's trace with the engine's records in it, as a process of their own."""
     buffer = io.BytesIO()
     export_perfetto(log, buffer)
     engine_trace = json.loads(buffer.getvalue())
@@ -112,9 +101,7 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
 
 
 def _require_writable(path: str) -> None:
-    """Before minutes of measuring: a file that cannot be written is a file that cannot be written
-    now.
-    """
+    """Raise `BenchError` now, not after minutes of measuring, if the file cannot be written."""
     try:
         open(path, "ab").close()
     except OSError as error:

@@ -1,6 +1,6 @@
-"""`minivllm bench throughput`: output tokens per second, against transformers, vLLM and llama.cpp
-in the same run.
+"""`minivllm bench throughput`: output tokens per second, compared with transformers, vLLM and
+llama.cpp in the same run.
 
-Peers with an environment of their own run there as child processes: `peer_process` here,
-`peer_side/` there.
+A peer with its own environment runs there as a child process: `peer_process` is our side,
+`peer_side/` the other.
 """

@@ -1,17 +1,12 @@
-"""`transformers` without a checkpoint: the same architecture with the same dummy weights, and its
-continuous batching.
+"""`transformers` with the same architecture and the same dummy weights, and continuous batching.
 
-The weights are those of our `load_format="dummy"`: the same seed gives the same numbers under the
-same names, and both sides round them to the same dtype. So in float32 both say the same, which the
-tests check.
+The weights equal those of our `load_format="dummy"`, so float32 outputs are equal, which tests
+check. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request has
+its own output length.
 
-`ContinuousBatches` drives the manager that `generate_batch` wraps: `generate_batch` has one output
-length for all requests, and here each has its own. Prompts go in all at once, as with our engine.
-
-Easy to get wrong: its memory. It sizes its cache from what is free on the device, so whoever was
-measured before must be gone by then. On a CPU it cannot size it at all, and gets the blocks that
-the requests need. And its attention: it is best with flash attention, so it gets that where the
-package is installed, and `attention` says what it has.
+On a GPU the manager sizes its cache from free memory, so engines measured before must have freed
+theirs. On a CPU it gets the blocks that the requests need. `attention` names its attention
+implementation: flash attention where that is installed.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """
@@ -25,16 +20,14 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import BenchRequest, WorkloadSpec
 
 PAGE_SIZE = 256
-"""Tokens of one of its blocks: its default, in 5.17 as in 5.23."""
+"""Tokens per block of transformers' cache: the default of 5.17 and 5.23."""
 
 CPU_BATCH_TOKENS = 512
-"""Most tokens of one step on a CPU: as many as our engine takes by default."""
+"""Most tokens per step on a CPU: the default of our engine."""
 
 
 def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int) -> Any:
-    """The model that `directory`'s config describes, with the weights that our decoder has for this
-    seed.
-    """
+    """Build the model of `directory`'s config with our decoder's dummy weights for this seed."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
     from transformers.utils import logging
@@ -43,14 +36,14 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
     from minivllm.runtime.model.decoder import random_weights
 
     logging.disable_progress_bar()
-    # Built where it will live: rotary frequencies are no weights and would not come along.
+    # Build it on its device: rotary frequencies are not weights and would not be moved.
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
             AutoConfig.from_pretrained(directory),
             dtype=getattr(torch, dtype),
             attn_implementation="sdpa",
         )
-    # `parameters` names a tied embedding once, so no parameter is left over.
+    # `named_parameters` has a tied embedding only once, so no parameter is left over.
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, tensor in random_weights(read_model_config(directory), seed):
@@ -69,17 +62,16 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
 
 
 class ContinuousBatches:
-    """`transformers`' continuous batching; `close` it to get the model back and its cache's
-    memory.
-    """
+    """`transformers`' continuous batching; `close` frees its cache and gives the model back."""
 
     name = "transformers, continuous batching"
 
     def __init__(
         self, model: Any, spec: WorkloadSpec, limit_s: float, clock: Clock | None = None
     ) -> None:
-        """`spec`: the longest requests to come. `limit_s`: seconds after which `generate` gives
-        up.
+        """
+        spec: the longest requests to come
+        limit_s: seconds after which `generate` gives up
         """
         from transformers import GenerationConfig
         from transformers.generation import ContinuousBatchingConfig
@@ -90,21 +82,21 @@ class ContinuousBatches:
         prompt_len, output_len = spec.shared_prefix_len + spec.prompt_len[1], spec.output_len[1]
         self._model = model
         config = ContinuousBatchingConfig()
-        # Left alone, either version would try to download a flash kernel from the Hub.
+        # By default, either version would try to download a flash kernel from the Hub.
         if find_spec("flash_attn") is not None:
             model.set_attn_implementation("flash_attention_2")
         elif hasattr(config, "auto_switch_to_flash"):
             config.auto_switch_to_flash = False
-        else:  # 5.17, where the name says it
+        else:  # 5.17 encodes it in the name
             model.set_attn_implementation("paged|sdpa")
         if model.device.type == "cpu":
             config.num_blocks = spec.num_requests * (-(-(prompt_len + output_len) // PAGE_SIZE) + 1)
             config.max_batch_tokens = CPU_BATCH_TOKENS
         self._manager = model.init_continuous_batching(
-            # -1: there is none
+            # -1: no end-of-sequence token
             generation_config=GenerationConfig(do_sample=False, eos_token_id=-1, pad_token_id=0),
             continuous_batching_config=config,
-            # What `generate_batch` would tell it.
+            # the same hints as `generate_batch` gives
             workload_hints=WorkloadHints(prompt_len, output_len, spec.num_requests),
         )
         self.attention: str = model.config._attn_implementation
@@ -112,9 +104,7 @@ class ContinuousBatches:
         self._manager.start()
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """As `BenchEngine`. Raises `BenchError` if a request fails, or if it takes longer than the
-        limit.
-        """
+        """Generate as `BenchEngine`. Raises `BenchError` on a failed request or after the limit."""
         give_up_at = self._clock.now() + self._limit_s
         request_ids = [
             self._manager.add_request(request.prompt_token_ids, max_new_tokens=request.max_tokens)
@@ -137,7 +127,7 @@ class ContinuousBatches:
         return [outputs[request_id] for request_id in request_ids]
 
     def close(self) -> None:
-        """End its thread, requests in progress or not."""
+        """End its thread, even if requests are in progress."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)
         self._manager.destroy()
         self._model.set_attn_implementation("sdpa")

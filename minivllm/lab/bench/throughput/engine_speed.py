@@ -1,12 +1,7 @@
-"""`EngineSpeed`: how fast one engine is on rounds of requests, all of them or as many as fit into a
-time.
+"""`EngineSpeed`: an engine's speed on rounds of requests, or on as many as fit into a time limit.
 
-For measurements in which a slow peer would take hours. It gets its requests in batches, none after
-a limit, and its tokens per second are those of what it finished: the requests are in random order,
-so the first stand for the rest.
-
-Easy to get wrong: to count what was cut off. A batch that was begun is run to its end, and its time
-counts in full.
+A slow peer gets its requests in batches, and no new batch after the limit. The speed is that of the
+finished requests, which represent the others because their order is random.
 """
 
 import gc
@@ -19,25 +14,25 @@ from minivllm.lab.bench.throughput.peers import BenchEngine
 from minivllm.lab.bench.throughput.workloads import BenchRequest, count_output_tokens
 
 WARM_UP_TOKENS = 16
-"""Most output tokens of a request in the uncounted first round."""
+"""Most output tokens per request in the uncounted first round."""
 
 
 @dataclass(slots=True)
 class EngineSpeed:
-    """What was measured of one engine; entry i of each list is one round."""
+    """Measurements of one engine; entry i of each list is round i."""
 
     name: str
     runs: list[float] = field(default_factory=list)
-    """Seconds."""
+    """Seconds of each round."""
     requests: list[int] = field(default_factory=list)
-    """Requests that were finished in them."""
+    """Number of requests finished in each round."""
     output_tokens: list[int] = field(default_factory=list)
-    """Tokens that these had asked for."""
+    """Tokens that these requests asked for."""
     extrapolated: bool = False
-    """Some requests were not run, and the speed is that of the others."""
+    """Whether some requests were not run, so that the speed is that of the others."""
     attention: str | None = None
     left_out: str | None = None
-    """Why there is no speed."""
+    """Why there is no speed; None if there is one."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -57,11 +52,10 @@ def time_engine(
     batch_size: int | None = None,
     limit_s: float | None = None,
 ) -> None:
-    """Warm up with the first of `rounds`, its outputs cut short, and time each of the others into
-    `speed`.
+    """Warm up with the first of `rounds` and time the others into `speed`.
 
-    With a `batch_size` the engine gets so many requests at a time, and none any more after
-    `limit_s` seconds.
+    With `batch_size`, the engine gets that many requests at a time, and no more after `limit_s`
+    seconds.
     """
     first, *counted = rounds
     warm_up(engine, first[: batch_size or len(first)])
@@ -70,7 +64,7 @@ def time_engine(
 
 
 def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
-    """Run requests that are not counted, their outputs cut short."""
+    """Run requests with short outputs that are not counted."""
     engine.generate(
         [
             replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS))

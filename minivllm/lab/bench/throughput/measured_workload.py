@@ -1,9 +1,7 @@
-"""`measure`: load the engines once, run workloads one after another, and make of each the object
-that goes into the JSON.
+"""`measure`: load the engines once, run workloads one after another, return their JSON objects.
 
-Easy to get wrong: what a comparison holds equal. Every engine gets the same checkpoint, dtype,
-threads and number of sequences at once; llama.cpp, which reads no safetensors, gets the same
-weights in a GGUF file that is written here and removed at the end.
+Every engine gets the same checkpoint, dtype, threads and batch size. llama.cpp gets the weights in
+a temporary GGUF file, since it does not read safetensors.
 """
 
 import tempfile
@@ -26,20 +24,19 @@ PEERS = (TransformersPeer.name, "vllm", "llama.cpp")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One measurement, as it was asked for."""
-
     model: str
     dtype: str
     seed: int
     num_rounds: int
     num_threads: int
     peers: dict[str, str | None]
-    """Name -> its Python; None runs in this process."""
+    """Name of a peer -> its Python interpreter; None means this process."""
 
 
 def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
-    """The JSON object of each workload. What concerns a peer is null, and `peers` empty, without
-    one.
+    """Return the JSON object of each workload.
+
+    Without a peer, a peer's values are null and `peers` is empty.
     """
     import torch
 
@@ -50,7 +47,7 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
     checkpoint = resolve_model(settings.model)
     with ExitStack() as stack:
         peers: list[BenchEngine] = []
-        # The peers of other processes first: while they load, this one has nothing to lose.
+        # Start peer processes first: this process does not wait while they load.
         for name, python in settings.peers.items():
             if python is None:
                 peers.append(TransformersPeer(checkpoint, settings.dtype, device))
@@ -110,7 +107,7 @@ def _result(
         _peer_result(rounds, measured, peer, num_sequences)
         for measured, peer in zip(rounds.peers, peers, strict=True)
     ]
-    # The first peer also stands by itself: most comparisons have one.
+    # The first peer's values also appear at the top level: most comparisons have only one.
     first = told[0] if told else {}
     return {
         "bench": "throughput",
@@ -133,8 +130,8 @@ def _result(
         "differences": first.get("differences"),
         "peers": told,
         "preloaded": preloaded_libraries(),
-        # Of this process: the weights of both engines, where there are two. `bench memory` measures
-        # ours alone.
+        # Of this process, with the weights of both engines if a peer runs in it. `bench memory`
+        # measures our engine alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }

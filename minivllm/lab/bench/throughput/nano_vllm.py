@@ -1,24 +1,16 @@
-"""`minivllm bench throughput --workload nano-vllm`: the workload that nano-vllm publishes its speed
-with, and three peers.
+"""`minivllm bench throughput --workload nano-vllm`: nano-vllm's published workload, three peers.
 
     minivllm bench throughput --workload nano-vllm --json
 
-256 requests, prompts and outputs of 100 to 1,024 random tokens, the shape of Qwen3-0.6B with dummy
-weights, bfloat16: made for a GPU. The peers are `transformers.generate` one request at a time and
-in static batches of 32, and `transformers`' continuous batching. All compute the same architecture
-with the same dummy weights. What is compared is speed and nothing else: with such weights the best
-logits nearly tie, so tokens say nothing, and are not compared (`tokens_compared` is false). That
-each gives as many tokens as were asked for is checked.
+The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
+Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
+request at a time and with static batches of 32, and `transformers`' continuous batching.
 
-The engines run one after another and not in turns, since each wants the device's memory for itself;
-ours is gone before the first peer is built. Sampling is greedy for all, where nano-vllm draws at
-temperature 0.6.
-
-Easy to get wrong: how slow peers are bounded. One request at a time would take over an hour, so a
-peer that takes requests in batches gets no more of them after `--peer-seconds`, and its speed is
-that of what it finished. The order of the requests is random, so the first stand for the rest:
-`extrapolated` says where that was done. Continuous batching has no such middle to stop at: it ends
-in time or is left out, and `left_out` says why.
+Dummy weights give nearly equal logits, so tokens are only counted. Sampling is greedy, while
+nano-vllm samples at temperature 0.6. The engines run one after another, because each needs the
+device's whole memory. A peer with batches gets no more of them after `--peer-seconds`, and its
+speed is that of the finished requests (`extrapolated`). Continuous batching finishes in time or is
+left out.
 """
 
 import argparse
@@ -53,34 +45,28 @@ DEFAULT_ROUNDS = 1
 DEFAULT_PEER_SECONDS = 60
 STATIC_BATCH_SIZE = 32
 MAX_NUM_BATCHED_TOKENS = 16384
-"""The token budget of our engine here, as nano-vllm has it; every request has a batch slot, as
-there.
-"""
+"""Our engine's token budget here, as in nano-vllm; as there, every request has a batch slot."""
 MAX_CPU_REQUESTS = 8
 CONTINUOUS_LIMIT_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One measurement, as it was asked for."""
-
     spec: WorkloadSpec
     model: str
     dtype: str
     device: str
     attention_backend: str
-    """Of our engine."""
+    """The attention backend of our engine."""
     seed: int
-    """Draws prompts, lengths and weights."""
+    """Seed for prompts, lengths and weights."""
     num_rounds: int
     num_threads: int
     peer_seconds: float
 
 
 def check_number_of_requests(num_requests: int | None, device: str) -> None:
-    """Raise `BenchError` where the workload would run for hours: on a CPU, unless a few requests
-    are asked for.
-    """
+    """Raise `BenchError` on a CPU without a small `num_requests`: it would run for hours."""
     if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
         raise BenchError(
             "The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of"
@@ -90,7 +76,6 @@ def check_number_of_requests(num_requests: int | None, device: str) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """The arguments of `bench throughput`; measure and report; the exit status."""
     if args.vs is not None:
         raise BenchError(
             "The workload nano-vllm has its own three peers, which always run: leave --vs out."
@@ -145,7 +130,7 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 
 def measure(settings: Settings) -> dict[str, object]:
-    """Load, run and drop one engine after the other; the JSON object."""
+    """Return the JSON object."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -162,7 +147,7 @@ def measure(settings: Settings) -> dict[str, object]:
         task = progress.add_task(spec.name, total=4)
         for speed in _measure_all(settings, directory, rounds):
             speeds.append(speed)
-            # Told as soon as it is known: a run that is cut off has said what it found.
+            # Print at once, so that an interrupted run still shows its results.
             said = (
                 f"left out: {speed.left_out}"
                 if speed.left_out
@@ -189,7 +174,7 @@ def measure(settings: Settings) -> dict[str, object]:
         "tokens_per_s": ours.tokens_per_s,
         "runs": ours.runs,
         "engines": [asdict(speed) | {"tokens_per_s": speed.tokens_per_s} for speed in speeds],
-        # How many times as fast as each peer; null where there is nothing to compare with.
+        # How many times as fast as each peer; null if that peer has no speed.
         "ratios": {
             peer.name: ours.tokens_per_s / peer.tokens_per_s if peer.tokens_per_s else None
             for peer in peers
@@ -201,9 +186,7 @@ def measure(settings: Settings) -> dict[str, object]:
 def _measure_all(
     settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
-    """Ours, then the peers. Ours fails aloud; a peer that fails is left out, and the others still
-    run.
-    """
+    """Measure ours, then the peers. Our errors are raised; a peer that fails is left out."""
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
@@ -218,7 +201,7 @@ def _measure_all(
             time_engine(
                 speed, engine, rounds, clock, batch_size=batch_size, limit_s=settings.peer_seconds
             )
-        except Exception as error:  # whatever another project's code may raise
+        except Exception as error:  # another project's code may raise anything
             speed.left_out = one_line(error)
         yield speed
         free_device_memory()
@@ -235,7 +218,7 @@ def _measure_ours(
 
 
 def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
-    """Our engine with a batch slot for every request, and room for the longest."""
+    """Create our engine with a batch slot for every request and room for the longest."""
     spec = settings.spec
     return MinivllmEngine(
         settings.model,
@@ -265,13 +248,12 @@ def _measure_continuous(
 
 
 def one_line(error: Exception) -> str:
-    """One line for the report."""
     lines = str(error).strip().splitlines() or ["no message"]
     return f"{type(error).__name__}: {lines[0]}"
 
 
 def free_device_memory() -> None:
-    """Give back what engines held that nobody refers to any more."""
-    gc.collect()  # engines have cycles, which hold tensors
+    """Free the device memory of engines that are no longer referenced."""
+    gc.collect()  # engines have reference cycles that hold tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()

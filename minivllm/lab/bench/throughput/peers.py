@@ -1,14 +1,12 @@
-"""The engines that `minivllm bench throughput` compares, behind one face: requests in, token ids
-out.
+"""The engines of `minivllm bench throughput` with one interface: requests in, token ids out.
 
-`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` is `transformers`' `generate`
-as a careful user would call it: left padding, sdpa attention, its default cache; `TransformersPeer`
-loads a checkpoint for it.
+`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` calls `transformers`'
+`generate` with left padding, sdpa attention and its default cache; `TransformersPeer` loads a
+checkpoint for it.
 
-Easy to get wrong: a peer that is held back without anybody meaning to. It gets the same token ids,
-dtype, device and threads, full batches, inference mode and no progress bar. And end-of-sequence: to
-mask it (`min_new_tokens`) would make the peer do more work and give other tokens than an engine
-that only ignores it, so for the peer there simply is no such token.
+A peer gets the same token ids, dtype, device and threads, and full batches. It is configured
+without an end-of-sequence token. Masking the token (`min_new_tokens`) would be more work and give
+other tokens.
 """
 
 from pathlib import Path
@@ -21,20 +19,14 @@ from minivllm.sampling_params import SamplingParams
 
 
 class BenchEngine(Protocol):
-    """Something that can be timed."""
-
     name: str
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """Greedy continuations, exactly as many tokens as each request wants, in the order of the
-        requests.
-        """
+        """Return greedy continuations of exactly `max_tokens` tokens, one for each request."""
 
 
 class MinivllmEngine:
-    """Our engine, through its public door, with its default options but for those that are
-    named.
-    """
+    """Our engine through its public API, with default options except those given."""
 
     name = "minivllm"
 
@@ -49,7 +41,7 @@ class MinivllmEngine:
 
     @property
     def attention_backend(self) -> str:
-        """Which one `auto` has become."""
+        """The backend that `auto` has chosen."""
         return self._llm.llm_engine._stepper.runner.attention_backend
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
@@ -65,9 +57,7 @@ class MinivllmEngine:
 
 
 class StaticBatches:
-    """A model of `transformers` and its `generate`, in static batches of `batch_size`, in the order
-    of the requests.
-    """
+    """`transformers`' `generate` in static batches of `batch_size`, in order of the requests."""
 
     def __init__(self, model: Any, name: str, batch_size: int) -> None:
         from transformers import GenerationConfig
@@ -75,8 +65,7 @@ class StaticBatches:
         self.name = name
         self.batch_size = batch_size
         self._model = model.eval()
-        # A new one, so that nothing the checkpoint suggests (temperature, penalties,
-        # end-of-sequence) is left.
+        # A new object, without the checkpoint's defaults (temperature, penalties, end-of-sequence).
         self._model.generation_config = GenerationConfig(
             do_sample=False, eos_token_id=None, pad_token_id=0
         )
@@ -93,7 +82,7 @@ class StaticBatches:
         width = max(len(request.prompt_token_ids) for request in batch)
         pads = [width - len(request.prompt_token_ids) for request in batch]
         # input_ids, attention_mask: [len(batch), width], padded on the left so that all prompts end
-        # together.
+        # at the same column.
         prompts = (request.prompt_token_ids for request in batch)
         input_ids = torch.tensor(
             [[0] * pad + prompt for pad, prompt in zip(pads, prompts, strict=True)]
@@ -111,8 +100,8 @@ class StaticBatches:
                 f"transformers gave {output.shape[1] - width} tokens where {num_new} were asked"
                 " for: its speed cannot be compared."
             )
-        # A static batch runs to its longest output; what the others did not ask for is dropped, and
-        # not counted.
+        # A static batch runs to its longest output. Tokens beyond a request's `max_tokens` are
+        # dropped and not counted.
         rows = output[:, width:].tolist()
         return [row[: request.max_tokens] for row, request in zip(rows, batch, strict=True)]
 

@@ -1,12 +1,8 @@
-"""`measure_rounds`: engines in strict turns on the same requests, their times, ratios and
-differences.
+"""`measure_rounds`: runs engines in strict turns on the same requests; times, ratios, differences.
 
-Knows engines by their face alone (`BenchEngine`), and nothing of models or processes.
-
-Easy to get wrong: to compare two numbers that were taken at different times. A machine's speed
-moves by tens of percent within an hour, and only turns that lie side by side see the same machine.
-And the turn's first moments: the threads of an OpenMP library go on spinning after their work,
-Intel's for 200 ms, so an engine in another process gets a pause before its turn and after it.
+A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
+compared. OpenMP threads keep spinning after their work, Intel's for 200 ms. So an engine in another
+process gets a pause before and after its turn.
 """
 
 import gc
@@ -27,15 +23,13 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 
 WARM_UP_ROUND = 0
-"""Not counted: the first run of a shape pays for kernels and memory that the later ones find
-ready.
-"""
+"""The round that is not counted: the first run of a shape also pays for compilation and memory."""
 SETTLE_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class TokenMismatch:
-    """The first output token on which the two engines disagree about one request."""
+    """The first output token of a request on which two engines disagree."""
 
     round: int
     request: int
@@ -46,20 +40,20 @@ class TokenMismatch:
 
 @dataclass(slots=True)
 class PeerRounds:
-    """What was measured of one peer; entry i of `runs` is one round."""
+    """Measurements of one peer; entry i of `runs` is round i."""
 
     name: str
     runs: list[float] = field(default_factory=list)
-    """Seconds."""
+    """Seconds of each round."""
     differences: list[TokenMismatch] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Rounds:
-    """What was measured; entry i of each list is one round."""
+    """Measurements of all engines; entry i of each list is round i."""
 
     runs: list[float] = field(default_factory=list)
-    """Seconds of our engine."""
+    """Seconds of our engine in each round."""
     output_tokens: list[int] = field(default_factory=list)
     peers: list[PeerRounds] = field(default_factory=list)
 
@@ -69,11 +63,11 @@ class Rounds:
         )
 
     def ratios(self, peer: PeerRounds) -> list[float]:
-        """How many times as fast as the peer, in each round."""
+        """Return how many times as fast as the peer our engine is, for each round."""
         return [theirs / ours for ours, theirs in zip(self.runs, peer.runs, strict=True)]
 
     def ratio(self, peer: PeerRounds) -> float:
-        """The median of the rounds' own ratios."""
+        """Return the median of the rounds' ratios."""
         return statistics.median(self.ratios(peer))
 
 
@@ -87,8 +81,9 @@ def measure_rounds(
     progress: Progress,
     settle_s: float = 0.0,
 ) -> Rounds:
-    """A warm-up of each engine, then `num_rounds` rounds in strict turns, with `settle_s` seconds
-    of rest before each.
+    """Warm up each engine, then run `num_rounds` rounds in strict turns.
+
+    settle_s: seconds of rest before each turn
     """
     engines = [engine, *peers]
     task = progress.add_task(spec.name, total=(num_rounds + 1) * len(engines))
@@ -129,7 +124,7 @@ class _TimedRun:
 
 def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
     clock = MonotonicClock()
-    gc.collect()  # so that neither engine cleans up after the other
+    gc.collect()  # so that no engine pays for the garbage of another
     started = clock.now()
     outputs = engine.generate(requests)
     seconds = clock.now() - started
@@ -150,5 +145,5 @@ def _differences(
                 found.append(
                     TokenMismatch(round_number, request, position, token_id, peer_token_id)
                 )
-                break  # what follows a different token is another text
+                break  # after a different token, the texts have nothing in common
     return found

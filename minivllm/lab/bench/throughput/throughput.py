@@ -3,18 +3,12 @@
     minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
 
-Output tokens are counted over the whole run, prefill included. All engines load the same weights,
-get the same token ids, and take strict turns: after one uncounted round each, ours, the peer's,
-ours, the peer's, ... The result is the median of the rounds, the ratio the median of the rounds'
-own ratios (`rounds.py`). `transformers` runs in this process; vLLM and llama.cpp in a Python of
-their own (`peer_process.py`), since they want other packages than we do.
+All engines load the same weights, get the same token ids, and take strict turns after one uncounted
+round. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run in their
+own Python (`peer_process.py`). The workload `nano-vllm` has a module of its own.
 
-The workload `nano-vllm` is measured in another way, told in `nano_vllm.py`.
-
-Easy to get wrong: to be silent about what helps. An allocator or an OpenMP library that somebody
-has preloaded (LD_PRELOAD) moves a speed by a quarter, so the JSON says for each process which ones
-it has. And a speed is worth nothing if the tokens differ, so every round's tokens are compared, and
-differences are reported.
+Every round's tokens are compared, since speeds of different outputs say little. The JSON lists
+preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
 """
 
 import argparse
@@ -91,19 +85,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="of our engine (default: triton on a GPU)",
     )
     add_json_argument(parser)
-    # None says that the option was not given; what it then is depends on the workload.
+    # None means "not given"; the default then depends on the workload.
     parser.set_defaults(model=None, dtype=None)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure and report; the exit status."""
     if args.workload == NANO_VLLM.name:
         if args.peer_python or args.quick:
             raise BenchError(
                 f"The workload {NANO_VLLM.name} has its own peers and size: leave out"
                 " --peer-python, --quick."
             )
-        # imports torch, and `minivllm bench --help` should not
+        # imported here, because it imports torch, which `minivllm bench --help` does not need
         from minivllm.lab.bench.throughput import nano_vllm
 
         return nano_vllm.run(args)
@@ -131,9 +124,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
-    """Each peer that was asked for, in order, with the Python that it runs in; None is our own
-    process.
-    """
+    """Map each requested peer to its Python, in order; None means this process."""
     if len(set(names)) < len(names):
         raise BenchError("--vs names a peer twice: name each once.")
     apart = [name for name in names if name != "transformers"]
@@ -174,7 +165,6 @@ def _report_one(result: dict[str, Any], as_json: bool) -> None:
 
 
 def _report_all(results: list[dict[str, Any]], as_json: bool) -> None:
-    """One table: a row for each workload."""
     first = results[0]
     names = [peer["name"] for peer in first["peers"]]
     columns = [

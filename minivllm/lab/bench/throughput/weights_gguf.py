@@ -1,12 +1,9 @@
-"""`write_gguf`: the weights of one of our checkpoints as a GGUF file that llama.cpp can run, for a
-comparison of speed.
+"""`write_gguf`: writes a checkpoint's weights as a GGUF file for llama.cpp, to compare speeds.
 
-The file has no tokenizer, since the bench speaks in token ids. Matrices are in the dtype that was
-asked for, norms and biases in float32, as llama.cpp wants them.
-
-Easy to get wrong: the rows of the query and key projections of the `llama` architecture, which
-llama.cpp keeps in another order (see `gguf_conversion`, which undoes it). A file without that
-loads, runs at full speed, and says something else.
+The file has no tokenizer. Matrices have the requested dtype; norms and biases are float32, as
+llama.cpp requires. For the `llama` architecture, llama.cpp stores the rows of query and key
+projections in another order (`gguf_conversion` does the inverse). Without it a file loads, but
+gives wrong tokens.
 """
 
 from pathlib import Path
@@ -35,8 +32,9 @@ _TYPES = {
 
 
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
-    """Write the model in the directory `checkpoint` to `path`. Raises `BenchError` for what a GGUF
-    file cannot say.
+    """Write the model in directory `checkpoint` to `path`.
+
+    Raises `BenchError` for a model that a GGUF file cannot represent.
     """
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:
@@ -89,6 +87,6 @@ def _add_shape(writer: gguf.GGUFWriter, config: ModelConfig) -> None:
 
 
 def _llama_cpp_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
-    """[num_heads * head_size, ...], the rows of each head from [2, half] to [half, 2]."""
+    """Reorder [num_heads * head_size, ...]: the rows of each head from [2, half] to [half, 2]."""
     half = array.shape[0] // num_heads // 2
     return array.reshape(num_heads, 2, half, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)

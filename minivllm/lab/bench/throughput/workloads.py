@@ -1,14 +1,9 @@
-"""The workloads of `minivllm bench throughput`: who asks for what, from a seed alone.
+"""The workloads of `minivllm bench throughput`, drawn from a seed, without model or torch.
 
-Prompts are random token ids and every request runs to its `max_tokens` (end-of-sequence is
-ignored), so the work is the same for every engine, and neither text nor luck with a short answer
-moves the result. No model and no torch here.
-
-Easy to get wrong: the prefix cache. It must start each round cold, or from the second round on we
-would measure hits that no first-time user sees. So each round has *fresh tokens* drawn from (seed,
-round), and nothing needs a reset: what the cache still holds of earlier rounds matches no prompt of
-this one. The lengths come from the seed alone, so all rounds are equally much work and can be
-compared.
+Prompts are random token ids, and every request runs to its `max_tokens` (end-of-sequence is
+ignored), so the work is the same for every engine. Each round draws *new tokens* from (seed,
+round), because the prefix cache must be cold in each. The lengths depend only on the seed, so that
+all rounds are the same amount of work.
 
 Sizes: `docs/performance.md` and the issue that set the targets.
 """
@@ -17,14 +12,12 @@ from dataclasses import dataclass, replace
 from random import Random
 
 MAX_NUM_SEQS = 16
-"""Batch slots of our engine and size of the peer's static batches, in each of `WORKLOADS`."""
+"""Batch slots of our engine and size of the peer's static batches, for all `WORKLOADS`."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkloadSpec:
-    """How many requests, and how long they are. Lengths in tokens, (lowest, highest), both
-    included.
-    """
+    """Number and lengths of requests. Lengths are in tokens, (lowest, highest), both included."""
 
     name: str
     num_requests: int
@@ -32,12 +25,12 @@ class WorkloadSpec:
     """Each request's own prompt tokens, after the shared ones."""
     output_len: tuple[int, int]
     shared_prefix_len: int = 0
-    """Tokens with which every prompt begins."""
+    """Tokens at the start of every prompt that all prompts share."""
 
 
 @dataclass(frozen=True, slots=True)
 class BenchRequest:
-    """One request: exactly `max_tokens` tokens are wanted after `prompt_token_ids`."""
+    """A request for exactly `max_tokens` tokens after `prompt_token_ids`."""
 
     prompt_token_ids: list[int]
     max_tokens: int
@@ -46,11 +39,11 @@ class BenchRequest:
 WORKLOADS: dict[str, WorkloadSpec] = {
     spec.name: spec
     for spec in (
-        # A full batch in lockstep: the engine's steady state.
+        # A full batch with equal lengths: the engine's steady state.
         WorkloadSpec("decode", num_requests=16, prompt_len=(64, 64), output_len=(64, 64)),
-        # Mixed lengths, more requests than slots: what continuous batching is for.
+        # Mixed lengths and more requests than slots: the case for continuous batching.
         WorkloadSpec("ragged", num_requests=32, prompt_len=(16, 256), output_len=(8, 128)),
-        # One long system prompt, many users: what the prefix cache is for.
+        # One long system prompt and many users: the case for the prefix cache.
         WorkloadSpec(
             "shared-prefix",
             num_requests=16,
@@ -58,7 +51,7 @@ WORKLOADS: dict[str, WorkloadSpec] = {
             output_len=(32, 32),
             shared_prefix_len=512,
         ),
-        # One user alone: what the engine's own overhead costs.
+        # A single user: shows the engine's own overhead.
         WorkloadSpec("single", num_requests=1, prompt_len=(128, 128), output_len=(128, 128)),
     )
 }
@@ -66,15 +59,13 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 NANO_VLLM = WorkloadSpec(
     "nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024)
 )
-"""What nano-vllm publishes its speed with (its `bench.py`): for a GPU, with its own batch sizes and
+"""The workload of nano-vllm's published speed (its `bench.py`): for a GPU, with own batch sizes and
 peers.
 """
 
 
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
-    """The same with a quarter of all lengths, and a name that says so: its ratios are other
-    ones.
-    """
+    """Return the workload with a quarter of all lengths and another name, as its ratios differ."""
 
     def quarter(length: tuple[int, int]) -> tuple[int, int]:
         return (max(1, length[0] // 4), max(1, length[1] // 4))
@@ -91,13 +82,12 @@ def quick(spec: WorkloadSpec) -> WorkloadSpec:
 def make_requests(
     spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int
 ) -> list[BenchRequest]:
-    """The requests of one round. Same arguments, same requests, on every machine and Python
-    version.
+    """Return the requests of one round, which depend only on the arguments.
 
     Token ids are from 0 to `vocab_size - 1`.
     """
-    # `Random` takes a string through SHA-512: no two (seed, round) pairs start alike, as sums of
-    # them would.
+    # `Random` hashes a string with SHA-512, so each (seed, round) gives another sequence. A sum of
+    # the two would not.
     lengths = Random(f"{spec.name}/lengths/{seed}")
     tokens = Random(f"{spec.name}/tokens/{seed}/{round_number}")
     shared = _draw(tokens, spec.shared_prefix_len, vocab_size)
@@ -111,7 +101,7 @@ def make_requests(
 
 
 def count_output_tokens(requests: list[BenchRequest]) -> int:
-    """Tokens that the requests want, together: the numerator of every tokens-per-second."""
+    """Return how many tokens the requests ask for in total."""
     return sum(request.max_tokens for request in requests)
 
 

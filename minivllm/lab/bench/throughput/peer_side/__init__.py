@@ -1,7 +1,6 @@
-"""What runs in a peer's own Python: `peer_main.py` by its path, and beside it one module for each
-peer.
+"""Code that runs in a peer's own Python: `peer_main.py`, started by its path, and one per peer.
 
-Nothing of minivllm is installed there, so these files import the standard library and the peer, and
-each other as neighbours. They stand in a folder of their own because Python puts a script's folder
-first on its search path: beside the benches, a library's `import kernels` would find ours.
+minivllm is not installed there, so these files import only the standard library, the peer and each
+other. Python puts a script's folder first on its search path. In the benches' folder, a library's
+`import kernels` would find ours, so these files have their own.
 """

@@ -1,12 +1,8 @@
-"""llama.cpp through llama-cpp-python's low-level API: continuous batching over `llama_batch`, as
-llama-server does it.
+"""llama.cpp through llama-cpp-python's low-level API, with continuous batching as in llama-server.
 
-A batch holds one token of each running sequence and as much of the waiting prompts as fits. What
-all prompts of a call have in common is computed once and shared by `llama_memory_seq_cp`, since a
-careful user of llama.cpp would do that.
-
-Easy to get wrong: which rows have logits. Only those that were asked for do, and they are found by
-their place in the batch.
+A batch has one token of each running sequence and as much of the waiting prompts as fits. The
+common start of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requested
+rows have logits, and they are found by their position in the batch.
 """
 
 import llama_cpp
@@ -18,18 +14,18 @@ BATCH_TOKENS = 512
 
 
 class CacheSequence:
-    """One request in one of the cache's sequences."""
+    """A request in one of the cache's sequences."""
 
     def __init__(self, index: int, prompt: list[int], max_tokens: int) -> None:
         self.index = index
         self.pending = prompt
-        """Tokens that have not been through the model."""
+        """Tokens that the model has not computed yet."""
         self.max_tokens = max_tokens
         self.output: list[int] = []
 
 
 class Engine:
-    """A context with one sequence for each slot, and one more that keeps what all prompts share."""
+    """A context with one sequence per slot, and one more for the common start of all prompts."""
 
     def __init__(self, settings: dict) -> None:
         llama_cpp.llama_backend_init()
@@ -44,7 +40,7 @@ class Engine:
         params.n_seq_max = self._slots + 1
         params.n_threads = params.n_threads_batch = settings["num_threads"]
         params.type_k = params.type_v = GGML_TYPES[settings["dtype"]]
-        # else a sequence has a part of the cache to itself, and a copy is a copy
+        # Without this, each sequence has its own part of the cache, and sharing would copy.
         params.kv_unified = True
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         if not self._context:
@@ -55,7 +51,7 @@ class Engine:
         )
         self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
         self._position = [0] * (self._slots + 1)
-        """Of each of the cache's sequences: tokens that it holds."""
+        """Number of tokens in each of the cache's sequences."""
 
     def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
         llama_cpp.llama_memory_clear(self._memory, False)
@@ -91,9 +87,7 @@ class Engine:
             self._step([keeper])
 
     def _step(self, sequences: list[CacheSequence]) -> None:
-        """One batch: first those that have one token to go, so that a long prompt holds up
-        nobody.
-        """
+        """Run one batch, shortest pending input first, so that a long prompt delays no sequence."""
         batch, used = self._batch, 0
         sampling: list[tuple[CacheSequence, int]] = []
         for sequence in sorted(sequences, key=lambda s: len(s.pending)):
@@ -121,8 +115,9 @@ class Engine:
 
 
 def _common_length(prompts: list[list[int]]) -> int:
-    """Tokens with which all prompts begin, one at least being left to each; 0 for one prompt
-    alone.
+    """Return the length of the common start, which leaves each prompt at least one token.
+
+    The length is 0 for a single prompt.
     """
     if len(prompts) < 2:
         return 0

@@ -1,18 +1,14 @@
-"""The child's side of a peer in its own Python: one JSON object a line, in on standard input, out
-on standard output.
+"""The child's side of a peer in its own Python: one JSON object per line on stdin and stdout.
 
     -> {"peer": "vllm", "model": path, "dtype": ..., "num_threads": 2, "max_num_seqs": 16,
         "max_model_len": 1024}
     <- {"ready": true, "versions": {...}, "preloaded": [...]}
     -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
-    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        as often as asked
+    <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated
     <- {"error": "..."}                                      instead of either; then the child ends
 
-At the end of standard input the child ends.
-
-Easy to get wrong: standard output. Peers print to it, and so do libraries in C; so the answers go
-through a copy of the file descriptor, and what everybody calls standard output is standard error
-from the start.
+The child ends when standard input ends. Peers and C libraries print to standard output. So answers
+use a copy of its file descriptor, and descriptor 1 is redirected to standard error.
 """
 
 import json
@@ -22,14 +18,12 @@ from importlib import import_module
 from importlib.metadata import version
 
 PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
-"""Name of a peer -> the module beside this one that has its `Engine` and its `PACKAGES`."""
+"""Name of a peer -> the module in this folder with its `Engine` and its `PACKAGES`."""
 PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
 
 
 def preloaded_libraries(pid: str = "self") -> list[str]:
-    """Allocators and OpenMP libraries that a process has mapped, by file name; asked of /proc, so
-    Linux only.
-    """
+    """File names of the allocators and OpenMP libraries that a process has mapped (Linux only)."""
     try:
         with open(f"/proc/{pid}/maps") as file:
             paths = {
@@ -60,13 +54,13 @@ def main() -> None:
             request = json.loads(line)
             outputs = engine.generate(request["prompts"], request["max_tokens"])
             answer({"outputs": outputs, "peak_rss_bytes": _peak_rss_bytes()})
-    except Exception as error:  # whatever the peer raises; the parent makes a sentence of it
+    except Exception as error:  # the parent reports any exception of the peer
         answer({"error": f"{type(error).__name__}: {error}"})
         raise
 
 
 def _peak_rss_bytes() -> int | None:
-    """Of this process and its children, as far as they live; None where there is no /proc."""
+    """Peak memory of this process and its living children; None without /proc."""
     total = 0
     try:
         for pid in _family(os.getpid()):

@@ -1,11 +1,7 @@
-"""vLLM, its CPU build or on a GPU, as `minivllm bench throughput --vs vllm` runs it: its offline
-`LLM`, with its own defaults.
+"""vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `bench throughput --vs vllm`.
 
-Its worker processes get all of the threads that our engine gets. vLLM would keep one core for its
-scheduler, which on a small machine is half of it.
-
-Easy to get wrong: the variables of the environment. vLLM reads them as it is imported, so they are
-set before.
+Its workers get as many threads as our engine; by default vLLM reserves one core for its scheduler.
+vLLM reads environment variables when it is imported, so they are set before.
 """
 
 import os
@@ -15,7 +11,7 @@ KV_CACHE_GIB = 1
 
 
 class Engine:
-    """`LLM.generate`, greedy, to the last token that was asked for."""
+    """Runs `LLM.generate` greedily, to each request's last token."""
 
     def __init__(self, settings: dict) -> None:
         cores = sorted(os.sched_getaffinity(0))[: settings["num_threads"]]
