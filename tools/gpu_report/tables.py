@@ -24,7 +24,7 @@ from regions import LESSON_AT, PICTURED_BATCH, REGIONS, MissingError, Stage, cop
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 MEASURED = "docs/measured/gpu"
-PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md")
+PAGES = ("docs/performance.md", "docs/how-to/profile-a-gpu.md", "README.md", "README.zh.md")
 RUNGS = "lessons/shown/measured_rungs.json"
 PICTURE = "docs/assets/gpu-step.svg"
 PICTURED = {
