@@ -50,9 +50,10 @@ def test_what_is_committed_is_what_the_committed_measurements_give(tables):
         )
 
 
-def test_every_region_is_on_exactly_one_page(tables, tool):
+def test_every_region_is_on_exactly_one_page_of_a_language(tables, tool):
+    pages = [page for page in tables.PAGES if page != "README.zh.md"]
     found = re.findall(
-        r"<!-- gpu: ([\w-]+) -->", "".join((ROOT / page).read_text() for page in tables.PAGES)
+        r"<!-- gpu: ([\w-]+) -->", "".join((ROOT / page).read_text() for page in pages)
     )
     assert sorted(found) == sorted(tool("regions").REGIONS)
 
