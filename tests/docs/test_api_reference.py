@@ -64,7 +64,7 @@ def test_a_public_method_names_its_parameters_and_its_errors(cls: type) -> None:
         assert doc, f"{cls.__name__}.{name} has no docstring"
         assert {one for one in parameters_of(function) if not is_named(one, doc)} == set(), name
         for error in raised_in(function):
-            assert re.search(rf"[Rr]aises .*`{error}`", doc, re.DOTALL), (name, error)
+            assert re.search(rf"[Rr]aises? .*`{error}`", doc, re.DOTALL), (name, error)
 
 
 def test_the_built_reference_shows_every_public_name_and_member(site: Path) -> None:

@@ -38,6 +38,17 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.parametrize("page", ["add-a-policy", "add-a-model"])
+def test_the_change_of_a_page_fits_the_source(page: str):
+    (change,) = [
+        block.text
+        for block in blocks((ROOT / f"docs/how-to/{page}.md").read_text())
+        if block.title is not None and block.title.endswith(".diff")
+    ]
+    check = ["git", "apply", "--check", "-"]
+    subprocess.run(check, cwd=ROOT, input=change, text=True, check=True)
+
+
 def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     files_of_page("docs/how-to/add-a-policy.md", copy)
     options = "--headless --model tiny-random --scenario burst --record run.jsonl"

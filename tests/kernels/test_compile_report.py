@@ -63,7 +63,7 @@ def run_python(*arguments: str) -> str:
         [sys.executable, *arguments],
         capture_output=True,
         text=True,
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        env=os.environ | {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "0"},
     )
     assert child.returncode == 0, child.stderr
     return child.stdout
@@ -77,12 +77,21 @@ def reports() -> list[dict]:
     return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
 
 
+def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products() -> None:
+    arguments = "--json --shape smollm2-135m --target sm_90".split()
+    rows = json.loads(run_python("-m", "minivllm.kernels.compile_report", *arguments))["rows"]
+    assert {row["kernel"] for row in rows} == KERNELS
+    for row in rows:
+        assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
+
+
 @pytest.fixture
 def rows(reports: list[dict]) -> list[dict]:
     """Two shapes that the engine is used with: a small head of an odd group, and a large head."""
     return reports[0]["rows"]
 
 
+@pytest.mark.slow
 def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_little(
     reports: list[dict], rows: list[dict]
 ) -> None:
@@ -100,6 +109,7 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
     assert [row for row in (*in_float32, *with_most_splits) if row["spills"] > 0] == []
 
 
+@pytest.mark.slow
 def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(
     rows: list[dict],
 ) -> None:
@@ -111,6 +121,7 @@ def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(
     assert newest == {"sm_80": ["mma"], "sm_90": ["wgmma"], "sm_100": ["tcgen05"]}
 
 
+@pytest.mark.slow
 def test_one_compilation_serves_block_tables_of_every_width(reports: list[dict]) -> None:
     narrow, wide = reports[3]
     assert narrow == wide

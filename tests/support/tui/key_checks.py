@@ -299,10 +299,11 @@ async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
     seat.app.set_focus(panel(seat.app, "blockmap"))
     before = panel(seat.app, "blockmap").size
     await seat.press(key)
-    large = panel(seat.app, "blockmap").size
-    assert large.width > 100 and large.height > before.height
+    # Textual lays the screen out a moment after the key.
+    await until(seat.pilot, lambda: panel(seat.app, "blockmap").size.height > before.height)
+    assert panel(seat.app, "blockmap").size.width > 100
     await seat.press(key)
-    assert panel(seat.app, "blockmap").size == before
+    await until(seat.pilot, lambda: panel(seat.app, "blockmap").size == before)
 
 
 # ---- the engine in this process ----
