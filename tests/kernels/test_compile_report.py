@@ -78,7 +78,7 @@ def reports() -> list[dict]:
 
 
 def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has_products() -> None:
-    arguments = "--json --shape smollm2-135m --target sm_90".split()
+    arguments = ["--json", "--shape", "smollm2-135m", "--target", "sm_90"]
     rows = json.loads(run_python("-m", "minivllm.kernels.compile_report", *arguments))["rows"]
     assert {row["kernel"] for row in rows} == KERNELS
     for row in rows:
