@@ -122,8 +122,8 @@ def _hints(exercise: Exercise) -> str:
             "## Hints\n",
             *folds,
             (
-                f"To read the third, the steps in words, run `minivllm exercise hint {exercise.name}`."
-                " Hints cost no points.\n"
+                "To read the third, the steps in words, run `minivllm exercise hint"
+                f" {exercise.name}`. Hints cost no points.\n"
             ),
         ]
     )

@@ -85,6 +85,7 @@ class FreeKVCacheBlockQueue:
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
+        """Insert `block`. Raises `BlockPoolError`, before any change, if it is already queued."""
         if block.prev_free is not None:
             raise BlockPoolError(
                 f"Block {block.block_id} is on the free queue already: it was freed twice."
