@@ -27,7 +27,6 @@ def only(*kinds: str) -> Callable[[Draw], Case]:
     cases=only("pop"),
 )
 def hands_out(case: Case) -> Iterator[str]:
-    """Pops only."""
     yield from tell_operations(case)
 
 
@@ -42,7 +41,6 @@ def hands_out(case: Case) -> Iterator[str]:
     cases=only("pop", "touch", "release"),
 )
 def counts_owners(case: Case) -> Iterator[str]:
-    """Random pops, touches and releases."""
     yield from tell_operations(case)
 
 
@@ -57,7 +55,6 @@ def counts_owners(case: Case) -> Iterator[str]:
     cases=only("pop", "cache", "release", "release again", "touch"),
 )
 def refuses_double_frees(case: Case) -> Iterator[str]:
-    """Also releases of blocks without an owner."""
     yield from tell_operations(case)
 
 
@@ -73,7 +70,6 @@ def refuses_double_frees(case: Case) -> Iterator[str]:
     examples=100,
 )
 def keeps_names(case: Case) -> Iterator[str]:
-    """Blocks get hashes, are freed, hit again, and reused."""
     yield from tell_operations(case)
 
 
@@ -89,7 +85,6 @@ def keeps_names(case: Case) -> Iterator[str]:
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)
 
 
@@ -105,5 +100,4 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
 )
 def shares(case: Case) -> Iterator[str]:
-    """The whole engine, with parallel samples."""
     yield from run_trace(case)

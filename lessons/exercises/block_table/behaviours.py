@@ -37,7 +37,6 @@ def growths(draw: Draw) -> Case:
     },
 )
 def counts_blocks(case: Case) -> Iterator[str]:
-    """The division."""
     manager = manager_of(1, case["block_size"])
     for tokens in case["tokens"]:
         yield (
@@ -54,7 +53,6 @@ def counts_blocks(case: Case) -> Iterator[str]:
     cases=growths,
 )
 def grows(case: Case) -> Iterator[str]:
-    """Two sequences."""
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -78,7 +76,6 @@ def grows(case: Case) -> Iterator[str]:
     cases=growths,
 )
 def gives_back(case: Case) -> Iterator[str]:
-    """Two sequences grow; then they end one after the other."""
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -105,7 +102,6 @@ def gives_back(case: Case) -> Iterator[str]:
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)
 
 
@@ -121,5 +117,4 @@ def serves(case: Case) -> Iterator[str]:
     trace=True,
 )
 def serves_samples(case: Case) -> Iterator[str]:
-    """The whole engine, with parallel samples."""
     yield from run_trace(case)

@@ -83,7 +83,6 @@ def _tell_chunk(case: Case) -> Iterator[str]:
     cases=lambda draw: single_chunk(draw, chunked=True),
 )
 def first_chunk(case: Case) -> Iterator[str]:
-    """With chunked prefill."""
     yield from _tell_chunk(case)
 
 
@@ -97,7 +96,6 @@ def first_chunk(case: Case) -> Iterator[str]:
     cases=lambda draw: single_chunk(draw, chunked=False),
 )
 def whole_prompt(case: Case) -> Iterator[str]:
-    """With chunked prefill off."""
     yield from _tell_chunk(case)
 
 
@@ -111,7 +109,6 @@ def whole_prompt(case: Case) -> Iterator[str]:
     cases=chunks,
 )
 def commits(case: Case) -> Iterator[str]:
-    """One sequence, chunk by chunk."""
     from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
     from minivllm.core.scheduler_output import ScheduledSequence
 
@@ -152,7 +149,6 @@ def commits(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine, with prompts longer than a step."""
     yield from run_trace(case)
 
 
@@ -176,5 +172,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=30,
 )
 def serves_whole_prompts(case: Case) -> Iterator[str]:
-    """The whole engine, without chunks."""
     yield from run_trace(case)

@@ -147,7 +147,6 @@ def _tell(case: Case) -> Iterator[str]:
     cases=family_at_any_time,
 )
 def forks(case: Case) -> Iterator[str]:
-    """Forks, and forks of forks."""
     yield from _tell(case)
 
 
@@ -181,7 +180,6 @@ def sees_shared_writes(case: Case) -> Iterator[str]:
     examples=80,
 )
 def copies(case: Case) -> Iterator[str]:
-    """Sequences write, fork and end in any order."""
     yield from _tell(case)
 
 
@@ -217,5 +215,4 @@ def lets_go_last(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)

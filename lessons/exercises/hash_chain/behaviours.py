@@ -51,7 +51,6 @@ def alike(draw: Draw) -> Case:
     },
 )
 def names(case: Case) -> Iterator[str]:
-    """Chains are extended in several calls."""
     manager = manager_of(1, case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
@@ -110,7 +109,6 @@ def finds(case: Case) -> Iterator[str]:
     trace=True,
 )
 def shares(case: Case) -> Iterator[str]:
-    """The whole engine, with enough blocks."""
     yield from run_trace(case)
 
 
@@ -125,5 +123,4 @@ def shares(case: Case) -> Iterator[str]:
     trace=True,
 )
 def forgets(case: Case) -> Iterator[str]:
-    """The whole engine, with evictions and preemptions."""
     yield from run_trace(case)

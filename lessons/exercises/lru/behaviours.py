@@ -63,7 +63,6 @@ def pressed(draw: Draw) -> Case:
     cases=pops,
 )
 def reuses_the_front(case: Case) -> Iterator[str]:
-    """Pops until the queue is empty, and one more."""
     from minivllm.errors import BlockPoolError
 
     queue, blocks = _queue(case)
@@ -176,7 +175,6 @@ def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
     examples=100,
 )
 def keeps_what_is_of_use(case: Case) -> Iterator[str]:
-    """A pool on this queue."""
     yield from tell_operations(case)
 
 
@@ -193,5 +191,4 @@ def keeps_what_is_of_use(case: Case) -> Iterator[str]:
     examples=80,
 )
 def forgets_in_order(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)

@@ -127,7 +127,6 @@ def _tell_layer(case: Case) -> Iterator[str]:
     examples=25,
 )
 def writes(case: Case) -> Iterator[str]:
-    """The cache after the write."""
     backend, metadata, _, key, value = _backend(case)
     backend._write(backend.kv_caches[0], key, value, metadata)
     for block_id, block in enumerate(backend.kv_caches[0]):
@@ -195,7 +194,6 @@ def reads(case: Case) -> Iterator[str]:
     agree=nearly,
 )
 def decodes(case: Case) -> Iterator[str]:
-    """A layer over sequences of different lengths."""
     yield from _tell_layer(case)
 
 

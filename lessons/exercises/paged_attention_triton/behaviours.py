@@ -146,7 +146,6 @@ def _tell(case: Case) -> Iterator[str]:
     agree=close,
 )
 def one_tile(case: Case) -> Iterator[str]:
-    """Up to 16 tokens."""
     yield from _tell(case)
 
 
@@ -177,7 +176,6 @@ def several_tiles(case: Case) -> Iterator[str]:
     agree=close,
 )
 def shared_heads(case: Case) -> Iterator[str]:
-    """Grouped queries."""
     yield from _tell(case)
 
 
@@ -240,5 +238,4 @@ def reads(case: Case) -> Iterator[str]:
     agree=close,
 )
 def padded_rows(case: Case) -> Iterator[str]:
-    """Sequences of length 0 among others."""
     yield from _tell(case)

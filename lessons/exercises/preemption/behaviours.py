@@ -120,7 +120,6 @@ def _victims(case: Case) -> Iterator[str]:
     cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
 )
 def victims(case: Case) -> Iterator[str]:
-    """Several victims, one after another."""
     yield from _victims(case)
 
 
@@ -135,7 +134,6 @@ def victims(case: Case) -> Iterator[str]:
     cases=full_house,
 )
 def queues(case: Case) -> Iterator[str]:
-    """Victims, with other sequences waiting."""
     yield from _victims(case)
 
 
@@ -199,7 +197,6 @@ def _outgrows_memory(draw: Draw) -> Case:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks."""
     yield from run_trace(case)
 
 
@@ -222,5 +219,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks, under the priority policy."""
     yield from run_trace(case)

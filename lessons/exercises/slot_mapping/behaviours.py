@@ -57,7 +57,6 @@ def _tell(case: Case) -> Iterator[str]:
     cases=lambda draw: chunk(draw, num_cached=0),
 )
 def slots(case: Case) -> Iterator[str]:
-    """Nothing is cached."""
     yield from _tell(case)
 
 
@@ -72,7 +71,6 @@ def slots(case: Case) -> Iterator[str]:
     cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
 )
 def cached(case: Case) -> Iterator[str]:
-    """Some tokens are cached."""
     yield from _tell(case)
 
 
@@ -90,5 +88,4 @@ def cached(case: Case) -> Iterator[str]:
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine, with prefix hits and shared blocks."""
     yield from run_trace(case)

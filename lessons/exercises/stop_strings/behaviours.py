@@ -58,7 +58,6 @@ def _fed(case: Case) -> Iterator[str]:
     examples=100,
 )
 def automaton(case: Case) -> Iterator[str]:
-    """First the borders (task 1), then character by character."""
     from minivllm.engine.stop_strings import _Automaton
 
     one = _Automaton(case["pattern"])
@@ -81,7 +80,6 @@ def automaton(case: Case) -> Iterator[str]:
     examples=150,
 )
 def feeds(case: Case) -> Iterator[str]:
-    """Pieces up to a stop."""
     yield from _fed(case)
 
 
@@ -109,7 +107,6 @@ def passes_over(case: Case) -> Iterator[str]:
     cases=lambda draw: pieces(draw, include=True),
 )
 def includes(case: Case) -> Iterator[str]:
-    """With and without the stop string."""
     yield from _fed(case)
 
 

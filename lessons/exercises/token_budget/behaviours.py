@@ -154,7 +154,6 @@ def _tell_running(case: Case) -> Iterator[str]:
     cases=running_ones,
 )
 def gives_out(case: Case) -> Iterator[str]:
-    """Enough memory."""
     yield from _tell_running(case)
 
 
@@ -173,7 +172,6 @@ def gives_out(case: Case) -> Iterator[str]:
     examples=200,  # two victims, one of them the sequence that asked, are rare
 )
 def gives_again(case: Case) -> Iterator[str]:
-    """Too few blocks."""
     yield from _tell_running(case)
 
 
@@ -185,7 +183,6 @@ def gives_again(case: Case) -> Iterator[str]:
     cases=waiting_ones,
 )
 def holds(case: Case) -> Iterator[str]:
-    """The checks before memory."""
     from minivllm.core.admission import Hold
     from minivllm.core.scheduler_output import SchedulerOutput
 
@@ -216,7 +213,6 @@ def holds(case: Case) -> Iterator[str]:
     examples=100,
 )
 def admits(case: Case) -> Iterator[str]:
-    """The rest of a step's budget."""
     from minivllm.core.scheduler_output import SchedulerOutput
 
     scheduler = _scheduler(case)
@@ -242,7 +238,6 @@ def admits(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine with small budgets."""
     yield from run_trace(case)
 
 
@@ -261,5 +256,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks, under the priority policy."""
     yield from run_trace(case)

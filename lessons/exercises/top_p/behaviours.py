@@ -71,7 +71,6 @@ def _told(case: Case) -> Iterator[str]:
     examples=25,
 )
 def temperature(case: Case) -> Iterator[str]:
-    """Temperature only."""
     yield from _told(case)
 
 
@@ -86,7 +85,6 @@ def temperature(case: Case) -> Iterator[str]:
     examples=25,
 )
 def min_p(case: Case) -> Iterator[str]:
-    """With temperature."""
     yield from _told(case)
 
 
@@ -102,7 +100,6 @@ def min_p(case: Case) -> Iterator[str]:
     examples=50,
 )
 def top_p(case: Case) -> Iterator[str]:
-    """Top-p only, with ties among the logits."""
     yield from _told(case)
 
 
@@ -135,7 +132,6 @@ def reaches_exactly(case: Case) -> Iterator[str]:
     examples=60,
 )
 def top_k(case: Case) -> Iterator[str]:
-    """All parameters but temperature."""
     yield from _told(case)
 
 
@@ -186,7 +182,6 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     examples=25,
 )
 def samples(case: Case) -> Iterator[str]:
-    """Twenty tokens per row."""
     import torch
 
     from minivllm.core.request import Request

@@ -61,7 +61,6 @@ def _measured(case: Case) -> Iterator[Any]:
     agree=nearly(1e-5),
 )
 def shares(case: Case) -> Iterator[str]:
-    """Single measurements."""
     from minivllm.events.kv_usage import KVUsage
 
     used, reserved, internal = case["slots"]
@@ -149,7 +148,6 @@ def _meter(
     },
 )
 def tallies(case: Case) -> Iterator[str]:
-    """Random tables."""
     from minivllm.events.kv_usage import _BlockSlots
 
     size = case["block_size"]
@@ -173,7 +171,6 @@ def tallies(case: Case) -> Iterator[str]:
     agree=nearly(1e-5),
 )
 def measures_sharing(case: Case) -> Iterator[str]:
-    """The paged engine, with shared prefixes and samples."""
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries:"
@@ -197,7 +194,6 @@ def measures_sharing(case: Case) -> Iterator[str]:
     },
 )
 def external(case: Case) -> Iterator[str]:
-    """Memory with free runs of different lengths."""
     owners = case["owners"]
     for allocator in ("contiguous", "paged"):
         meter = _meter(case["block_size"], len(owners), case["max_model_len"], allocator)
@@ -221,7 +217,6 @@ def external(case: Case) -> Iterator[str]:
     examples=40,
 )
 def measures_reservations(case: Case) -> Iterator[str]:
-    """An engine with the contiguous allocator."""
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved},"
