@@ -1,7 +1,7 @@
-"""One exercise as a page: its topic, the functions to write, what the check compares, two hints.
+"""The page of an exercise: its topic, the functions to write, what the check compares, two hints.
 
-No page shows or links the solution, although it is in the repository. Of each hole it shows only
-signature and docstring. The last hint is left to `minivllm exercise hint`.
+A page never shows or links the solution: it has only the signature and docstring of each hole.
+`minivllm exercise hint` shows the third hint.
 """
 
 from textwrap import dedent
@@ -15,7 +15,7 @@ from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 
 SHOWN_HINTS = ("A question", "Where to look")
-"""Of three hints; the third is close to the solution."""
+"""The first two of three hints; the third is close to the solution."""
 
 
 def page_name(exercise: Exercise) -> str:
@@ -23,7 +23,7 @@ def page_name(exercise: Exercise) -> str:
 
 
 def engine_file(exercise: Exercise) -> str:
-    """The path of the engine's file in the repository."""
+    """Return the path of the engine's file in the repository."""
     path = exercise.module.removeprefix("minivllm.").replace(".", "/")
     return f"{path}.py" if path.startswith("kernels/") else f"minivllm/{path}.py"
 
@@ -49,7 +49,7 @@ def _begin(exercise: Exercise) -> str:
 About {exercise.minutes} minutes, after lesson \
 {link_to(find_lesson(str(exercise.lesson)), "../tutorial/")}. \
 You write a part of
-`{engine_file(exercise)}`, and the engine runs on it.
+`{engine_file(exercise)}`, and the engine runs with your code.
 
 <!-- not run: makes a folder in the reader's home; \
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
@@ -58,7 +58,7 @@ minivllm exercise start {exercise.name}
 ```
 
 This makes a folder with `{exercise.student_file}`, this text and a few tests. \
-"This folder" below is that one.
+The text below calls it "this folder".
 """
 
 
@@ -67,9 +67,9 @@ def _holes(exercise: Exercise) -> str:
     return f"""\
 ## The holes
 
-So they stand in your file, each with a `TODO` where the code is missing.
+Your file has these functions, each with a `TODO` in place of its body.
 
-<!-- not run: heads of functions without what they do -->
+<!-- not run: functions without their bodies -->
 ```python
 {heads}
 ```
@@ -77,7 +77,7 @@ So they stand in your file, each with a `TODO` where the code is missing.
 
 
 def _heads(exercise: Exercise) -> list[str]:
-    """Each hole up to the end of its docstring, below a line with its class."""
+    """Return each hole up to the end of its docstring, under a comment with its class."""
     lines = exercise.source.splitlines()
     heads = []
     for number, hole in enumerate(find_holes(exercise), 1):
@@ -95,20 +95,20 @@ def _check(exercise: Exercise) -> str:
     )
     traces = any(one.is_trace for one in behaviours)
     diff = (
-        " Where whole runs of the engine are compared, it is event for event, and `minivllm"
-        f" exercise diff {exercise.name}` opens the dashboard at the first step that differs."
+        " For whole runs of the engine it compares every event, and `minivllm exercise diff"
+        f" {exercise.name}` opens the dashboard at the first step that differs."
         if traces
         else ""
     )
     return f"""\
 ## What the check compares
 
-What happens on your code, and on the engine as it is, in random cases; \
-a case that fails is made as small as it can be.{diff}
+The check runs random cases on your code and on the engine's own code, and compares the results. \
+It reduces a failing case to the smallest one that still fails.{diff}
 
 | task | what must hold | cases | points |
 |---|---|---|---|
-{rows}| | the tests of `visible_test.py`, all together | | {VISIBLE_POINTS} |
+{rows}| | all tests of `visible_test.py` | | {VISIBLE_POINTS} |
 """
 
 
@@ -122,7 +122,7 @@ def _hints(exercise: Exercise) -> str:
             "## Hints\n",
             *folds,
             (
-                "The third, the steps in words, comes from `minivllm exercise hint"
+                "To read the third, the steps in words, run `minivllm exercise hint"
                 f" {exercise.name}`. Hints cost no points.\n"
             ),
         ]
@@ -136,7 +136,7 @@ def _run(exercise: Exercise) -> str:
 <!-- not run: needs the folder that `start` made; \
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
-minivllm exercise check {exercise.name}     # red at first; shows the smallest case that fails
+minivllm exercise check {exercise.name}     # red at first; shows the smallest failing case
 minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
 minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
 minivllm exercise next

@@ -85,7 +85,10 @@ class FreeKVCacheBlockQueue:
         self._insert_between(self._head, block, self._head.next_free)
 
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
-        """Insert `block` into the queue between two neighbours, which may be sentinels."""
+        """Insert `block` between two neighbours, which may be sentinels.
+
+        Raises `BlockPoolError`, before any change, if it is already queued.
+        """
         if block.prev_free is not None:
             raise BlockPoolError(
                 f"Block {block.block_id} is on the free queue already: it was freed twice."

@@ -1,7 +1,6 @@
-"""What a block pool must do: random operations on a pool alone, then the whole engine on it.
+"""Checks for block-pool: random operations on a pool alone, then the whole engine.
 
-After each operation the pool's whole state is told, so that a mistake shows where it is made and
-not three operations later.
+The pool's whole state is reported after each operation, so a mistake shows where it is made.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ Case = dict[str, Any]
 
 
 def only(*kinds: str) -> Callable[[Draw], Case]:
-    """Cases of these operations."""
+    """Random cases with only these operations."""
     return lambda draw: operations_of(draw, kinds)
 
 
@@ -24,28 +23,24 @@ def only(*kinds: str) -> Callable[[Draw], Case]:
     "a block that is handed out has one owner",
     task=1,
     points=1,
-    hint=(
-        "What does the count of a block say right after pop_free_block has given it to its first"
-        " owner?"
-    ),
+    hint="What is the block's ref_cnt right after pop_free_block has given it to its first owner?",
     cases=only("pop"),
 )
 def hands_out(case: Case) -> Iterator[str]:
-    """Pops alone."""
     yield from tell_operations(case)
 
 
 @behaviour(
-    "a shared block is free when its last owner has left, and not before",
+    "a shared block becomes free when its last owner releases it, and not before",
     task=2,
     points=2,
     hint=(
-        "Follow one block with two owners: which of the two releases may put it on the free queue?"
+        "Follow one block with two owners. Which of the two releases may put it into the free"
+        " queue?"
     ),
     cases=only("pop", "touch", "release"),
 )
 def counts_owners(case: Case) -> Iterator[str]:
-    """Owners come and go."""
     yield from tell_operations(case)
 
 
@@ -54,59 +49,55 @@ def counts_owners(case: Case) -> Iterator[str]:
     task=3,
     points=1,
     hint=(
-        "A second release of the same block would put it on the free queue twice. Check before you"
-        " change anything."
+        "A second release of the same block would put it into the free queue twice. Check before"
+        " you change anything."
     ),
     cases=only("pop", "cache", "release", "release again", "touch"),
 )
 def refuses_double_frees(case: Case) -> Iterator[str]:
-    """Releases of blocks that nobody owns, too."""
     yield from tell_operations(case)
 
 
 @behaviour(
-    "a free block keeps its name until it is handed out again",
+    "a free block keeps its hash until it is handed out again",
     task=4,
     points=2,
     hint=(
-        "Free is not evicted: compare what is cached after release with what is cached after the"
+        "A free block is not evicted. Compare the cached blocks after release with those after the"
         " next pop_free_block."
     ),
     cases=only("pop", "cache", "release", "touch"),
     examples=100,
 )
 def keeps_names(case: Case) -> Iterator[str]:
-    """Blocks get names, are freed, hit again, and reused."""
     yield from tell_operations(case)
 
 
 @behaviour(
-    "the engine serves random requests on it, event for event",
+    "the engine emits the same events for random requests",
     task=5,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff`: the first event that differs tells which of your"
-        " methods was last to act."
+        "Open it with `minivllm exercise diff`: the first event that differs shows which of your"
+        " methods ran last."
     ),
     cases=trace,
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine shares and copies blocks on it, event for event",
+    "the engine emits the same events when it shares and copies blocks",
     task=5,
     points=2,
     hint=(
-        "Several samples of one request own the same blocks: look at the counts at the step where"
-        " they part."
+        "Several samples of one request own the same blocks. Look at the counts at the step where"
+        " the samples diverge."
     ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
 )
 def shares(case: Case) -> Iterator[str]:
-    """The whole engine, with parallel samples."""
     yield from run_trace(case)

@@ -1,4 +1,4 @@
-"""What block tables must do: a manager alone with two sequences, then the whole engine on it."""
+"""Checks for block-table: a manager alone with two sequences, then the whole engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ Case = dict[str, Any]
 
 def _growth(draw: Draw) -> list[int]:
     more = draw.integer(0, 8)
-    # Now and then room for fewer tokens, which the table has already.
+    # Sometimes ask for fewer tokens than the table already holds.
     return [draw.integer(0, 1), more if more <= 5 else 5 - more]
 
 
@@ -27,7 +27,7 @@ def growths(draw: Draw) -> Case:
 
 
 @behaviour(
-    "so many tokens need so many blocks",
+    "the number of blocks is the number of tokens divided by the block size, rounded up",
     task=1,
     points=1,
     hint="Try the numbers around a whole block: 3, 4 and 5 tokens in blocks of 4.",
@@ -37,7 +37,6 @@ def growths(draw: Draw) -> Case:
     },
 )
 def counts_blocks(case: Case) -> Iterator[str]:
-    """The division."""
     manager = manager_of(1, case["block_size"])
     for tokens in case["tokens"]:
         yield (
@@ -47,14 +46,13 @@ def counts_blocks(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a table grows by what is missing, and not at all if blocks are short",
+    "a table grows by the missing blocks, and not at all if too few are free",
     task=2,
     points=3,
-    hint="A table has a length already: begin to count there.",
+    hint="The table already has some entries: start counting there.",
     cases=growths,
 )
 def grows(case: Case) -> Iterator[str]:
-    """Two sequences."""
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -71,14 +69,13 @@ def grows(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a sequence gives back all of its blocks, the tail first",
+    "a sequence gives back all of its blocks, from the tail to the head",
     task=3,
     points=2,
     hint="Look at the order of the free queue after free, and at what is left in the table.",
     cases=growths,
 )
 def gives_back(case: Case) -> Iterator[str]:
-    """Two sequences grow, and then end one after the other."""
     manager, sequences, tokens = (
         manager_of(case["num_blocks"], case["block_size"]),
         [sequence_of(0), sequence_of(1)],
@@ -94,32 +91,30 @@ def gives_back(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine serves random requests on it, event for event",
+    "the engine emits the same events for random requests",
     task=4,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff`: the table of the sequence of the first difference"
-        " says what went wrong."
+        "Open it with `minivllm exercise diff` and look at the block table of the sequence where"
+        " the first difference is."
     ),
     cases=trace,
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine serves samples that share blocks on it, event for event",
+    "the engine emits the same events for samples that share blocks",
     task=4,
     points=2,
     hint=(
-        "When one of several samples ends, the others keep their blocks: which entries does yours"
-        " give back?"
+        "When one of several samples ends, the others keep their blocks. Which entries do you give"
+        " back?"
     ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
 )
 def serves_samples(case: Case) -> Iterator[str]:
-    """The whole engine, with parallel samples."""
     yield from run_trace(case)

@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-block-table`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check block-table`.
 """
 
 from kv_cache_manager import KVCacheManager
@@ -44,5 +45,5 @@ def test_all_blocks_come_back_from_the_tail_on():
     manager.allocate_slots(sequence, 9)
     manager.free(sequence)
     assert table(sequence) == []
-    # Without a name a freed block is reused next: the one freed last stands first.
+    # Uncached blocks are reused first, so the block freed last is at the front.
     assert manager.pool.free_queue.ids() == [0, 1, 2, 3, 4, 5]

@@ -1,6 +1,4 @@
-"""What chunked prefill must do: single chunks, one sequence through a scheduler, then the whole
-engine with small budgets.
-"""
+"""Checks for chunked-prefill: single chunks, one sequence, then engines with small budgets."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +11,7 @@ Case = dict[str, Any]
 
 
 def single_chunk(draw: Draw, chunked: bool) -> Case:
-    """A sequence with prompt and perhaps some output (it was preempted), and what a step has
-    left.
-    """
+    """A sequence, perhaps with output (it was preempted), and the rest of a step's budget."""
     return {
         "chunked": chunked,
         "output": draw.integer(0, 5),
@@ -26,7 +22,7 @@ def single_chunk(draw: Draw, chunked: bool) -> Case:
 
 
 def chunks(draw: Draw) -> Case:
-    """A sequence, and the tokens that it gets step by step."""
+    """A sequence, and the tokens that it gets in each step."""
     parts = [draw.list_of(lambda d: d.integer(1, 6), 1, 5) for _ in range(2)]
     return {
         "output": draw.integer(0, 6),
@@ -80,38 +76,39 @@ def _tell_chunk(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a sequence that comes in gets what it lacks, as far as the step's budget goes",
+    "an admitted sequence gets the tokens that it lacks, up to the rest of the step's budget",
     task=1,
     points=1,
-    hint="How many tokens does it lack after what the cache gave, and how many has the step left?",
+    hint="How many tokens does it lack after the cached ones, and how many has the step left?",
     cases=lambda draw: single_chunk(draw, chunked=True),
 )
 def first_chunk(case: Case) -> Iterator[str]:
-    """With chunked prefill."""
     yield from _tell_chunk(case)
 
 
 @behaviour(
-    "without chunks a prompt goes in one step, or waits",
+    "without chunked prefill, a prompt is computed in one step, or waits",
     task=2,
     points=1,
-    hint="enable_chunked_prefill is off: may a part of what is missing be given?",
+    hint=(
+        "enable_chunked_prefill is off. May a sequence get only a part of the tokens that it lacks?"
+    ),
     cases=lambda draw: single_chunk(draw, chunked=False),
 )
 def whole_prompt(case: Case) -> Iterator[str]:
-    """With chunked prefill off."""
     yield from _tell_chunk(case)
 
 
 @behaviour(
-    "a chunk counts what it computes, names what it fills, and the last one predicts",
+    "each chunk counts its tokens and registers its full blocks, and the last one predicts",
     task=3,
     points=3,
-    hint="Follow num_computed_tokens, the names of the blocks and who samples from chunk to chunk.",
+    hint=(
+        "From chunk to chunk, follow num_computed_tokens, the registered blocks and item.sampling."
+    ),
     cases=chunks,
 )
 def commits(case: Case) -> Iterator[str]:
-    """One sequence, chunk by chunk."""
     from minivllm.core.kv_cache_manager import NO_COMPUTED_BLOCKS
     from minivllm.core.scheduler_output import ScheduledSequence
 
@@ -132,13 +129,13 @@ def commits(case: Case) -> Iterator[str]:
         yield (
             f"tokens {start} to {start + num_tokens - 1} of {sequence.num_prompt_tokens} +"
             f" {sequence.num_output_tokens}: {sequence.num_computed_tokens} computed, {item.kind},"
-            f" {len(names)} blocks named, sampling {[one.seq_id for one in item.sampling]},"
-            f" {len(scheduler.running)} run"
+            f" {len(names)} blocks cached, sampling {[one.seq_id for one in item.sampling]},"
+            f" {len(scheduler.running)} running"
         )
 
 
 @behaviour(
-    "the engine computes long prompts in chunks, event for event",
+    "the engine emits the same events for prompts longer than a step",
     task=4,
     points=3,
     hint=(
@@ -152,16 +149,15 @@ def commits(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine, with prompts longer than a step."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine computes whole prompts when it must, event for event",
+    "the engine emits the same events without chunked prefill",
     task=4,
     points=1,
     hint=(
-        "Nothing is cut here: a prompt that does not fit into what the step has left waits for the"
+        "No prompt is split here: if it does not fit into the rest of the step, it waits for the"
         " next one."
     ),
     cases=lambda draw: trace(
@@ -176,5 +172,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=30,
 )
 def serves_whole_prompts(case: Case) -> Iterator[str]:
-    """The whole engine, without chunks."""
     yield from run_trace(case)

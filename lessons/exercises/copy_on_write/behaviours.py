@@ -1,8 +1,7 @@
-"""What copy-on-write must do: forks that write in random order on a manager alone, then the whole
-engine with samples.
+"""Checks for copy-on-write: forks and writes on a manager alone, then engines with samples.
 
-After each operation the tables, the owners and the copies are told, so that a block with two
-writers shows at once.
+The tables, owners and copies are reported after each operation, so a block with two writers shows
+at once.
 """
 
 from collections.abc import Iterator
@@ -30,9 +29,7 @@ def family(draw: Draw) -> Case:
 
 
 def family_at_any_time(draw: Draw) -> Case:
-    """A family whose prompt may be computed in part when it forks: then more of its blocks have a
-    hash than have a name.
-    """
+    """A family that may fork before its prompt is computed: not all hashes are registered yet."""
     return {**family(draw), "behind": draw.integer(0, 4)}
 
 
@@ -51,7 +48,7 @@ def family_at_work(draw: Draw) -> Case:
 
 
 def _tell(case: Case) -> Iterator[str]:
-    """One line an operation, with the state after it."""
+    """Yield a line for each operation, and the state after it."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.core.kv_cache_manager import KVCacheManager
@@ -91,8 +88,8 @@ def _tell(case: Case) -> Iterator[str]:
         yield from state(f"{parent.seq_id} forks")
 
     first = Request("r", prompt, SamplingParams()).sequences[0]
-    # Room for a token more than there are: with a full last block that is an empty one, which forks
-    # share as well.
+    # If the last block is full, make room for one more token: an empty block, which forks share
+    # too.
     manager.allocate_slots(first, len(prompt) + (case["ahead"] and len(prompt) % size == 0))
     manager.get_computed_blocks(first)
     first.num_computed_tokens = max(len(prompt) - case["behind"], 0)
@@ -127,8 +124,8 @@ def _tell(case: Case) -> Iterator[str]:
             manager.free(one)
             yield from state(f"{one.seq_id} ends")
         elif kind == "write" and one.num_tokens < len(prompt) + 2 * size:
-            # Every other token is the same for all: then blocks of different sequences may get the
-            # same name.
+            # Every other token is the same for all sequences, so that their blocks can get the same
+            # hash.
             one.append_token(20 + number % 2 * one.index)
             shortage = manager.allocate_slots(one, one.num_tokens)
             if shortage is not None:
@@ -144,22 +141,21 @@ def _tell(case: Case) -> Iterator[str]:
     task=1,
     points=2,
     hint=(
-        "Compare the two tables, the owners of each block and the two hash chains right after fork."
+        "Right after fork, compare the two tables, the owners of each block and the two hash"
+        " chains."
     ),
     cases=family_at_any_time,
 )
 def forks(case: Case) -> Iterator[str]:
-    """Forks, and forks of forks."""
     yield from _tell(case)
 
 
 @behaviour(
-    "a write to a block with another owner is seen, and no other",
+    "only a write to a block with another owner needs a copy",
     task=2,
     points=2,
     hint=(
-        "Which position is written next, in which block does it fall, and how many owners has that"
-        " block?"
+        "Which position is written next, which block is it in, and how many owners has that block?"
     ),
     cases=lambda draw: {
         **family_at_any_time(draw),
@@ -168,33 +164,32 @@ def forks(case: Case) -> Iterator[str]:
     },
 )
 def sees_shared_writes(case: Case) -> Iterator[str]:
-    """Forks, and another request that the prefix cache gave the prompt to."""
+    """Forks, and another request that got the prompt from the prefix cache."""
     yield from _tell(case)
 
 
 @behaviour(
-    "whoever writes first gets a copy, and the last one writes in place",
+    "the first writers get a copy, and the last one writes in place",
     task=3,
     points=3,
     hint=(
-        "Follow the shared block: its owners before and after each write, and whose table still"
-        " names it."
+        "Follow the shared block. How many owners has it before and after each write, and which"
+        " tables still contain it?"
     ),
     cases=family_at_work,
     examples=80,
 )
 def copies(case: Case) -> Iterator[str]:
-    """Sequences write, fork and end in any order."""
     yield from _tell(case)
 
 
 @behaviour(
-    "the old block is let go last, when the copy is noted and in the table",
+    "the shared block is released last, after the copy is noted and in the table",
     task=3,
     points=1,
     hint=(
-        "Let go first, a block without another owner is free: which one is popped next, and what is"
-        " copied into which?"
+        "If it is released first and has no other owner, it is free. Which block is popped next,"
+        " and what is copied into which?"
     ),
     cases=lambda draw: {
         **family(draw),
@@ -203,24 +198,21 @@ def copies(case: Case) -> Iterator[str]:
     },
 )
 def lets_go_last(case: Case) -> Iterator[str]:
-    """Copies made by hand, of blocks with one owner as well: the only ones in which the order of
-    the four acts shows.
-    """
+    """Direct copies, also of blocks with one owner: only these show the order of operations."""
     yield from _tell(case)
 
 
 @behaviour(
-    "the engine serves requests with several samples on it, event for event",
+    "the engine emits the same events for requests with several samples",
     task=4,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff`: look at the owners of the prompt's last block at"
-        " the step where samples part."
+        "Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at"
+        " the step where the samples diverge."
     ),
     cases=lambda draw: trace(draw, requests_with_samples),
     trace=True,
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)

@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-copy-on-write`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check copy-on-write`.
 """
 
 from kv_cache_manager import KVCacheManager
@@ -12,9 +13,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def three_samples():
-    """A manager, and three forks of a prompt of six tokens, each with one token that is not written
-    yet.
-    """
+    """A manager, and three forks of a 6-token prompt, each with one token not written yet."""
     bus = EventBus(VirtualClock())
     manager = KVCacheManager(BlockPool(8, bus), block_size=4, enable_prefix_caching=False, bus=bus)
     first = Request("r", [1, 2, 3, 4, 5, 6], SamplingParams()).sequences[0]

@@ -1,6 +1,4 @@
-"""What names and lookups must do: a manager alone with prompts over two letters, then the whole
-engine.
-"""
+"""Checks for hash-chain: a manager alone with prompts over two letters, then the whole engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,12 +18,12 @@ def _letter(draw: Draw) -> int:
 
 def _prompt(draw: Draw) -> dict[str, Any]:
     parts = [draw.list_of(_letter, 0, 6) for _ in range(2)]
-    # Two letters, so that prompts agree here and there, and often from their beginning on.
+    # With only two letters, many prompts agree, often from the beginning.
     return {"tokens": [0, *parts[0], *parts[1]], "salt": draw.choice(SALTS)}
 
 
 def prompts(draw: Draw) -> Case:
-    """Prompts that come one after the other, and a pool that cannot keep them all."""
+    """Prompts, one after the other, and a pool that cannot keep them all."""
     return {
         "block_size": draw.integer(1, 3),
         "num_blocks": draw.integer(13, 18),
@@ -34,17 +32,17 @@ def prompts(draw: Draw) -> Case:
 
 
 def alike(draw: Draw) -> Case:
-    """The engine with its cache on, and blocks small enough for prompts to share some."""
+    """A trace with prefix caching, and blocks small enough for prompts to share some."""
     return trace(draw, request, block_size=2, enable_prefix_caching=True)
 
 
 @behaviour(
-    "each full block has a name that follows from all tokens up to its end, and from the salt",
+    "a full block's hash depends on all tokens up to its end, and on the salt",
     task=1,
     points=3,
     hint=(
-        "Compare the names of two blocks with equal tokens that stand at different places, and of"
-        " two customers' first blocks."
+        "Compare the hashes of two blocks with equal tokens at different positions, and of two"
+        " customers' first blocks."
     ),
     cases=lambda draw: {
         "block_size": draw.integer(1, 4),
@@ -53,35 +51,32 @@ def alike(draw: Draw) -> Case:
     },
 )
 def names(case: Case) -> Iterator[str]:
-    """Chains that are extended in several calls."""
     manager = manager_of(1, case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
-        for end in case["ends"]:  # also fewer tokens than before: what has a name keeps it
+        for end in case["ends"]:  # also fewer tokens than before: hashes are kept
             end = min(end, len(prompt["tokens"]))
             manager._extend_hashes(sequence, end)
             hashes = [block_hash.hex()[:6] for block_hash in sequence.block_hashes]
             yield (
-                f"{sequence.token_ids}, salt {prompt['salt']}: names of the first {end} tokens"
+                f"{sequence.token_ids}, salt {prompt['salt']}: hashes of the first {end} tokens"
                 f" {hashes}"
             )
 
 
 @behaviour(
-    "a lookup finds the longest prefix that is cached, and leaves a token to compute",
+    "a lookup finds the longest cached prefix, and leaves at least one token to compute",
     task=2,
     points=3,
     hint=(
-        "Walk the chain from its first name. What may still be used after the first one that is"
-        " missing?"
+        "Follow the chain from its first hash. What can still be used after the first missing"
+        " block?"
     ),
     cases=prompts,
     examples=100,
 )
 def finds(case: Case) -> Iterator[str]:
-    """Each prompt is looked up, computed and freed; what came before may have been forgotten in
-    part.
-    """
+    """Look up, compute and free each prompt; parts of earlier prompts may be evicted by then."""
     manager = manager_of(case["num_blocks"], case["block_size"], enable_prefix_caching=True)
     for number, prompt in enumerate(case["prompts"]):
         sequence = sequence_of(number, prompt["tokens"], prompt["salt"])
@@ -92,7 +87,7 @@ def finds(case: Case) -> Iterator[str]:
             f" cached, computing starts at {found.num_computed_tokens};"
             f" {state_of(manager, [sequence])}"
         )
-        # The tail of what was cached is forgotten now and then; so is, by hand, a block in the
+        # The pool evicts the tail of a cached prefix now and then. Also evict a block in the
         # middle of a chain.
         manager.allocate_slots(sequence, sequence.num_tokens, found)
         manager.cache_full_blocks(sequence, sequence.num_tokens)
@@ -103,31 +98,29 @@ def finds(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine shares prefixes on it, event for event",
+    "the engine emits the same events when requests share prefixes",
     task=4,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff`: at the first difference, what does one side hit"
-        " that the other does not?"
+        "Open it with `minivllm exercise diff`. At the first difference, which block does one side"
+        " hit and the other not?"
     ),
     cases=alike,
     trace=True,
 )
 def shares(case: Case) -> Iterator[str]:
-    """The whole engine, with room enough."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine shares and forgets prefixes on it when blocks are short",
+    "the engine emits the same events when prefixes are evicted because blocks are short",
     task=4,
     points=2,
-    hint="A preempted sequence keeps its names and looks itself up again: what does it find?",
+    hint="A preempted sequence keeps its hashes and looks them up again. What does it find?",
     cases=lambda draw: trace(
         draw, request, num_blocks=draw.integer(5, 7), block_size=2, enable_prefix_caching=True
     ),
     trace=True,
 )
 def forgets(case: Case) -> Iterator[str]:
-    """The whole engine, with evictions and preemptions."""
     yield from run_trace(case)

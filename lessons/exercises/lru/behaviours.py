@@ -1,6 +1,4 @@
-"""What the free queue must do: random operations on a queue alone and on a pool, then the whole
-engine, short of blocks.
-"""
+"""Checks for lru: random operations on a queue and on a pool, then an engine short of blocks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +17,7 @@ def _operation(draw: Draw) -> list[Any]:
 
 
 def queue_operations(draw: Draw) -> Case:
-    """Any operation on any block, whether it is allowed or not."""
+    """Any operation on any block, allowed or not."""
     parts = [draw.list_of(_operation, 0, 8) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -29,7 +27,7 @@ def queue_operations(draw: Draw) -> Case:
 
 
 def pops(draw: Draw) -> Case:
-    """Blocks come back in some order and go again, to the last one and beyond."""
+    """Blocks come back in some order and are popped again, until the queue is empty."""
     return {
         "num_blocks": draw.integer(0, 4),
         "cached": draw.list_of(lambda d: d.integer(0, 3), 0, 3),
@@ -38,9 +36,7 @@ def pops(draw: Draw) -> Case:
 
 
 def _queue(case: Case) -> Any:
-    """A queue, and its blocks. Some hold a name: that decides where `_put_back` lets a block join,
-    and nothing after it.
-    """
+    """Return a queue and its blocks, some with a hash. Only `_put_back` looks at the hash."""
     from minivllm.core.block_pool import FreeKVCacheBlockQueue, KVCacheBlock
 
     blocks = [KVCacheBlock(block_id) for block_id in range(case["num_blocks"])]
@@ -50,25 +46,23 @@ def _queue(case: Case) -> Any:
 
 
 def pressed(draw: Draw) -> Case:
-    """Few blocks, and prompts that begin alike: the cache must forget, and what it forgets
-    shows.
-    """
+    """Few blocks, and prompts with the same beginning, so that the cache must evict blocks."""
     return trace(
         draw, request, num_blocks=draw.integer(5, 8), block_size=2, enable_prefix_caching=True
     )
 
 
 @behaviour(
-    "the block at the front is reused next, and an empty queue says so",
+    "the block at the front is reused next, and popleft of an empty queue raises",
     task=1,
     points=1,
     hint=(
-        "The front is the block after the head sentinel. What stands there when the queue is empty?"
+        "The front is the block after the head sentinel. Which block is there when the queue is"
+        " empty?"
     ),
     cases=pops,
 )
 def reuses_the_front(case: Case) -> Iterator[str]:
-    """Pops to the end and one more."""
     from minivllm.errors import BlockPoolError
 
     queue, blocks = _queue(case)
@@ -89,18 +83,18 @@ def reuses_the_front(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a block joins and leaves anywhere, and never twice",
+    "a block can join and leave anywhere, and never joins twice",
     task=2,
     points=3,
     hint=(
-        "After each operation walk the links in both directions: whose link still points to a block"
-        " that has left?"
+        "After each operation, follow the links in both directions. Which link still points to a"
+        " block that has left?"
     ),
     cases=queue_operations,
     examples=100,
 )
 def keeps_its_links(case: Case) -> Iterator[str]:
-    """Everything, allowed or not, with the queue told after it from both ends."""
+    """Any operation, allowed or not; the queue is reported from both ends after each."""
     from minivllm.errors import BlockPoolError
 
     queue, blocks = _queue(case)
@@ -119,25 +113,22 @@ def keeps_its_links(case: Case) -> Iterator[str]:
         names = [one.block_id for one in blocks if one.block_hash is not None]
         yield (
             f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
-            f" {linked}, with names {names}"
+            f" {linked}, with hashes {names}"
         )
 
 
 @behaviour(
-    "leaving and joining take as many steps in a long queue as in a short one",
+    "joining and leaving take as many operations in a long queue as in a short one",
     task=2,
     points=1,
     hint=(
-        "Each may touch the block and its two neighbours, and no other: count the blocks that you"
-        " look at."
+        "Each may look at the block and its two neighbours only. Count the blocks that you look at."
     ),
     cases=lambda draw: {"num_blocks": draw.integer(3, 200), "which": draw.integer(0, 199)},
     examples=20,
 )
 def takes_constant_time(case: Case) -> Iterator[str]:
-    """Lines of Python that one act runs: counted, for a clock would say something else each
-    time.
-    """
+    """Count the lines of Python that an operation runs; a clock would give a new time every run."""
     queue, blocks = _queue({**case, "cached": range(case["num_blocks"])})
     block = blocks[case["which"] % len(blocks)]
     for act, arguments in (
@@ -148,7 +139,7 @@ def takes_constant_time(case: Case) -> Iterator[str]:
     ):
         if act == "prepend" and blocks[0].prev_free is not None:
             queue.remove(blocks[0])
-        # Whoever writes it in a few more lines has not searched.
+        # A longer solution may run a few more lines without a search.
         num_lines = _lines_run(getattr(queue, act), arguments)
         yield (
             f"{act} looks at {'a few' if num_lines <= 30 else 'all the'} blocks; queue"
@@ -176,24 +167,23 @@ def _lines_run(act: Any, arguments: tuple[Any, ...]) -> int:
 
 
 @behaviour(
-    "what can still be hit is reused after what cannot",
+    "cached blocks are reused after uncached ones",
     task=4,
     points=2,
-    hint="Two ends, two kinds of blocks: follow one with a name and one without through _put_back.",
+    hint="Two ends, two kinds of blocks: follow one with a hash and one without through _put_back.",
     cases=lambda draw: operations_of(draw, ("pop", "cache", "release", "touch")),
     examples=100,
 )
 def keeps_what_is_of_use(case: Case) -> Iterator[str]:
-    """A pool on this queue."""
     yield from tell_operations(case)
 
 
 @behaviour(
-    "short of blocks, the engine forgets the same things at the same steps",
+    "the engine evicts the same blocks at the same steps when blocks are short",
     task=5,
     points=3,
     hint=(
-        "Open it with `minivllm exercise diff`: look at the free queue one step before the first"
+        "Open it with `minivllm exercise diff` and look at the free queue one step before the first"
         " difference."
     ),
     cases=pressed,
@@ -201,5 +191,4 @@ def keeps_what_is_of_use(case: Case) -> Iterator[str]:
     examples=80,
 )
 def forgets_in_order(case: Case) -> Iterator[str]:
-    """The whole engine."""
     yield from run_trace(case)

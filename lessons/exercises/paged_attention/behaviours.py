@@ -1,6 +1,4 @@
-"""What paged attention must do: writes and reads of a small cache, then whole layers over scrambled
-blocks full of NaN.
-"""
+"""Checks for paged-attention: writes and reads of a small cache, then whole layers."""
 
 import math
 from collections.abc import Iterator
@@ -14,7 +12,7 @@ HEAD_SIZE = 8
 
 
 def nearly(expected: str, told: str) -> bool:
-    """The words are equal, and so are the numbers after the bar but for rounding."""
+    """Whether the words are equal, and the numbers after the bar are equal up to rounding."""
     (words, _, numbers), (other_words, _, other_numbers) = (
         expected.partition("|"),
         told.partition("|"),
@@ -29,9 +27,7 @@ def nearly(expected: str, told: str) -> bool:
 
 
 def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
-    """Sequences with tokens in the cache and new ones; some share the first `prefix` tokens with
-    the first of them.
-    """
+    """Sequences with cached and new tokens; some share `prefix` tokens with the first."""
 
     def sequence(draw: Draw) -> list[Any]:
         return [draw.integer(0, longest), draw.integer(1, new), draw.boolean()]
@@ -48,8 +44,9 @@ def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
 
 
 def _backend(case: Case) -> tuple[Any, ...]:
-    """A backend whose cache holds the sequences' contexts and NaN elsewhere; the step; its queries,
-    keys and values.
+    """Return a backend, the step, and its queries, keys and values.
+
+    The cache holds the contexts of the sequences, and NaN everywhere else.
     """
     import numpy as np
     import torch
@@ -115,22 +112,21 @@ def _tell_layer(case: Case) -> Iterator[str]:
     for row, heads in enumerate(output):
         yield f"row {row} {_numbers(heads)}"
     same = all((a == b).all() for a, b in zip(inputs, (query, key, value), strict=True))
-    yield f"queries, keys and values are as they were: {bool(same)}"
+    yield f"queries, keys and values are unchanged: {bool(same)}"
 
 
 @behaviour(
-    "every token's key and value go to its slot, and nothing else is written",
+    "every token's key and value go into its slot, and nothing else is written",
     task=1,
     points=2,
     hint=(
-        "Which rows are written, to which slots, and in which order do a token's keys and values"
-        " stand in the cache?"
+        "Which rows are written, and into which slots? In which order are a token's keys and values"
+        " in the cache?"
     ),
     cases=lambda draw: step(draw, longest=6, new=3),
     examples=25,
 )
 def writes(case: Case) -> Iterator[str]:
-    """The cache after the write."""
     backend, metadata, _, key, value = _backend(case)
     backend._write(backend.kv_caches[0], key, value, metadata)
     for block_id, block in enumerate(backend.kv_caches[0]):
@@ -139,11 +135,11 @@ def writes(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "blocks are read in the order of the table, and padding is zero",
+    "blocks are read in the order of the table, and padding is set to zero",
     task=2,
     points=3,
     hint=(
-        "Gathered tokens stand block after block, sequence after sequence. Where do a head's keys"
+        "The gathered tokens are ordered by sequence, then by block. Where do the keys of a head"
         " begin, and where its values?"
     ),
     cases=lambda draw: {
@@ -155,7 +151,7 @@ def writes(case: Case) -> Iterator[str]:
     examples=25,
 )
 def reads(case: Case) -> Iterator[str]:
-    """Any blocks, with the last tokens of each sequence as padding."""
+    """Any blocks; the last tokens of each sequence are padding."""
     import torch
 
     backend, _metadata, _, _key, _value = _backend(case)
@@ -186,36 +182,33 @@ def reads(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a decode attends to its own context and to nothing else",
+    "a decode attends to its own context and nothing else",
     task=3,
     points=3,
     hint=(
-        "A row that is NaN has read what belongs to nobody. One that is merely wrong has another's"
-        " blocks, or no mask."
+        "A row with NaN has read slots that no sequence has written. A wrong row without NaN has"
+        " read another sequence's blocks, or has no mask."
     ),
     cases=lambda draw: step(draw, longest=20, new=1),
     examples=25,
     agree=nearly,
 )
 def decodes(case: Case) -> Iterator[str]:
-    """A layer over sequences of different lengths."""
     yield from _tell_layer(case)
 
 
 @behaviour(
-    "context that several rows see is merged into what they have",
+    "context that several rows see is merged into their results",
     task=4,
     points=3,
     hint=(
         "Compare with the chunk loop: one sequence, all rows as its queries. How many tokens has"
-        " the span, and what does merge want?"
+        " the span, and which arguments does merge take?"
     ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
     agree=nearly,
 )
 def spans(case: Case) -> Iterator[str]:
-    """A layer with prefill chunks after cached context, and with a long prefix that several
-    share.
-    """
+    """A layer with prefill chunks after cached context, and a long shared prefix."""
     yield from _tell_layer(case)

@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-paged-attention`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check paged-attention`.
 """
 
 import numpy as np
@@ -13,8 +14,9 @@ TABLE = [7, 2]
 
 
 def decode_of_six_tokens():
-    """A backend in whose cache lie five tokens of a sequence, and the step that adds the sixth. All
-    else is NaN.
+    """Return a backend with five cached tokens, the step that adds the sixth, and the six tokens.
+
+    Everything else in the cache is NaN.
     """
     torch.manual_seed(0)
     backend = TorchAttentionBackend(KVCacheSpec(1, 1, 8, 4, torch.float32), 9, torch.device("cpu"))

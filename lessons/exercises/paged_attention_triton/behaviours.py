@@ -1,8 +1,7 @@
-"""What the kernel must do, under Triton's interpreter: short contexts, long ones, shared heads, and
-what must not be read.
+"""Checks for paged-attention-triton: results in Triton's interpreter, and the addresses read.
 
-Interpreting is slow, a tile of a program takes milliseconds, so there are few cases; each of them
-is made to show something.
+The interpreter is slow (milliseconds for a tile of one program), so there are few cases, each made
+to show one mistake.
 """
 
 import itertools
@@ -28,9 +27,7 @@ def batch(
     sizes: tuple[int, ...] = (16,),
     fewest: int = 1,
 ) -> Case:
-    """Sequences with these lengths, every other of which ends with its tile, over blocks in a
-    scrambled order.
-    """
+    """Sequences over blocks in random order; about half of them end with a full tile."""
     exact = [length for length in range(0, most + 1, TILE) if length >= least]
 
     def length(draw: Draw) -> int:
@@ -54,11 +51,10 @@ def batch(
 
 
 def _laid_out(tensor: Any, layout: str) -> Any:
-    """The same numbers alone in memory, as the first heads of wider rows, or head after head; NaN
-    around them.
+    """Return the same numbers in another memory layout, with NaN around them.
 
-    There is room for whoever takes one layout for another: what is read or written then is NaN, and
-    no stranger's memory.
+    The layouts: contiguous, the first heads of wider rows, or head after head. There is room for
+    every layout, so a kernel that assumes the wrong one reads NaN and not foreign memory.
     """
     import torch
 
@@ -73,8 +69,9 @@ def _laid_out(tensor: Any, layout: str) -> Any:
 
 
 def _inputs(case: Case) -> dict[str, Any]:
-    """The arguments of `decode_naive`. What is nobody's is NaN, and behind a table's last entry
-    stands an id that is no block.
+    """Return the arguments of `decode_naive`.
+
+    Unused slots are NaN, and entries after a table's end are invalid block ids.
     """
     import torch
 
@@ -89,8 +86,8 @@ def _inputs(case: Case) -> dict[str, Any]:
     query_dtype, cache_dtype = (getattr(torch, name) for name in case["dtypes"])
     blocks = [-(-length // size) for length in lengths]
     free = torch.randperm(sum(blocks) + 2).tolist()
-    # Wider than what is passed, as the engine's are: keys and values in one tensor, and tables for
-    # the longest sequence.
+    # Wider than what is passed, as in the engine: keys and values share a tensor, and tables have
+    # room for the longest sequence.
     tables = torch.full((len(lengths), max(blocks) + 8), 1 << 20)
     cache = torch.full((len(free), size, 2 * heads, head_size), torch.nan)
     direction = torch.randn(head_size)
@@ -126,7 +123,7 @@ def _tell(case: Case) -> Iterator[str]:
     inputs = _inputs(case)
     out = decode_naive(**inputs)
     if inputs["out"] is not None:
-        yield f"what is returned is `out`: {out is inputs['out']}"
+        yield f"returns the given `out`: {out is inputs['out']}"
     for row, length in enumerate(case["seq_lens"]):
         for head in range(out.shape[1]):
             numbers = " ".join(f"{value:.5f}" for value in out[row, head].tolist())
@@ -137,24 +134,23 @@ def _tell(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a context that fits into one tile is attended to",
+    "a context that fits into one tile gives the right output",
     task=2,
     points=2,
     hint=(
-        "Which program has which sequence and head? Print the shapes: under the interpreter print"
-        " works in a kernel."
+        "Which program has which sequence and head? Print the shapes: in the interpreter, print"
+        " works inside a kernel."
     ),
     cases=lambda draw: batch(draw, least=1, most=16, group=1),
     examples=8,
     agree=close,
 )
 def one_tile(case: Case) -> Iterator[str]:
-    """Up to 16 tokens."""
     yield from _tell(case)
 
 
 @behaviour(
-    "tile after tile the softmax is that of the whole context",
+    "over several tiles, the softmax is that of the whole context",
     task=2,
     points=3,
     hint="A later tile has a larger score. What must happen to acc, and by which factor?",
@@ -163,7 +159,7 @@ def one_tile(case: Case) -> Iterator[str]:
     agree=close,
 )
 def several_tiles(case: Case) -> Iterator[str]:
-    """Contexts of two to four tiles, scores that rise and scores that fall."""
+    """Contexts of two to four tiles, with scores that rise or fall."""
     yield from _tell(case)
 
 
@@ -172,28 +168,29 @@ def several_tiles(case: Case) -> Iterator[str]:
     task=3,
     points=2,
     hint=(
-        "Which key head serves query head 3 if a group has two? And what lies behind the last"
-        " number of a head?"
+        "Which key head does query head 3 use if a group has two? And what is after the last number"
+        " of a head?"
     ),
     cases=lambda draw: batch(draw, least=1, most=16, group=3, sizes=(12, 16, 24)),
     examples=10,
     agree=close,
 )
 def shared_heads(case: Case) -> Iterator[str]:
-    """Grouped queries."""
     yield from _tell(case)
 
 
 @behaviour(
-    "tensors are taken as they lie, in any dtype, and only the result is rounded",
+    "any strides and dtypes work, and only the result is rounded",
     task=1,
     points=2,
     hint=(
-        "A tensor's strides say where its rows begin, its shape does not. And what is summed up in"
-        " which dtype?"
+        "The strides of a tensor say where its rows begin; its shape does not. And which dtype do"
+        " your sums have?"
     ),
     cases=lambda draw: {
-        **batch(draw, least=1, most=16, group=1, fewest=2),  # of a single row no stride is seen
+        **batch(
+            draw, least=1, most=16, group=1, fewest=2
+        ),  # a single row would not show a wrong stride
         "dtypes": draw.choice([list(pair) for pair in itertools.product(FLOATS, repeat=2)]),
         "query": draw.choice(["plain", "wider rows", "head by head"]),
         "out": draw.choice(["plain", "wider rows", "head by head"]),
@@ -202,25 +199,23 @@ def shared_heads(case: Case) -> Iterator[str]:
     agree=close,
 )
 def layouts(case: Case) -> Iterator[str]:
-    """Queries that are a part of a larger tensor, an output that is given, half precision here and
-    there.
-    """
+    """Queries inside a larger tensor, an output that is passed in, and half precision."""
     yield from _tell(case)
 
 
 @behaviour(
-    "a program reads what is its own and nothing else",
+    "a program reads only what belongs to it",
     task=3,
     points=1,
     hint=(
-        "Count what a tile loads: a weight of 0 does not unread a key. Which positions are real,"
-        " and which numbers of a head?"
+        "A key with weight 0 is still read. Which positions of a tile are real, and which numbers"
+        " of a head?"
     ),
     cases=lambda draw: batch(draw, least=0, most=20, group=2, sizes=(16, 12)),
     examples=8,
 )
 def reads(case: Case) -> Iterator[str]:
-    """The addresses of all loads, program by program."""
+    """The addresses of all loads, for each program."""
     from minivllm.kernels.attention.decode_naive import decode_naive
 
     inputs = _inputs(case)
@@ -229,7 +224,7 @@ def reads(case: Case) -> Iterator[str]:
     yield from loads.strange(inputs)
     yield (
         f"{case['seq_lens']} tokens in blocks of {case['block_size']}, heads of"
-        f" {case['head_size']}: all is read"
+        f" {case['head_size']}: no more foreign reads"
     )
 
 
@@ -237,11 +232,10 @@ def reads(case: Case) -> Iterator[str]:
     "a padded row gives zeros",
     task=4,
     points=1,
-    hint="A sequence of length 0 has no scores and its sum is 0. What is 0 / 0?",
+    hint="A sequence of length 0 has no scores, and its sum is 0. What is 0 / 0?",
     cases=lambda draw: batch(draw, least=0, most=2, group=2),
     examples=8,
     agree=close,
 )
 def padded_rows(case: Case) -> Iterator[str]:
-    """Sequences of length 0 among others."""
     yield from _tell(case)

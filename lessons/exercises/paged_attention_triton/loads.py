@@ -1,9 +1,8 @@
-"""Which addresses each program of an interpreted kernel loads, and which of these belong to
-somebody else.
+"""The addresses that each program of an interpreted kernel loads.
 
-A key that is read and then masked out changes no number, so the result does not show that it was
-read. On a GPU it is traffic for nothing, or an address that does not exist. Where Triton compiles
-there is nothing to record, and nothing is found strange.
+A key that is read and then masked changes no number, so the result does not show the read. On a GPU
+it is useless traffic, or an invalid address. If Triton compiles the kernel, nothing is recorded and
+nothing is found.
 """
 
 from collections.abc import Iterator
@@ -16,14 +15,15 @@ Program = tuple[int, int]
 
 
 class Loads:
-    """Addresses by program (sequence, query head)."""
+    """Loaded addresses, by program (sequence, query head)."""
 
     def __init__(self) -> None:
         self.addresses: dict[Program, set[int]] = {}
 
     def strange(self, inputs: dict[str, Any]) -> Iterator[str]:
-        """A line for each program that reads what is not its own. `inputs`: those of the launch
-        that was recorded.
+        """Yield a line for each program that reads foreign data.
+
+        inputs: the arguments of the recorded launch
         """
         group = inputs["query"].shape[1] // inputs["key_cache"].shape[2]
         size = inputs["key_cache"].shape[1]
@@ -45,13 +45,11 @@ class Loads:
                 )[:length]
                 own |= set(tokens.flatten().tolist())
             for name in sorted({names.get(one, "no tensor") for one in addresses - own}):
-                yield (
-                    f"program ({seq}, {head}), {length} tokens, reads of {name} what is not its own"
-                )
+                yield (f"program ({seq}, {head}), {length} tokens, reads foreign addresses: {name}")
 
 
 def _addresses(tensor: Any) -> np.ndarray:
-    """The address of each element."""
+    """Return the address of each element."""
     steps = [
         np.arange(length) * stride
         for length, stride in zip(tensor.shape, tensor.stride(), strict=True)
@@ -61,7 +59,7 @@ def _addresses(tensor: Any) -> np.ndarray:
 
 @contextmanager
 def recorded_loads() -> Iterator[Loads]:
-    """Record what is loaded meanwhile."""
+    """Record the loads of kernels that run in this context."""
     from minivllm.kernels.mode import INTERPRETED
 
     loads = Loads()

@@ -1,6 +1,4 @@
-"""What preemption must do: single victims, room made in a full cache, then the whole engine with
-too few blocks.
-"""
+"""Checks for preemption: victims, making room in a full cache, then the whole engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +11,7 @@ Case = dict[str, Any]
 
 
 def full_house(draw: Draw) -> Case:
-    """Sequences that run, some that wait, and which of them are chosen, one after another."""
+    """Running and waiting sequences, and the order in which some are chosen."""
 
     def runs(draw: Draw) -> list[int]:
         return [draw.integer(1, 9), draw.integer(0, 3)]
@@ -29,9 +27,7 @@ def full_house(draw: Draw) -> Case:
 
 
 def _house(case: Case, spare: int) -> Any:
-    """A scheduler in which all of `running` have computed their prompts and have one more token;
-    `spare` blocks are free.
-    """
+    """Return a scheduler whose `running` sequences each lack one token; `spare` blocks are free."""
     from minivllm.clock import VirtualClock
     from minivllm.core.admission import AdmissionPolicy
     from minivllm.core.block_pool import BlockPool
@@ -59,7 +55,7 @@ def _house(case: Case, spare: int) -> Any:
     for number, (length, priority) in enumerate([*case["running"], *case["waiting"]]):
         first = (
             10 * number if number % 2 else 0
-        )  # every other prompt begins as the first one: the cache has a part of it
+        )  # every other prompt begins like the first one, so a part of it is cached
         tokens = list(range(first, first + length))
         scheduler.add_request(
             Request(
@@ -67,7 +63,7 @@ def _house(case: Case, spare: int) -> Any:
             )
         )
         if number < num_running:
-            # One by one, so that all come in before any waits.
+            # One by one, so that all are admitted before any waits.
             scheduler.schedule(now=0.0)
             for sequence in scheduler.running:
                 if (
@@ -91,8 +87,8 @@ def _state(scheduler: Any) -> Iterator[str]:
     yield (
         f"    running {[one.seq_id for one in scheduler.running]}, waiting"
         f" {[one.seq_id for one in scheduler.waiting]}, free blocks"
-        f" {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, names"
-        f" {len(manager.pool.cached_blocks())}, preempted in all"
+        f" {manager.pool.free_queue.ids()}, free slots {sorted(scheduler.slots.free)}, cached"
+        f" blocks {len(manager.pool.cached_blocks())}, preempted in all"
         f" {scheduler.counters.num_preemptions}"
     )
 
@@ -109,52 +105,51 @@ def _victims(case: Case) -> Iterator[str]:
         victim = scheduler.running[index % len(scheduler.running)]
         before = len(positions)
         scheduler._preempt(victim, scheduler.running[0], Shortage(1, 0))
-        yield f"{victim.seq_id} is preempted, events tell positions {positions[before:]}"
+        yield f"{victim.seq_id} is preempted, positions in its events: {positions[before:]}"
         yield from _state(scheduler)
 
 
 @behaviour(
-    "a victim loses blocks, slot and counts, and keeps its tokens",
+    "a victim loses its blocks, its slot and its counts, and keeps its tokens",
     task=1,
     points=3,
     hint=(
-        "After the victim's blocks are gone: which of its tokens have keys and values, and what do"
-        " its counts say?"
+        "After the victim has lost its blocks, which of its tokens have keys and values? What must"
+        " its counts be?"
     ),
     cases=lambda draw: {**full_house(draw), "waiting": [], "policy": "fcfs"},
 )
 def victims(case: Case) -> Iterator[str]:
-    """Victims, one after another."""
     yield from _victims(case)
 
 
 @behaviour(
-    "a victim waits where its policy puts it",
+    "a victim waits at the place that the policy gives it",
     task=2,
     points=1,
-    hint="Others wait already. Who comes back first under fcfs, and who under priority?",
+    hint=(
+        "Other sequences are already waiting. Which one is next under fcfs, and which under"
+        " priority?"
+    ),
     cases=full_house,
 )
 def queues(case: Case) -> Iterator[str]:
-    """Victims, and those who wait."""
     yield from _victims(case)
 
 
 @behaviour(
-    "room is made by one victim after another, until it suffices",
+    "victims are preempted one after another, until there is enough room",
     task=3,
     points=3,
     hint=(
-        "After each victim ask again: is there room now, is anybody left, and who of the plan must"
-        " leave it?"
+        "After each victim: is there enough room now, is any sequence left, and which item must"
+        " leave the plan?"
     ),
     cases=full_house,
     examples=100,
 )
 def makes_room(case: Case) -> Iterator[str]:
-    """One sequence after another gets tokens in a plan, and then some need more blocks than are
-    free.
-    """
+    """Sequences get tokens in a plan, and then some need more blocks than are free."""
     from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
     scheduler = _house(case, spare=len(case["chosen"]) % 2)
@@ -165,7 +160,7 @@ def makes_room(case: Case) -> Iterator[str]:
         if not scheduler.running:
             return
         sequence = scheduler.running[index % len(scheduler.running)]
-        plan.withdraw(sequence)  # it is its turn: it is not in the plan yet
+        plan.withdraw(sequence)  # like a sequence whose turn it is, it is not in the plan yet
         shortage = scheduler._make_room(plan, sequence, sequence.num_tokens + case["more"])
         yield (
             f"room for {sequence.num_tokens + case['more']} tokens of {sequence.seq_id}: last"
@@ -177,9 +172,7 @@ def makes_room(case: Case) -> Iterator[str]:
 
 
 def _outgrows_memory(draw: Draw) -> Case:
-    """A short prompt that arrives early and a long answer: several requests start, and together
-    they outgrow the pool.
-    """
+    """A short prompt with a long answer: together, such requests outgrow the pool."""
     return {
         "alike": draw.integer(0, 4),
         "own": draw.integer(1, 3),
@@ -190,12 +183,12 @@ def _outgrows_memory(draw: Draw) -> Case:
 
 
 @behaviour(
-    "the engine serves more than its memory holds, first come first served",
+    "the engine emits the same events with too little memory, under fcfs",
     task=4,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff` and follow the victim: what it holds, where it"
-        " waits, what it computes again."
+        "Open it with `minivllm exercise diff` and follow the victim: its blocks, its place in the"
+        " queue, and what it computes again."
     ),
     cases=lambda draw: trace(
         draw, lambda d: {**_outgrows_memory(d), "n": d.integer(1, 2)}, num_blocks=7, block_size=2
@@ -204,16 +197,15 @@ def _outgrows_memory(draw: Draw) -> Case:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine serves more than its memory holds, by priority",
+    "the engine emits the same events with too little memory, under priority",
     task=4,
     points=2,
     hint=(
-        "Here a victim may be in this step's plan already. Open it with `minivllm exercise diff` at"
+        "Here a victim may already be in this step's plan. Open it with `minivllm exercise diff` at"
         " the step that differs."
     ),
     cases=lambda draw: trace(
@@ -227,5 +219,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks, under the priority policy."""
     yield from run_trace(case)

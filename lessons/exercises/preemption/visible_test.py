@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-preemption`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check preemption`.
 """
 
 from scheduler import Scheduler
@@ -16,9 +17,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def two_that_run():
-    """A scheduler with two blocks of four tokens, and ada and ben, who have one each and want
-    another.
-    """
+    """A scheduler with two blocks of four tokens; ada and ben have one each and need another."""
     bus = EventBus(VirtualClock())
     scheduler = Scheduler(
         KVCacheManager(BlockPool(2, bus), block_size=4, enable_prefix_caching=False, bus=bus),

@@ -1,6 +1,4 @@
-"""What a slot mapping must do: single chunks of a sequence with any block table, then the whole
-engine.
-"""
+"""Checks for slot-mapping: chunks with random block tables, then the whole engine."""
 
 from collections.abc import Iterator
 from operator import index
@@ -14,7 +12,7 @@ Case = dict[str, Any]
 
 
 def chunk(draw: Draw, num_cached: int) -> Case:
-    """A block table with its blocks in any order, and a chunk that lies within it."""
+    """A random block table, with its blocks in any order, and a chunk within it."""
     size = draw.integer(1, 5)
     table = list(dict.fromkeys(draw.list_of(lambda d: d.integer(0, 30), 1, 6)))
     return {
@@ -43,7 +41,7 @@ def _tell(case: Case) -> Iterator[str]:
     yield (
         f"tokens {start} to {start + num_tokens - 1} in blocks of {size}, table {table},"
         f" {case['num_cached']} tokens cached: "
-        f"slots {[index(slot) for slot in slots]}"  # a numpy integer is as good as another one
+        f"slots {[index(slot) for slot in slots]}"  # numpy integers are fine
     )
     yield f"    the table is {[block.block_id for block in sequence.block_table]} afterwards"
 
@@ -59,32 +57,30 @@ def _tell(case: Case) -> Iterator[str]:
     cases=lambda draw: chunk(draw, num_cached=0),
 )
 def slots(case: Case) -> Iterator[str]:
-    """Nothing is cached."""
     yield from _tell(case)
 
 
 @behaviour(
-    "what the cache holds is not written again",
+    "cached tokens are not written again",
     task=2,
     points=2,
     hint=(
-        "num_cached_tokens tells how many there are, counted from the first. Each keeps its place"
-        " in the list."
+        "num_cached_tokens says how many tokens are cached, counted from the first. Each still has"
+        " an entry in the list."
     ),
     cases=lambda draw: chunk(draw, num_cached=draw.integer(0, 20)),
 )
 def cached(case: Case) -> Iterator[str]:
-    """With cached tokens."""
     yield from _tell(case)
 
 
 @behaviour(
-    "the engine serves random requests on it, event for event",
+    "the engine emits the same events for random requests",
     task=3,
     points=2,
     hint=(
-        "Open it with `minivllm exercise diff`: which block was read where the text goes another"
-        " way?"
+        "Open it with `minivllm exercise diff`: which block was read at the point where the text"
+        " changes?"
     ),
     cases=lambda draw: trace(
         draw, requests_with_samples, enable_prefix_caching=True, max_num_batched_tokens=8
@@ -92,5 +88,4 @@ def cached(case: Case) -> Iterator[str]:
     trace=True,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine, with prefix hits and shared blocks."""
     yield from run_trace(case)

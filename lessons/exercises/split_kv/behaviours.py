@@ -1,6 +1,4 @@
-"""What attention in parts must do: one part, merges with large scores, and whole contexts cut at
-random.
-"""
+"""Checks for split-kv: one part, merges with large scores, and contexts cut at random places."""
 
 import itertools
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ def _numbers(tensor: Any) -> str:
     return "| " + " ".join(f"{value:.5f}" for value in tensor.flatten().tolist())
 
 
-close = nearly(2e-4, half=8e-3)  # a number in bfloat16 may be the next one, for it is rounded once
+close = nearly(2e-4, half=8e-3)  # bfloat16 is rounded once, so it may be off by one step
 
 
 def one_part(draw: Draw) -> Case:
@@ -36,9 +34,7 @@ def one_part(draw: Draw) -> Case:
 
 
 def _inputs(case: Case) -> tuple[Any, Any, Any]:
-    """Queries, keys and values; with `tokens_first` as they lie in a batch and in a cache, where
-    they are no contiguous tensors.
-    """
+    """Return queries, keys and values; with `tokens_first` they are not contiguous."""
     import torch
 
     torch.set_num_threads(1)
@@ -56,9 +52,7 @@ def _inputs(case: Case) -> tuple[Any, Any, Any]:
 
 
 def _mask(case: Case, dtype: Any) -> Any:
-    """[batch, 1, 1, num_tokens]: what is added to a token's scores; the first token is never
-    hidden.
-    """
+    """Return a mask, [batch, 1, 1, num_tokens], that never hides the first token, or None."""
     import torch
 
     if case["mask"] == "none":
@@ -71,12 +65,12 @@ def _mask(case: Case, dtype: Any) -> Any:
 
 
 @behaviour(
-    "a part's output and its log-sum-exp are right",
+    "the output and the log-sum-exp of a part are right",
     task=1,
     points=3,
     hint=(
-        "Which key head serves query head h, what is seen of the future, and of which numbers is"
-        " the log-sum-exp taken?"
+        "Which key head does query head h use, which tokens are in the future, and of which numbers"
+        " is the log-sum-exp taken?"
     ),
     cases=lambda draw: {
         **one_part(draw),
@@ -88,7 +82,7 @@ def _mask(case: Case, dtype: Any) -> Any:
     agree=close,
 )
 def attends(case: Case) -> Iterator[str]:
-    """Masks of all kinds, both dtypes, more queries than tokens and fewer."""
+    """All kinds of masks, both dtypes, more and fewer queries than tokens."""
     from minivllm.runtime.attention.partial import attend_in_steps
 
     query, key, value = _inputs(case)
@@ -101,7 +95,7 @@ def attends(case: Case) -> Iterator[str]:
 
 
 def _row(draw: Draw) -> list[list[int]]:
-    """For each of two heads how much a part weighs, as a logarithm, and what it says."""
+    """For each of two heads: a part's log-sum-exp and its output."""
     return [[draw.integer(-4, 4), draw.integer(-30, 30)] for _ in range(2)]
 
 
@@ -110,8 +104,8 @@ def _row(draw: Draw) -> list[list[int]]:
     task=3,
     points=3,
     hint=(
-        "How much does the other part count against this one? Both the output and the log-sum-exp"
-        " become those of the whole."
+        "How much weight does the other part have, compared with this one? The output and the"
+        " log-sum-exp both become those of the whole."
     ),
     cases=lambda draw: {
         "rows": draw.choice(["slice", "indices"]),
@@ -125,9 +119,7 @@ def _row(draw: Draw) -> list[list[int]]:
     agree=close,
 )
 def merges(case: Case) -> Iterator[str]:
-    """Three rows of two heads, two of which are extended; scores may be large, and one part far
-    heavier than the other.
-    """
+    """Merge into two of three rows; scores can be large, one part much heavier than the other."""
     import torch
 
     from minivllm.runtime.attention.partial import merge
@@ -150,10 +142,10 @@ def merges(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "parts in any order and number give what the whole gives",
+    "any number of parts, in any order, gives the result of the whole",
     task=4,
     points=3,
-    hint="Merge a third part into two: does the log-sum-exp of the first two know of both?",
+    hint="Merge a third part into two. Does the log-sum-exp of the first two include both?",
     cases=lambda draw: {
         **one_part(draw),
         "num_queries": 1,
@@ -165,7 +157,7 @@ def merges(case: Case) -> Iterator[str]:
     agree=close,
 )
 def splits(case: Case) -> Iterator[str]:
-    """A context cut into parts, which are attended to one by one and merged."""
+    """A context is cut into parts; attend to each and merge the results."""
     from minivllm.runtime.attention.partial import attend_in_steps, merge
 
     query, key, value = _inputs(case)

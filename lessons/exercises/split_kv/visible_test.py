@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-split-kv`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check split-kv`.
 """
 
 import math

@@ -1,6 +1,4 @@
-"""What stop strings must do: single automata, pieces of text cut at random, then engines whose
-answers stop.
-"""
+"""Checks for stop-strings: single automata, text cut at random, then engines with stop strings."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +10,7 @@ Case = dict[str, Any]
 
 
 def one_pattern(draw: Draw) -> Case:
-    """A stop string and a text. Few letters make overlaps and near misses common."""
+    """A stop string and a text. With few letters, overlaps and near misses are common."""
     return {
         "pattern": draw.text("ab", 1, 6),
         "text": draw.text("ab", 1, 8) + draw.text("abc", 0, 8),
@@ -20,7 +18,7 @@ def one_pattern(draw: Draw) -> Case:
 
 
 def pieces(draw: Draw, may_stop: bool = True, include: bool = False) -> Case:
-    """Stop strings, and a text in pieces; some of which may not stop."""
+    """Stop strings, and a text in pieces. With `may_stop=False` the first two may not stop."""
     return {
         "stop": draw.list_of(lambda d: d.text("ab", 1, 5), 1, 3),
         "include": include and draw.boolean(),
@@ -53,14 +51,13 @@ def _fed(case: Case) -> Iterator[str]:
     task=2,
     points=3,
     hint=(
-        "After a character that does not fit: what is the longest beginning of the stop string that"
-        " the text ends with now?"
+        "After a character that does not match: what is the longest beginning of the stop string"
+        " that the text ends with now?"
     ),
     cases=one_pattern,
     examples=100,
 )
 def automaton(case: Case) -> Iterator[str]:
-    """Character by character; the borders first (task 1)."""
     from minivllm.engine.stop_strings import _Automaton
 
     one = _Automaton(case["pattern"])
@@ -75,28 +72,24 @@ def automaton(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "text that comes in pieces is shown as soon as it can be, and no part of a stop string ever",
+    "text is shown as soon as possible, and no part of a stop string is ever shown",
     task=4,
     points=3,
-    hint=(
-        "Put the pieces together in your head: which end of the text could still become a stop"
-        " string?"
-    ),
+    hint="Join the pieces in your head. Which end of the text can still become a stop string?",
     cases=pieces,
     examples=150,
 )
 def feeds(case: Case) -> Iterator[str]:
-    """Pieces until a stop."""
     yield from _fed(case)
 
 
 @behaviour(
-    "a stop string that is passed over leaves its text and its end",
+    "an ignored stop string is shown as text, and its end may begin the next match",
     task=4,
     points=2,
     hint=(
-        "With may_stop=False nothing stops here. Which characters may be part of one that a later"
-        " piece completes?"
+        "With may_stop=False nothing stops here. Which characters may belong to a stop string that"
+        " a later piece completes?"
     ),
     cases=lambda draw: pieces(draw, may_stop=False),
     examples=150,
@@ -110,27 +103,27 @@ def passes_over(case: Case) -> Iterator[str]:
     "a stop string may be part of the output",
     task=4,
     points=1,
-    hint=(
-        "What does the shown text end with, if the stop string is included: before it, or with its"
-        " last character?"
-    ),
+    hint="With the stop string included, what is the last character of the shown text?",
     cases=lambda draw: pieces(draw, include=True),
 )
 def includes(case: Case) -> Iterator[str]:
-    """With and without."""
     yield from _fed(case)
 
 
 @behaviour(
-    "at its end the text stops if it has to, or all of it is shown",
+    "the last piece stops the text if it must; otherwise everything is shown",
     task=5,
     points=1,
-    hint="The answer has its max_tokens and no stop string came. What has the reader not seen yet?",
+    hint=(
+        "The answer has max_tokens tokens and no stop string came. What has the reader not seen"
+        " yet?"
+    ),
     cases=pieces,
 )
 def ends(case: Case) -> Iterator[str]:
-    """Pieces, and then the end, which may stop or may not; the whole text as one last piece has to
-    come to the same.
+    """Pieces and then the end, which may stop or not.
+
+    The whole text as a single last piece must give the same result.
     """
     from minivllm.engine.stop_strings import StopStringChecker
 
@@ -153,11 +146,11 @@ def ends(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine's answers stop where they should",
+    "the engine's answers stop at the right places",
     task=5,
     points=2,
     hint=(
-        "Compare what is visible after each step with the whole answer: where does the stop string"
+        "Compare the visible text after each step with the whole answer. Where does the stop string"
         " begin in it?"
     ),
     cases=lambda draw: {
@@ -169,7 +162,7 @@ def ends(case: Case) -> Iterator[str]:
     },
 )
 def serves(case: Case) -> Iterator[str]:
-    """An answer without stop strings, and then with pieces of itself as stop strings."""
+    """An answer without stop strings, then with pieces of itself as stop strings."""
     answer = list(_answers(case, []))[-1]
     yield f"the whole answer is {answer!r}"
     stop = []
@@ -181,7 +174,7 @@ def serves(case: Case) -> Iterator[str]:
 
 
 def _answers(case: Case, stop: list[str]) -> Iterator[str]:
-    """The visible text after each step."""
+    """Yield the visible text after each step."""
     from minivllm.clock import VirtualClock
     from minivllm.config import EngineConfig
     from minivllm.engine.engine import LLMEngine

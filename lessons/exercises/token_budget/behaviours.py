@@ -1,6 +1,4 @@
-"""What a scheduler must do with a token budget: its parts alone, with room and without, then the
-whole engine.
-"""
+"""Checks for token-budget: the scheduler's parts, then the whole engine."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,11 +14,11 @@ from minivllm.lessons.checker.cases.traces import (
 
 Case = dict[str, Any]
 SIZE = 2
-"""Tokens a block."""
+"""Tokens per block."""
 
 
 def running_ones(draw: Draw) -> Case:
-    """Sequences that run, each with what it has computed and what it lacks, and a step's budget."""
+    """Running sequences with their computed and missing tokens, and a step's budget."""
 
     def runs(draw: Draw) -> list[int]:
         return [draw.integer(1, 6), draw.choice([1, 1, 1, 0, 2, 5]), draw.integer(0, 2)]
@@ -34,8 +32,9 @@ def running_ones(draw: Draw) -> Case:
 
 
 def greedy_ones(draw: Draw) -> Case:
-    """The later, the more urgent, and some lack a lot: then one victim is not enough, and the one
-    that asked goes as well.
+    """Later sequences are more urgent, and some lack many tokens.
+
+    So several victims are needed, and the last one is often the sequence that asked.
     """
 
     def runs(draw: Draw) -> list[int]:
@@ -50,7 +49,7 @@ def greedy_ones(draw: Draw) -> Case:
 
 
 def waiting_ones(draw: Draw) -> Case:
-    """Some run, some wait, and what a step has left, in tokens, slots and blocks."""
+    """Running and waiting sequences, and the tokens, slots and blocks that a step has left."""
 
     def waits(draw: Draw) -> list[int]:
         return [draw.integer(1, 8), draw.integer(1, 2)]
@@ -67,8 +66,9 @@ def waiting_ones(draw: Draw) -> Case:
 
 
 def _scheduler(case: Case) -> Any:
-    """`running` have computed some tokens and lack some; `spare` blocks and `slots` batch slots are
-    free.
+    """Return a scheduler whose `running` sequences lack some tokens.
+
+    `spare` blocks and `slots` batch slots are free.
     """
     from minivllm.clock import VirtualClock
     from minivllm.core.admission import AdmissionPolicy
@@ -114,7 +114,7 @@ def _names(sequences: Any) -> list[str]:
 
 
 def _tell(scheduler: Any, plan: Any) -> Iterator[str]:
-    """Item by item, so that the first line that differs is the first wrong decision."""
+    """Report item by item, so that the first different line is the first wrong decision."""
     for item in plan.scheduled:
         yield (
             f"    {item.sequence.seq_id} gets {item.num_tokens} tokens from {item.start} on,"
@@ -144,76 +144,75 @@ def _tell_running(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "running sequences get what they lack, in their order, as far as the budget goes",
+    "running sequences get the tokens that they lack, in order, while budget is left",
     task=1,
     points=2,
-    hint="Go through self.running in order: what does this one lack, and what is left for it?",
+    hint=(
+        "Go through self.running in order. How many tokens does this sequence lack, and how many"
+        " are left for it?"
+    ),
     cases=running_ones,
 )
 def gives_out(case: Case) -> Iterator[str]:
-    """Enough memory."""
     yield from _tell_running(case)
 
 
 @behaviour(
-    "who was preempted leaves the plan, and its budget comes back",
+    "a preempted sequence leaves the plan, and its share returns to the budget",
     task=2,
     points=3,
     hint=(
-        "_make_room may take sequences out of self.running and out of the plan. Where are you in"
-        " the list afterwards, and what is left?"
+        "_make_room may remove sequences from self.running and from the plan. Where are you in the"
+        " list afterwards, and how much budget is left?"
     ),
     cases=lambda draw: {
         **draw.choice([running_ones, greedy_ones])(draw),
         "spare": draw.integer(0, 2),
     },
-    examples=200,  # two victims, the second of which asked itself, are rare
+    examples=200,  # two victims, one of them the sequence that asked, are rare
 )
 def gives_again(case: Case) -> Iterator[str]:
-    """Too few blocks."""
     yield from _tell_running(case)
 
 
 @behaviour(
-    "a used budget and too few slots keep everybody out, each with its reason",
+    "no sequence is admitted without budget or slots, and each hold has its reason",
     task=3,
     points=1,
-    hint="All samples of a request need a slot each, and they come in together or not at all.",
+    hint="Each sample of a request needs a slot, and they are admitted together or not at all.",
     cases=waiting_ones,
 )
 def holds(case: Case) -> Iterator[str]:
-    """The question before memory is looked at."""
     from minivllm.core.admission import Hold
     from minivllm.core.scheduler_output import SchedulerOutput
 
     scheduler = _scheduler(case)
     for left in (case["left"], 0, 1):
         hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), left, 0.0)
-        # Under static batching a full batch closes the gate behind it.
+        # With static batching, a full batch admits no more sequences.
         let_in = sorted(scheduler._admission._let_in)
         yield (
-            f"{left} tokens and {scheduler.slots.num_free} slots left, the first to wait has"
+            f"{left} tokens and {scheduler.slots.num_free} slots left, the first in the queue has"
             f" {case['waiting'][0][0]} tokens and {case['waiting'][0][1]} samples:"
             f" {None if hold is None else tuple(hold)}, let in {let_in}"
         )
     scheduler._admission.hold = lambda *_: Hold("batch_delay", 1, 0)
     hold = scheduler._hold(scheduler.waiting.peek(), SchedulerOutput(1, 100), 100, 0.0)
-    yield f"the admission policy has a reason of its own: {None if hold is None else tuple(hold)}"
+    yield f"the admission policy has its own reason: {None if hold is None else tuple(hold)}"
 
 
 @behaviour(
-    "waiting sequences come in one after another, until the first that does not fit",
+    "waiting sequences are admitted in order, up to the first that does not fit",
     task=4,
     points=3,
     hint=(
-        "Each that comes in costs tokens of the step. The first that is held or does not fit ends"
-        " it for all behind it."
+        "Each admitted sequence costs tokens of the step. The first that is held or does not fit"
+        " stops all behind it."
     ),
     cases=waiting_ones,
     examples=100,
 )
 def admits(case: Case) -> Iterator[str]:
-    """What is left of a step."""
     from minivllm.core.scheduler_output import SchedulerOutput
 
     scheduler = _scheduler(case)
@@ -225,12 +224,12 @@ def admits(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the engine serves random requests on it, event for event",
+    "the engine emits the same events for random requests",
     task=5,
     points=3,
     hint=(
-        "Open it with `minivllm exercise diff`: the Budget panel shows who got what, the queue why"
-        " the others wait."
+        "Open it with `minivllm exercise diff`: the Budget panel shows the tokens of each sequence,"
+        " the queue shows why the others wait."
     ),
     cases=lambda draw: trace(
         draw, requests_with_samples, max_num_batched_tokens=draw.integer(4, 12), num_blocks=9
@@ -239,17 +238,16 @@ def admits(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves(case: Case) -> Iterator[str]:
-    """The whole engine with small budgets."""
     yield from run_trace(case)
 
 
 @behaviour(
-    "the engine serves by priority with too little memory, event for event",
+    "the engine emits the same events with too little memory, under priority",
     task=5,
     points=2,
     hint=(
-        "The victim may stand before the one that needs its blocks, with tokens of this step in its"
-        " hands."
+        "The victim may be before the sequence that needs its blocks, and may already have tokens"
+        " in this step's plan."
     ),
     cases=lambda draw: trace(
         draw, requests_with_priorities, num_blocks=6, block_size=2, scheduling_policy="priority"
@@ -258,5 +256,4 @@ def serves(case: Case) -> Iterator[str]:
     examples=40,
 )
 def serves_by_priority(case: Case) -> Iterator[str]:
-    """The whole engine with few blocks, under the priority policy."""
     yield from run_trace(case)

@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-token-budget`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check token-budget`.
 """
 
 from scheduler import Scheduler
@@ -38,7 +39,7 @@ def add(scheduler, name, num_tokens):
 
 
 def step(scheduler):
-    """One step: who got how many tokens. Whoever may sample gets a token."""
+    """Run one step and return each request's tokens. Sampling sequences get a token."""
     plan = scheduler.schedule(now=0.0)
     for item in plan.scheduled:
         for sequence in item.sampling:

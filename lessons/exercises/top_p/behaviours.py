@@ -1,8 +1,7 @@
-"""What top-p and its companions must do: small vocabularies with many ties, a long one, and the
-sampler on them.
+"""Checks for top-p: small vocabularies with many ties, a long one, and the sampler.
 
-Masses are compared with odd fractions of them (k / 997), or with a half: there all right ways to
-add give the same answer.
+The values of top_p are k / 997 or multiples of 1 / 4, so that every correct order of addition gives
+the same answer.
 """
 
 from collections.abc import Iterator
@@ -19,7 +18,7 @@ def _logit(draw: Draw) -> float:
 
 
 def small(draw: Draw, *which: str) -> Case:
-    """One or two rows of a few logits with these parameters drawn."""
+    """One or two rows of a few logits, with these parameters drawn at random."""
     width = draw.integer(2, 8)
     kinds = {
         "temperature": lambda: draw.choice([1.0, 0.5, 2.0, 0.1, 0.001]),
@@ -57,7 +56,7 @@ def _told(case: Case) -> Iterator[str]:
             f"logits {one['logits']}, {asked}: tokens {row.nonzero().flatten().tolist()} stay, with"
             f" shares {shares}"
         )
-    yield f"the logits are as they were: {torch.equal(before, logits)}"
+    yield f"the logits are unchanged: {torch.equal(before, logits)}"
 
 
 @behaviour(
@@ -65,27 +64,27 @@ def _told(case: Case) -> Iterator[str]:
     task=1,
     points=1,
     hint=(
-        "What is the logit of the best token after you have subtracted the best logit, and where"
-        " does the division come?"
+        "After you subtract the best logit, what is the logit of the best token? When do you"
+        " divide?"
     ),
     cases=lambda draw: small(draw, "temperature"),
     examples=25,
 )
 def temperature(case: Case) -> Iterator[str]:
-    """Temperature alone."""
     yield from _told(case)
 
 
 @behaviour(
-    "min-p measures every token by the best one",
+    "min-p compares every token with the best one",
     task=2,
     points=1,
-    hint="The best token has weight 1 here. What is the least that another may have?",
+    hint=(
+        "The best token has weight 1 here. What is the smallest weight that another token may have?"
+    ),
     cases=lambda draw: small(draw, "temperature", "min_p"),
     examples=25,
 )
 def min_p(case: Case) -> Iterator[str]:
-    """With temperature."""
     yield from _told(case)
 
 
@@ -93,12 +92,14 @@ def min_p(case: Case) -> Iterator[str]:
     "the smallest set of best tokens that reaches top_p stays",
     task=3,
     points=3,
-    hint="For each token: how much mass have those before it? Is that less than top_p of all?",
+    hint=(
+        "For each token: how much mass do the tokens before it have? Is that less than top_p of the"
+        " mass?"
+    ),
     cases=lambda draw: small(draw, "temperature", "top_p"),
     examples=50,
 )
 def top_p(case: Case) -> Iterator[str]:
-    """Top-p alone, ties among the logits."""
     yield from _told(case)
 
 
@@ -106,7 +107,7 @@ def top_p(case: Case) -> Iterator[str]:
     "a set that reaches top_p exactly is large enough",
     task=3,
     points=1,
-    hint="Those before a token have top_p of the mass, to the last bit. Is the token still needed?",
+    hint="The tokens before this one have exactly top_p of the mass. Is this token still needed?",
     cases=lambda draw: {
         "rows": [
             {
@@ -118,25 +119,24 @@ def top_p(case: Case) -> Iterator[str]:
     examples=15,
 )
 def reaches_exactly(case: Case) -> Iterator[str]:
-    """Equal weights and fractions of two, which every way to add gets right."""
+    """Equal weights and halves or quarters, which are exact in any order of addition."""
     yield from _told(case)
 
 
 @behaviour(
-    "top-k cuts first, top-p takes its part of what is left, and ties go to the lower ids",
+    "top-k comes first, top-p takes its part of the rest, and ties go to the lower ids",
     task=4,
     points=3,
-    hint="How many stay, which is the last of them, and how many more have the same logit?",
+    hint="How many tokens stay, which is the last of them, and how many more have the same logit?",
     cases=lambda draw: small(draw, "top_k", "top_p", "min_p"),
     examples=60,
 )
 def top_k(case: Case) -> Iterator[str]:
-    """All of them."""
     yield from _told(case)
 
 
 @behaviour(
-    "a long vocabulary is not judged by its head",
+    "in a long vocabulary, the mass is not only that of the head",
     task=3,
     points=1,
     hint=(
@@ -152,7 +152,7 @@ def top_k(case: Case) -> Iterator[str]:
     examples=20,
 )
 def long_vocabulary(case: Case) -> Iterator[str]:
-    """700 tokens, flat enough that the nucleus may be longer than the head."""
+    """700 tokens, with a distribution so flat that the nucleus may be longer than the head."""
     import torch
 
     from minivllm.runtime.sampling.logits_processors import to_weights
@@ -168,12 +168,12 @@ def long_vocabulary(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "the sampler draws from it",
+    "the sampler draws the same tokens",
     task=5,
     points=1,
     hint=(
-        "The tokens follow from the weights and the seed alone. Which token was drawn that should"
-        " have no weight?"
+        "The drawn tokens depend only on the weights and the seed. Which drawn token should have no"
+        " weight?"
     ),
     cases=lambda draw: {
         **small(draw, "temperature", "top_k", "top_p", "min_p"),
@@ -182,7 +182,6 @@ def long_vocabulary(case: Case) -> Iterator[str]:
     examples=25,
 )
 def samples(case: Case) -> Iterator[str]:
-    """Twenty tokens a row."""
     import torch
 
     from minivllm.core.request import Request

@@ -1,6 +1,4 @@
-"""What the meter must say: shares of single steps, then engines of both kinds, measured at every
-step.
-"""
+"""Checks for waste: single measurements, then engines with both allocators."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +14,7 @@ from minivllm.lessons.checker.cases.traces import (
 
 Case = dict[str, Any]
 SHORT = {"alike": 0, "own": 1, "max_tokens": 1, "arrives": 0, "letter": 1}
-"""It comes first in every trace and fills no block: what is said of an answer without end must be
-right for this one, too.
-"""
+"""The first request of every trace. It fills no block."""
 
 
 def _after_a_short_one(case: Case) -> Case:
@@ -26,9 +22,7 @@ def _after_a_short_one(case: Case) -> Case:
 
 
 def reservations(draw: Draw) -> Case:
-    """A trace on memory that is given out in runs for the longest sequence, as it was before
-    paging.
-    """
+    """A trace with the contiguous allocator, which reserves a run for the longest sequence."""
     case = trace(
         draw,
         num_blocks=draw.integer(7, 20),
@@ -41,7 +35,7 @@ def reservations(draw: Draw) -> Case:
 
 
 def _measured(case: Case) -> Iterator[Any]:
-    """The measurement of each step of the trace."""
+    """Yield the measurement of each step of the trace."""
     from minivllm.events.kv_usage import KVUsageMeter
 
     engine = build_engine(case)
@@ -54,12 +48,11 @@ def _measured(case: Case) -> Iterator[Any]:
 
 
 @behaviour(
-    "waste is the part of the allocated slots that is not used",
+    "waste is the unused part of the allocated slots",
     task=1,
     points=1,
     hint=(
-        "Which slots are allocated, and which of these hold nothing? And where nothing is"
-        " allocated?"
+        "Which slots are allocated, and which of these hold nothing? What if nothing is allocated?"
     ),
     cases=lambda draw: {
         "slots": [draw.integer(0, 9) for _ in range(3)],
@@ -68,7 +61,6 @@ def _measured(case: Case) -> Iterator[Any]:
     agree=nearly(1e-5),
 )
 def shares(case: Case) -> Iterator[str]:
-    """Single measurements."""
     from minivllm.events.kv_usage import KVUsage
 
     used, reserved, internal = case["slots"]
@@ -80,9 +72,7 @@ def shares(case: Case) -> Iterator[str]:
 
 
 def table(draw: Draw) -> Case:
-    """A sequence at any moment of its life, with as many blocks as it needs now, or more that were
-    reserved for it.
-    """
+    """A sequence at any moment, with the blocks that it needs now, or more that are reserved."""
     return {
         "block_size": draw.integer(1, 5),
         "prompt": draw.integer(1, 12),
@@ -95,20 +85,18 @@ def table(draw: Draw) -> Case:
 
 
 @behaviour(
-    "each block of a table has slots that are used, slots that will be, and slots that never will",
+    "the slots of each table entry are split into used, wanted later, and never written",
     task=2,
     points=3,
     hint=(
-        "How many tokens does the sequence hold now, how many at its end, and how many of either"
-        " fall into each block?"
+        "How many tokens does the sequence hold now, and how many at its end? How many of these are"
+        " in each block?"
     ),
     cases=table,
     examples=100,
 )
 def slots(case: Case) -> Iterator[str]:
-    """One sequence, which may hold more than was computed: what the cache gave is there before
-    anything is computed.
-    """
+    """One sequence, which may hold more cached tokens than computed ones."""
     from minivllm.events.state import RequestState, SequenceState
 
     size, prompt = case["block_size"], case["prompt"]
@@ -137,9 +125,7 @@ def slots(case: Case) -> Iterator[str]:
 def _meter(
     block_size: int, num_blocks: int, max_model_len: int, allocator: str = "contiguous"
 ) -> Any:
-    """A meter of an engine that has not run; without another `allocator`, on memory as it was
-    before paging.
-    """
+    """Return the meter of an engine that has not run."""
     from minivllm.events.kv_usage import KVUsageMeter
 
     options = {"max_num_seqs": 4, "max_num_batched_tokens": 8, "kv_cache_allocator": allocator}
@@ -150,10 +136,10 @@ def _meter(
 
 
 @behaviour(
-    "of those who share a block the one that does most with it counts",
+    "a shared block counts once, with the largest values of its owners",
     task=3,
     points=2,
-    hint="Count each block in use once. Add the three sums up: what must come out?",
+    hint="Count each block in use once. What must the sum of the three results be?",
     cases=lambda draw: {
         "block_size": draw.integer(2, 5),
         "entries": draw.list_of(
@@ -162,7 +148,6 @@ def _meter(
     },
 )
 def tallies(case: Case) -> Iterator[str]:
-    """Tables drawn by chance."""
     from minivllm.events.kv_usage import _BlockSlots
 
     size = case["block_size"]
@@ -180,13 +165,12 @@ def tallies(case: Case) -> Iterator[str]:
     "used, reserved and internal slots add up to the blocks in use",
     task=3,
     points=1,
-    hint="Look at the first step that differs: which block is counted twice, or not at all?",
+    hint="Look at the first step that differs. Which block is counted twice, or not at all?",
     cases=lambda draw: trace(draw, requests_with_samples),
     examples=40,
     agree=nearly(1e-5),
 )
 def measures_sharing(case: Case) -> Iterator[str]:
-    """The paged engine, with shared prefixes and samples."""
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_blocks_in_use} blocks in {one.num_table_entries} entries:"
@@ -196,11 +180,11 @@ def measures_sharing(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "a free block in which no reservation fits is external waste",
+    "free blocks that no reservation can use are external waste",
     task=4,
     points=2,
     hint=(
-        "Go through the free runs one by one: how many reservations fit into each, and what is"
+        "Go through the free runs one by one. How many reservations fit into each, and what is"
         " left?"
     ),
     cases=lambda draw: {
@@ -210,7 +194,6 @@ def measures_sharing(case: Case) -> Iterator[str]:
     },
 )
 def external(case: Case) -> Iterator[str]:
-    """Memory with holes."""
     owners = case["owners"]
     for allocator in ("contiguous", "paged"):
         meter = _meter(case["block_size"], len(owners), case["max_model_len"], allocator)
@@ -223,18 +206,17 @@ def external(case: Case) -> Iterator[str]:
 
 
 @behaviour(
-    "an engine that reserves is measured at every step",
+    "an engine with reservations is measured correctly at every step",
     task=4,
     points=1,
     hint=(
-        "Look at the first step that differs: the five kinds add up to all slots, or to fewer where"
-        " some are free."
+        "Look at the first step that differs. Used, reserved, internal, external and free slots"
+        " must add up to all slots."
     ),
     cases=reservations,
     examples=40,
 )
 def measures_reservations(case: Case) -> Iterator[str]:
-    """Memory as it was before paging."""
     for one in _measured(case):
         yield (
             f"step {one.step}: {one.num_running} run; used {one.used}, reserved {one.reserved},"

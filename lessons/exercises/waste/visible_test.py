@@ -1,5 +1,6 @@
-"""The cases of the README. Run them with `pytest visible_test.py`, or with `minivllm exercise check
-waste`.
+"""The README's examples as tests.
+
+Run them with `pytest visible_test.py`, or with `minivllm exercise check waste`.
 """
 
 from math import isclose
@@ -14,7 +15,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def first_step(num_blocks, max_model_len, **options):
-    """Ada alone, with 5 tokens and max_tokens=3: what her first step is measured to be."""
+    """Return the measurement of Ada's first step: 5 tokens, max_tokens=3, no other request."""
     config = EngineConfig(model="toy", block_size=4, enable_prefix_caching=False, **options)
     engine = LLMEngine(
         config, ToyRunner(num_blocks, 4, max_model_len), ToyTokenizer(), clock=VirtualClock()

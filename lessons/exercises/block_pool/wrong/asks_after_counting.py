@@ -1,8 +1,11 @@
-"""Whether the block was free is read after the new owner was counted."""
+"""touch checks whether the block was free after it has counted the new owner."""
 
 from minivllm.core import block_pool as engine
 
-HINT = "touch answers a question about the moment before it: remember the answer before you count."
+HINT = (
+    "touch returns whether the block was free before the call. Save the answer before you change"
+    " ref_cnt."
+)
 
 
 class BlockPool(engine.BlockPool):

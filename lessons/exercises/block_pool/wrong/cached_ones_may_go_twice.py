@@ -1,10 +1,10 @@
-"""A cached block lies on the free queue with its name; to release it again does no harm."""
+"""A cached block is free and keeps its hash, so releasing it again does no harm."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "Nobody owns it, whether it has a name or not. A second release is a mistake of the caller:"
-    " raise BlockPoolError."
+    "The block has no owner, with or without a hash. A second release is a bug in the caller: raise"
+    " BlockPoolError."
 )
 
 

@@ -1,11 +1,11 @@
-"""Freeing is evicting: the last owner's release also takes the block's name."""
+"""Freeing is evicting: when the last owner releases a block, the block loses its hash."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "Free is not evicted. The content lies there until somebody writes over it: who is that, and"
-    " when?"
+    "A free block is not evicted. Its content stays until it is overwritten. When does that happen,"
+    " and by which owner?"
 )
 
 

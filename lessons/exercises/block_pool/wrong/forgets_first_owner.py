@@ -1,8 +1,10 @@
-"""A block's count begins at 0 and the first owner is not counted."""
+"""A block's count begins at 0, and its first owner is not counted."""
 
 from minivllm.core import block_pool as engine
 
-HINT = "pop_free_block gives the block to somebody. Who counts that owner, if _hand_out does not?"
+HINT = (
+    "pop_free_block gives the block to an owner. Where is this owner counted, if not in _hand_out?"
+)
 
 
 class BlockPool(engine.BlockPool):

@@ -1,11 +1,11 @@
-"""Releasing a block means that it has no owners any more: its count is set to 0."""
+"""A released block has no owners left: its count is set to 0."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "release is called once for each owner that leaves. Does your count say how many are left, or"
-    " that all have gone?"
+    "release is called once for each owner that leaves. Should the count say how many owners are"
+    " left, or that all are gone?"
 )
 
 

@@ -1,11 +1,11 @@
-"""A block is put back by the first release, whoever else owns it."""
+"""The first release puts a block back, even if it has another owner."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "A block with two owners loses one: who reads its keys and values in the next step? Put it back"
-    " at count 0 only."
+    "A block with two owners loses one. Who reads its keys and values in the next step? Put it back"
+    " only when the count is 0."
 )
 
 

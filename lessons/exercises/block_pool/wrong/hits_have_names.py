@@ -1,11 +1,8 @@
-"""Only a block with a name can be hit, so only such a block has to leave the free queue."""
+"""Only a block with a hash can be hit, so only such a block must leave the free queue."""
 
 from minivllm.core import block_pool as engine
 
-HINT = (
-    "What tells you whether a block stands on the free queue: its name, or the number of its"
-    " owners?"
-)
+HINT = "What decides whether a block is in the free queue: its hash, or its number of owners?"
 
 
 class BlockPool(engine.BlockPool):

@@ -1,10 +1,10 @@
-"""Releasing a block that nobody owns is harmless and can be passed over."""
+"""Releasing a block without an owner is harmless and can be ignored."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "Somebody frees what is not theirs: that is a bug in the caller, and silence hides it. Raise"
-    " BlockPoolError."
+    "The caller releases a block that it does not own. That is a bug, and ignoring it hides the"
+    " bug. Raise BlockPoolError."
 )
 
 

@@ -1,10 +1,10 @@
-"""A block keeps its name when it is handed out, so that it can be hit for ever."""
+"""A block keeps its hash when it is handed out, so that prompts can always hit it."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "The new owner will write other tokens into the block. What would a prompt that still finds it"
-    " by the old name read?"
+    "The new owner writes other tokens into the block. What does a prompt read that still finds it"
+    " by the old hash?"
 )
 
 

@@ -1,11 +1,11 @@
-"""The count goes down first, and then it is checked."""
+"""The count is decreased first and checked afterwards."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "Your error comes when the count is -1 already. A refused call must leave everything as it was:"
-    " check first."
+    "Your error comes when the count is already -1. A call that fails must change nothing: check"
+    " first."
 )
 
 

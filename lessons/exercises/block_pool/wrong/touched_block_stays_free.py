@@ -1,9 +1,9 @@
-"""A hit only counts an owner; the block stays where it is, on the free queue."""
+"""A hit only counts an owner; the block stays in the free queue."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "A block that was hit still stands on the free queue: who gets it with the next pop_free_block?"
+    "The block that was hit is still in the free queue. Who gets it with the next pop_free_block?"
 )
 
 

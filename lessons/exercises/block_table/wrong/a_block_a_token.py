@@ -1,8 +1,8 @@
-"""A token is a block."""
+"""Each token takes a block."""
 
 from minivllm.core import kv_cache_manager as engine
 
-HINT = "A block holds block_size tokens: how many of them does yours hold?"
+HINT = "A block holds block_size tokens. How many does each of your blocks hold?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -1,8 +1,8 @@
-"""Rounding up is dividing and adding one."""
+"""To round up, divide and add one."""
 
 from minivllm.core import kv_cache_manager as engine
 
-HINT = "Eight tokens in blocks of four: is there anything in your third block?"
+HINT = "With eight tokens in blocks of four, is there anything in your third block?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -1,9 +1,9 @@
-"""A table that must hold n tokens gets blocks for n tokens, whatever it has."""
+"""A table that must hold n tokens gets blocks for n tokens, whatever it already has."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "The table has entries already, and they stay. From which entry on is anything missing?"
+HINT = "The table already has entries, and they stay. From which entry on are blocks missing?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -1,11 +1,11 @@
-"""Afterwards the table has entries for the tokens asked for, no more and no fewer."""
+"""After the call, the table has entries for exactly the requested tokens."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Asked for fewer tokens than before it has nothing to do. Who releases the blocks that you take"
-    " out of the table?"
+    "If the call asks for fewer tokens than before, it has nothing to do. Who releases the blocks"
+    " that you remove from the table?"
 )
 
 

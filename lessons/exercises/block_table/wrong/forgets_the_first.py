@@ -3,7 +3,7 @@
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "Count the owners after free: one block still has one. Until when does your loop run?"
+HINT = "Count the owners after free: one block still has an owner. When does your loop end?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -4,8 +4,8 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "What is freed first is reused first. Which is worth more to the next prompt that begins alike:"
-    " the head of this one, or its tail?"
+    "Blocks that are freed first are reused first. Which helps the next prompt with the same"
+    " beginning more: the head of this one, or its tail?"
 )
 
 

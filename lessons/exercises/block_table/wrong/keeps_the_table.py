@@ -1,10 +1,10 @@
-"""To free blocks is to release them; the table of a sequence that has ended is of no interest."""
+"""Freeing only releases the blocks; the block table of a finished sequence does not matter."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A preempted sequence comes back, with the table that you left it. Whose blocks stand in it by"
+    "A preempted sequence comes back with the table that you left. Who owns the blocks in it by"
     " then?"
 )
 

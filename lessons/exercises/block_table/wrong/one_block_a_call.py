@@ -1,9 +1,9 @@
-"""A sequence grows by one token a step, so one new block is always enough."""
+"""A sequence grows by one token per step, so one new block is always enough."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = "A prompt comes with many tokens at once: how many blocks may be missing then?"
+HINT = "A prompt brings many tokens at once. How many blocks can be missing then?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -1,8 +1,10 @@
-"""So many tokens need tokens // block_size blocks."""
+"""n tokens need n // block_size blocks."""
 
 from minivllm.core import kv_cache_manager as engine
 
-HINT = "Where does the fifth token lie, if a block holds four and there is one block? Round up."
+HINT = (
+    "A block holds four tokens and there is one block. Where is the fifth token stored? Round up."
+)
 
 
 class KVCacheManager(engine.KVCacheManager):

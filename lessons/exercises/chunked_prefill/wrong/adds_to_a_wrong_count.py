@@ -4,7 +4,10 @@ from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
-HINT = "The next step is planned before that. Where would it begin? Count when the plan is final."
+HINT = (
+    "The next step is planned before that. Where would it begin? Count the tokens when the plan is"
+    " final."
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -1,9 +1,9 @@
-"""A sequence that comes in lacks all its tokens."""
+"""An admitted sequence lacks all of its tokens."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
-HINT = "What lies before start came from the prefix cache. How many tokens are left to compute?"
+HINT = "The prefix cache holds the tokens before start. How many tokens are left to compute?"
 
 
 class Scheduler(engine.Scheduler):

@@ -1,11 +1,11 @@
-"""A chunk ends where a block ends, since blocks are what memory is made of."""
+"""A chunk must end at the end of a block, because memory consists of blocks."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The next chunk goes on in the middle of a block without trouble. Why leave a part of the"
-    " step's budget unused?"
+    "The next chunk can continue in the middle of a block. Why leave a part of the step's budget"
+    " unused?"
 )
 
 

@@ -1,11 +1,12 @@
-"""A sequence in the plan counts as computed."""
+"""All tokens of a sequence in the plan are computed in this step."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
 HINT = (
-    "Only a chunk of it is in the plan. Where does the next chunk begin, if all counts as computed?"
+    "Only one chunk of the sequence is in the plan. Where does the next chunk begin if all tokens"
+    " count as computed?"
 )
 
 

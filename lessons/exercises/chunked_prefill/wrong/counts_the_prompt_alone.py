@@ -1,11 +1,11 @@
-"""What a sequence lacks when it comes in is its prompt."""
+"""An admitted sequence lacks only the tokens of its prompt."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A preempted sequence comes back with tokens that it had generated. Their keys and values are"
-    " gone, too."
+    "A preempted sequence comes back with tokens that it has generated. Their keys and values are"
+    " gone too."
 )
 
 

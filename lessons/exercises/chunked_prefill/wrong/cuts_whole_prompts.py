@@ -1,11 +1,11 @@
-"""A prompt that does not fit is cut, whatever the options say."""
+"""A prompt that does not fit is split, whatever the options say."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "With enable_chunked_prefill off a step computes a prompt whole or not at all. What says so in"
-    " your code?"
+    "If enable_chunked_prefill is off, a step computes a prompt completely or not at all. Where"
+    " does your code check this?"
 )
 
 

@@ -1,11 +1,11 @@
-"""Blocks get their names when the prompt is complete."""
+"""The hashes of blocks are registered when the prompt is complete."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
 HINT = (
-    "A second prompt with the same beginning comes in after the first chunk. What could it share"
+    "A second prompt with the same beginning arrives after the first chunk. What could it share"
     " already?"
 )
 

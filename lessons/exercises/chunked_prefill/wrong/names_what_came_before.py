@@ -1,12 +1,12 @@
-"""Only what was computed before this step may be named."""
+"""Only blocks that were computed before this step may be registered."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
 HINT = (
-    "In each layer all keys and values of a step are written before any are read. May the next in"
-    " this step's plan share these blocks?"
+    "In each layer, all keys and values of a step are written before any are read. May the next"
+    " sequence in this step's plan share these blocks?"
 )
 
 

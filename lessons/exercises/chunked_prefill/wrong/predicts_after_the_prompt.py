@@ -5,8 +5,8 @@ from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
 HINT = (
-    "After a preemption the prompt is computed again, and the tokens generated before come after"
-    " it. Which is the last known token?"
+    "After a preemption the prompt is computed again, and after it the tokens generated so far."
+    " Which token is the last known one?"
 )
 
 

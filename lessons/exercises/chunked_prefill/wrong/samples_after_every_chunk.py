@@ -1,12 +1,12 @@
-"""Whatever goes through the model predicts a token."""
+"""Every chunk that goes through the model predicts a token."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import ScheduledSequence
 from minivllm.events import types as ev
 
 HINT = (
-    "After half of the prompt the model says what would follow that half. Is that the answer's"
-    " first token?"
+    "After half of the prompt, the model predicts what would follow that half. Is that the first"
+    " token of the answer?"
 )
 
 

@@ -1,11 +1,11 @@
-"""A prompt that does not fit into what is left of a step waits for a step in which it does."""
+"""A prompt that is longer than the rest of the budget waits for a step where it fits."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Your long prompt waits until the step has room for all of it. When is that, if it is longer"
-    " than the budget of any step?"
+    "Your long prompt waits until all of it fits into one step. When is that, if it is longer than"
+    " the budget?"
 )
 
 

@@ -1,11 +1,11 @@
-"""A sequence that shares any block at all has to copy before it writes."""
+"""A sequence that shares any block has to copy before it writes."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Full blocks are shared for ever and never written. Which one block does the next token fall"
-    " into?"
+    "Full blocks can stay shared, because no sequence writes into them. Which single block gets the"
+    " next token?"
 )
 
 

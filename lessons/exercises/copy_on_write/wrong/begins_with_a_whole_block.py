@@ -1,13 +1,11 @@
-"""A block's first place is free for whoever comes, so only a write into the middle of a block can
-disturb anybody.
-"""
+"""The first slot of a shared block is free for all, so only a write after it needs a copy."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Two tables name the same empty block, and each of the two has a token for its first place."
-    " Whose token is stored there in the end?"
+    "Two tables contain the same empty block, and each sequence has a token for its first slot."
+    " Whose token is there in the end?"
 )
 
 

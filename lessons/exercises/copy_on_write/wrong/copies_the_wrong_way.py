@@ -5,8 +5,8 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import BlockCopy
 
 HINT = (
-    "The tokens lie in the shared block, and the new block is empty: which one is src and which one"
-    " is dst?"
+    "The tokens are in the shared block, and the new block is empty. Which one is src, and which"
+    " one is dst?"
 )
 
 

@@ -1,12 +1,9 @@
-"""A fork needs a block of its own at once, so the last partial block is copied when forking."""
+"""A fork needs its own block at once, so the partial last block is copied when forking."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
-HINT = (
-    "Most forks of a beam search die before they write. When is the last moment at which a copy can"
-    " still be made?"
-)
+HINT = "Most forks of a beam search end before they write. When is the last moment to make a copy?"
 
 
 class KVCacheManager(engine.KVCacheManager):

@@ -4,7 +4,8 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The child names the blocks, and nobody knows. What happens to them when the parent ends first?"
+    "The child uses the blocks, but ref_cnt does not count it. What happens to the blocks if the"
+    " parent ends first?"
 )
 
 

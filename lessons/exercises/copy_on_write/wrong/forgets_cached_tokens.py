@@ -1,11 +1,11 @@
-"""The next token to be written is the next one to be computed."""
+"""The next token to be computed is also the next one to be written."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A prompt that the cache holds whole computes its last token once more, and writes it?"
-    " num_cached_tokens knows."
+    "If the whole prompt is cached, its last token is computed again. Is it written again? Look at"
+    " num_cached_tokens."
 )
 
 

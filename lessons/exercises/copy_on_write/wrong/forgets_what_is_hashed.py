@@ -1,11 +1,11 @@
-"""The hash chain belongs to whoever computed it; the child begins one of its own."""
+"""The hash chain belongs to the sequence that computed it; the child starts its own."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The shared full blocks have their names already. What does num_hashed_blocks of the child say"
-    " about them?"
+    "The shared full blocks are already registered in the prefix cache. What does the child's"
+    " num_hashed_blocks say about them?"
 )
 
 

@@ -1,11 +1,11 @@
-"""Once the table points at the copy, the shared block needs no more attention."""
+"""Once the table points to the copy, the shared block needs no more attention."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "You have left the shared block. Does its number of owners know? If not, the last one copies"
-    " for nobody and it is never freed."
+    "Your sequence no longer uses the shared block. Does its ref_cnt say so? If not, its last owner"
+    " makes a useless copy and the block is never freed."
 )
 
 

@@ -1,11 +1,11 @@
-"""A block that was shared once is copied by everybody who writes to it."""
+"""A block that was shared once is copied by every sequence that writes to it."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "When all others have their copies, who else could be disturbed by a write? Ask how many owners"
-    " there are, not how many there were."
+    "When all others have their copies, does a write still disturb another sequence? Check how many"
+    " owners there are now, not how many there were."
 )
 
 

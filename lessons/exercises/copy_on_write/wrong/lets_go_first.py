@@ -1,4 +1,4 @@
-"""First the shared block is let go, then a new one is taken: so there is always one free."""
+"""Release the shared block first: then at least one block is free for the copy."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
@@ -6,8 +6,8 @@ from minivllm.core.scheduler_output import BlockCopy
 from minivllm.events import types as ev
 
 HINT = (
-    "A block that you let go as its last owner is free, and the next pop may give you the same one."
-    " Pop first, release last."
+    "If you are the last owner, the released block is free, and the next pop may return the same"
+    " block. Pop first, release last."
 )
 
 

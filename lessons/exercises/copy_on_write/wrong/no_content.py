@@ -4,8 +4,8 @@ from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The new block is empty where the old one had the first tokens of the block. Who copies them,"
-    " and from whom does it learn so?"
+    "The new block is empty, but the old one held the block's first tokens. What tells the runner"
+    " to copy them?"
 )
 
 

@@ -1,11 +1,11 @@
-"""Parent and child have the same tokens so far, so they can have the same list of hashes."""
+"""Parent and child have the same tokens so far, so they can use the same list of hashes."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Both go on with different tokens and each extends its own hash chain. Whose hash is the next"
-    " entry of a list they share?"
+    "Both continue with different tokens, and each extends its own hash chain. If they share the"
+    " list, whose hash is the next entry?"
 )
 
 

@@ -1,10 +1,10 @@
-"""Parent and child have the same blocks, so they can have the same list."""
+"""Parent and child have the same blocks, so they can use the same list."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The child appends a block to its table. What does the parent's table say afterwards? Copy the"
+    "The child appends a block to its table. What is in the parent's table afterwards? Copy the"
     " list, not the blocks."
 )
 

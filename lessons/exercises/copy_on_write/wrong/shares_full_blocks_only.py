@@ -1,11 +1,11 @@
-"""Only full blocks can be shared, for the others are still written to."""
+"""Only full blocks can be shared, because the others are still written to."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A partial block holds tokens that the child has, too. It can be shared until somebody writes:"
-    " who makes the copy then?"
+    "A partial block holds tokens that the child has too. It can be shared until a sequence writes"
+    " to it. Which one makes the copy then?"
 )
 
 

@@ -1,12 +1,12 @@
-"""Each call names the blocks of the sequence from the first one on."""
+"""Each call hashes all blocks of the sequence, from the first one on."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = (
-    "After the second call the list is longer than the sequence has blocks. Which names were there"
-    " already?"
+    "After the second call, the list is longer than the number of blocks. Which hashes were already"
+    " there?"
 )
 
 

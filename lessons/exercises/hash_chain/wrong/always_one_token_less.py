@@ -1,11 +1,11 @@
-"""One token fewer than are cached counts as computed, always."""
+"""The number of computed tokens is always one less than the number of cached tokens."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "If more tokens follow the cached ones, there is something to compute anyway. When is the last"
-    " cached token needed again?"
+    "If more tokens follow the cached ones, there is something to compute anyway. When must the"
+    " last cached token be computed again?"
 )
 
 

@@ -1,11 +1,11 @@
-"""If the whole prompt is cached there is nothing left to compute."""
+"""If the whole prompt is cached, there is nothing left to compute."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The next token is predicted from the last one's query, and queries are not cached. What goes"
-    " through the model with yours?"
+    "The last token's query predicts the next token, and queries are not cached. Which token goes"
+    " through the model with your code?"
 )
 
 

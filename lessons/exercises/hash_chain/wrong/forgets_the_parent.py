@@ -1,12 +1,12 @@
-"""A block's name follows from its own tokens."""
+"""A block's hash depends on its own tokens only."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The same words after another beginning have other keys and values. What in your name tells"
-    " them apart?"
+    "The same words after a different beginning have different keys and values. Where does your"
+    " hash include that?"
 )
 
 

@@ -1,12 +1,12 @@
-"""Equal tokens have equal names, whoever sends them."""
+"""Blocks with equal tokens have equal hashes, no matter which customer sent them."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Two customers with different salts must never share a block. Where do the request's extra_keys"
-    " go in?"
+    "Two customers with different salts must never share a block. Where do you use the request's"
+    " extra_keys?"
 )
 
 

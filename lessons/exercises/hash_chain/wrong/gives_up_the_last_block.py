@@ -1,11 +1,11 @@
-"""To leave a token to compute, the last block of a prompt that is cached whole is not used."""
+"""The last block of a fully cached prompt is not used, to leave something to compute."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "vLLM does so and computes a block again. Here one token goes through, for its query, and all"
-    " blocks are kept."
+    "vLLM does this and computes a whole block again. Here only one token goes through the model,"
+    " for its query, and all blocks are kept."
 )
 
 

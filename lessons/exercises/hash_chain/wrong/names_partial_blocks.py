@@ -1,10 +1,10 @@
-"""The last block has a name too, full or not."""
+"""The last block has a hash too, full or not."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
-HINT = "More tokens will be written into a block that is not full. What is its name worth then?"
+HINT = "More tokens will be written into a block that is not full. Is its hash still right then?"
 
 
 class KVCacheManager(engine.KVCacheManager):

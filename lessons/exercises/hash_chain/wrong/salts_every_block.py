@@ -1,12 +1,12 @@
-"""The salt must stand in every block's name."""
+"""The salt must be part of every block's hash."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.block_math import hash_block_tokens
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Through its parent a name depends on the first block's salt already. Who else would have to"
-    " name blocks as you do?"
+    "Every hash already depends on the first block's salt, through its parent. So which blocks"
+    " still need the salt?"
 )
 
 

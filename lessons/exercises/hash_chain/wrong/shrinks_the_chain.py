@@ -1,10 +1,11 @@
-"""After a call the chain has the names of the tokens asked for, and no others."""
+"""After a call, the chain has hashes for exactly the requested tokens."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Asked for fewer tokens than before, which names have become wrong? Those that are there stay."
+    "If a call asks for fewer tokens than before, which hashes have become wrong? Keep the hashes"
+    " that are there."
 )
 
 

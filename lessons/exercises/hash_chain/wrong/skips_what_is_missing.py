@@ -1,11 +1,11 @@
-"""Every cached block of the prompt is a hit, also behind one that is missing."""
+"""Every cached block of the prompt is a hit, also after a block that is missing."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Entry i of a table holds the i-th block of tokens. Where do your hits stand if one before them"
-    " is missing?"
+    "Entry i of a table holds the i-th block of tokens. Which entries do your hits get if a block"
+    " before them is missing?"
 )
 
 

@@ -1,11 +1,11 @@
-"""Whoever finds a block owns it from then on."""
+"""A lookup makes the sequence an owner of the blocks that it finds."""
 
 from minivllm.core import kv_cache_manager as engine
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A lookup may come to nothing: the request may have to wait, and look again. Who gives back"
-    " what it took the first time?"
+    "A lookup may be repeated: the request may have to wait and look again. Who releases the blocks"
+    " from the first lookup?"
 )
 
 

@@ -1,11 +1,11 @@
-"""The two ends are mixed up: cached blocks are reused first, worthless ones last."""
+"""Cached blocks are reused first, uncached ones last."""
 
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
 HINT = (
-    "popleft takes from the head. So which kind of block must never stand there while the other"
-    " kind is free?"
+    "popleft takes the block at the head. Which kind of block must not be there while a block of"
+    " the other kind is free?"
 )
 
 

@@ -1,11 +1,11 @@
-"""Last freed, first reused: every block joins at the head, because it is still warm."""
+"""Last freed, first reused: every block joins at the head, because it was just in use."""
 
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
 HINT = (
-    "The block freed last is the one most likely to be hit again soon. With yours, when is it"
-    " forgotten?"
+    "The block freed last is the most likely to be hit again soon. When is it evicted with your"
+    " code?"
 )
 
 

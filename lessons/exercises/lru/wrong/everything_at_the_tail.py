@@ -1,11 +1,11 @@
-"""First freed, first reused: every block joins at the tail, whether it has a name or not."""
+"""First freed, first reused: every block joins at the tail, whether it has a hash or not."""
 
 from minivllm.core import block_pool as engine
 from minivllm.events import types as ev
 
 HINT = (
-    "A block without a name is worth nothing. While it waits at the tail, which block is handed out"
-    " and forgotten in its place?"
+    "A block without a hash has no use for a prompt. While it waits at the tail, which block is"
+    " handed out and evicted instead?"
 )
 
 

@@ -1,10 +1,10 @@
-"""There is always a block after the head, so popleft need not look whether the queue is empty."""
+"""There is always a block after the head, so popleft need not check for an empty queue."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "In an empty queue the head's neighbour is the tail sentinel, which is no block of anybody's."
-    " Raise BlockPoolError instead."
+    "In an empty queue, the head's neighbour is the tail sentinel, which is not a real block. Raise"
+    " BlockPoolError instead."
 )
 
 

@@ -1,11 +1,11 @@
-"""A block that leaves need not forget its neighbours: only they must forget it."""
+"""Only the neighbours' links must change; the block that leaves can keep its own links."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "By its links a block says that it is on the queue. What does yours say after it has left, and"
-    " what happens when it comes back?"
+    "A block with links looks as if it were in the queue. Does yours, after it has left? What"
+    " happens when it comes back?"
 )
 
 

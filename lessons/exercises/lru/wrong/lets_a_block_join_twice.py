@@ -1,10 +1,10 @@
-"""Whoever calls append knows that the block is not on the queue; a second look is wasted."""
+"""The caller of append knows that the block is not in the queue, so no check is needed."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "A block that joins twice is handed out twice, to two owners who both write into it. Refuse it"
-    " while it has links."
+    "A block that joins twice is handed out twice, and both owners write into it. Refuse it while"
+    " it has links."
 )
 
 

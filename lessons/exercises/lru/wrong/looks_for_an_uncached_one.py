@@ -1,6 +1,4 @@
-"""popleft looks for an uncached block anywhere in the queue, and takes a cached one only if there
-is no other.
-"""
+"""popleft searches the whole queue for an uncached block before it takes a cached one."""
 
 from minivllm.core import block_pool as engine
 

@@ -1,13 +1,11 @@
-"""The number of free blocks changes when one is popped; a hit that takes one from the middle is not
-counted.
-"""
+"""Only popleft changes num_free_blocks; a hit that removes a block does not."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "A hit on a free block costs a free block too. Who tells the scheduler, if num_free_blocks does"
-    " not?"
+    "A hit on a free block uses up a free block too. How does the scheduler know, if"
+    " num_free_blocks does not change?"
 )
 
 

@@ -1,13 +1,11 @@
-"""Only the links forward matter, for the queue is read from its head: the neighbour behind is not
-told.
-"""
+"""Only the forward links matter, because the queue is read from its head."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "After a removal from the middle, walk the queue backwards from the tail: whom do you meet who"
-    " has left?"
+    "After a removal from the middle, go through the queue backwards from the tail. Which block do"
+    " you meet that has left?"
 )
 
 

@@ -1,11 +1,11 @@
-"""A queue is a stack: the block that joined last is reused next."""
+"""The queue is a stack: the block that joined last is reused next."""
 
 from minivllm.core import block_pool as engine
 from minivllm.errors import BlockPoolError
 
 HINT = (
-    "You take the block before the tail sentinel. Which end does the docstring of `append` say is"
-    " reused after all others?"
+    "You take the block before the tail sentinel. Which end is reused last, according to the"
+    " docstring of `append`?"
 )
 
 

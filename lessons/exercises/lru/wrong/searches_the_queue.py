@@ -1,10 +1,10 @@
-"""To take a block out, one looks for it from the head on."""
+"""To remove a block, search for it from the head."""
 
 from minivllm.core import block_pool as engine
 
 HINT = (
-    "The block already knows both of its neighbours. With a hundred thousand free blocks, what does"
-    " your search cost for each hit?"
+    "The block already knows both neighbours. With a hundred thousand free blocks, what does your"
+    " search cost for each hit?"
 )
 
 

@@ -1,10 +1,10 @@
-"""Chunks and decodes are all there is."""
+"""Chunks and decodes cover the whole context."""
 
 from minivllm.runtime.attention import torch_backend as engine
 
 HINT = (
-    "A chunk attends to its own tokens. Where is the context from before it, and the prefix that"
-    " others share?"
+    "A chunk attends to its own tokens. Where is the context before it, and the prefix that it"
+    " shares with others?"
 )
 
 

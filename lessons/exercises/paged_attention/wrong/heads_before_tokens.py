@@ -5,8 +5,8 @@ import torch
 from minivllm.runtime.attention import torch_backend as engine
 
 HINT = (
-    "In memory a token's heads stand side by side. A view names what is there: tokens first, then"
-    " transpose."
+    "In memory, the heads of a token are neighbours, so a view must have tokens before heads."
+    " Transpose afterwards."
 )
 
 

@@ -1,10 +1,10 @@
-"""What is masked does not matter, so padding can stay."""
+"""Masked values do not matter, so padding can stay as it is."""
 
 import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "Its weight is 0, and 0 * NaN is NaN. A stranger may have left NaN there."
+HINT = "The weight of padding is 0, and 0 * NaN is NaN. Another request may have left NaN there."
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

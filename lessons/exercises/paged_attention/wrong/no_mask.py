@@ -1,14 +1,11 @@
-"""Zeroed keys have no weight, so the mask is not needed."""
+"""Keys that are zero have no weight, so the mask is not needed."""
 
 import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 from minivllm.runtime.attention.partial import attend
 
-HINT = (
-    "A score of 0 is a score like any other: exp(0) is 1. Which operand takes a key out of the"
-    " softmax?"
-)
+HINT = "A score of 0 still has weight: exp(0) is 1. Which argument removes a key from the softmax?"
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

@@ -1,10 +1,10 @@
-"""This step's tokens are written when attention is done."""
+"""This step's tokens are written after attention."""
 
 import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "A decode attends to its own token, too, and reads it from the cache."
+HINT = "A decode also attends to its own token, and reads it from the cache."
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

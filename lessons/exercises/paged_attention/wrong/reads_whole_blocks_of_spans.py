@@ -1,4 +1,4 @@
-"""A span is made of whole blocks."""
+"""A span consists of whole blocks."""
 
 import torch
 
@@ -6,8 +6,8 @@ from minivllm.runtime.attention import torch_backend as engine
 from minivllm.runtime.attention.partial import attend, merge
 
 HINT = (
-    "What came before a chunk may end within a block. How many of the gathered tokens are the"
-    " span's?"
+    "The context before a chunk may end inside a block. How many of the gathered tokens belong to"
+    " the span?"
 )
 
 

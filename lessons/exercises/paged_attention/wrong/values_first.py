@@ -1,10 +1,10 @@
-"""A token's values stand before its keys."""
+"""A token's values come before its keys."""
 
 import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "The cache has the heads' keys first, and key_cache and value_cache read it so."
+HINT = "The cache has the keys of all heads first; key_cache and value_cache read it this way."
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

@@ -4,7 +4,7 @@ import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "A token that the cache has already has no slot. Which rows do the slots belong to?"
+HINT = "A token that is already in the cache has no slot. Which rows do the slots belong to?"
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

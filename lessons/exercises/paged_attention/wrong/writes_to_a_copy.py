@@ -1,10 +1,10 @@
-"""Flattening and indexing gives the place to write to."""
+"""Flattening and indexing gives a view of the cache that can be written to."""
 
 import torch
 
 from minivllm.runtime.attention import torch_backend as engine
 
-HINT = "Indexing with a tensor makes a new tensor. Is the cache itself any different afterwards?"
+HINT = "Indexing with a tensor makes a new tensor. Has the cache itself changed afterwards?"
 
 
 class TorchAttentionBackend(engine.TorchAttentionBackend):

@@ -1,15 +1,15 @@
-"""The first tile is scaled down when the second one comes."""
+"""Only the first tile is scaled down, when the second one comes."""
 
 from minivllm.kernels.attention.online_softmax import slot_offsets, softmax_update
 from minivllm.kernels.mode import tl, triton
 
 HINT = (
-    "A third tile may have a larger score than both. Which tiles may raise the largest score, and"
-    " what is scaled down then?"
+    "A third tile can have a larger score than both. Which tiles can raise the largest score, and"
+    " what must be scaled down then?"
 )
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it

@@ -3,7 +3,7 @@
 from minivllm.kernels.attention import decode_naive as engine
 from minivllm.kernels.mode import tl, triton
 
-HINT = "The weights have not been divided by their sum. Is there any weighted mean yet?"
+HINT = "The weights have not been divided by their sum. Is this a weighted mean already?"
 
 _right = engine.softmax_update
 

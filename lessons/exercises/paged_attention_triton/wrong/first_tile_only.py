@@ -2,7 +2,7 @@
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "Positions 16 and on are never seen. Where does the loop end?"
+HINT = "Positions from 16 on are never read. Where does the loop end?"
 
 _right = engine.decode_naive
 

@@ -1,8 +1,8 @@
-"""A context whose last tile is full has ended before it."""
+"""A last tile that is full is not part of the context."""
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "With 32 tokens positions 16 to 31 are the last tile. Where does range(0, 32, 16) end?"
+HINT = "With 32 tokens, the last tile is positions 16 to 31. Where does range(0, 32, 16) end?"
 
 _right = engine.decode_naive
 

@@ -1,4 +1,4 @@
-"""Query head h has key head h modulo the number of key heads."""
+"""Query head h uses key head h modulo the number of key heads."""
 
 from minivllm.kernels.attention.online_softmax import slot_offsets, softmax_update
 from minivllm.kernels.mode import tl, triton
@@ -6,7 +6,7 @@ from minivllm.kernels.mode import tl, triton
 HINT = "Neighbouring query heads share a key head: with groups of two, heads 0 and 1."
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it

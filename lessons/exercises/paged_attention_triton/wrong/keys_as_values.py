@@ -1,8 +1,8 @@
-"""The weighted mean is that of the keys."""
+"""The output is the weighted mean of the keys."""
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "Keys say where to look. What is found there lies in the other cache."
+HINT = "Keys decide where to look. The values that the output needs are in the other cache."
 
 _right = engine.decode_naive
 

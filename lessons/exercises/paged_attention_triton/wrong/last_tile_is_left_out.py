@@ -1,8 +1,8 @@
-"""A tile that is not full is not attended to."""
+"""A tile that is not full is skipped."""
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "The last tokens are the newest ones. Masks are there to let a tile be partly real."
+HINT = "The last tokens are the newest ones. With masks, a tile can be partly real."
 
 _right = engine.decode_naive
 

@@ -1,15 +1,15 @@
-"""Scores that are -inf need no key, so it does not matter which key is loaded for them."""
+"""Scores of -inf need no key, so it does not matter which key is loaded for them."""
 
 from minivllm.kernels.attention.online_softmax import slot_offsets, softmax_update
 from minivllm.kernels.mode import tl, triton
 
 HINT = (
-    "It is loaded all the same, from where position 19 of a sequence of 18 would be: whose memory"
-    " is that, and who pays for the traffic?"
+    "The load happens anyway. With 18 tokens, it reads the place of position 19. Whose memory is"
+    " that, and is this traffic useful?"
 )
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it

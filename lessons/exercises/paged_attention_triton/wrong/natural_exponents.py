@@ -1,8 +1,8 @@
-"""Scores are multiplied with scale."""
+"""Scores are multiplied by scale only."""
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "softmax_update uses 2 to the power of the score. What makes exp(x) of exp2?"
+HINT = "softmax_update computes 2 to the power of the score. Which factor turns exp2 into exp?"
 
 _right = engine.decode_naive
 

@@ -1,11 +1,11 @@
-"""What was summed up stays as it is."""
+"""Earlier sums stay as they are."""
 
 from minivllm.kernels.attention import decode_naive as engine
 from minivllm.kernels.mode import tl, triton
 
 HINT = (
-    "A later tile has raised the largest score. In which units are the earlier sums? softmax_update"
-    " returns a factor."
+    "A later tile has a larger score, so the earlier sums are relative to a different maximum."
+    " softmax_update returns a factor for them."
 )
 
 _right = engine.softmax_update

@@ -1,12 +1,12 @@
-"""The output lies as the query does."""
+"""The output has the same strides as the query."""
 
 import torch
 
 from minivllm.kernels.attention import decode_naive as engine
 
 HINT = (
-    "`out` may be given, and then it lies as whoever made it wanted. It has strides of its own,"
-    " after those of the query."
+    "The caller may pass `out`, with any memory layout. It has its own strides, which the kernel"
+    " takes after those of the query."
 )
 
 _right = engine.decode_naive

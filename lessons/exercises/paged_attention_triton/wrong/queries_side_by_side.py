@@ -3,8 +3,8 @@
 from minivllm.kernels.attention import decode_naive as engine
 
 HINT = (
-    "In the engine queries, keys and values of a token come out of one product, side by side. What"
-    " says where the next row begins?"
+    "In the engine, one product computes the queries, keys and values of a token, side by side."
+    " What says where the next row of queries begins?"
 )
 
 _right = engine.decode_naive

@@ -1,15 +1,15 @@
-"""Weights have the dtype of the values that they weigh."""
+"""Weights have the dtype of the values."""
 
 from minivllm.kernels.attention.online_softmax import slot_offsets, softmax_update
 from minivllm.kernels.mode import tl, triton
 
 HINT = (
-    "A weight in bfloat16 has eight bits. How many of them are added up? Convert the values, and"
-    " round once, at the end."
+    "A bfloat16 weight has only eight bits. How many weights do you add up? Convert the values to"
+    " float32, and round once, at the end."
 )
 
 
-# a table grows with its contexts; one compilation serves all widths
+# Tables have many widths; one compilation serves all.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it

@@ -1,8 +1,8 @@
-"""The scale is one over the root of the head size."""
+"""The scale is one over the square root of the head size."""
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "A model may have another one: that is why it is an argument."
+HINT = "A model may use another scale. That is why it is an argument."
 
 _right = engine.decode_naive
 

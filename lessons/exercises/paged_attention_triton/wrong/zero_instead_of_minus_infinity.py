@@ -1,9 +1,9 @@
-"""Keys that are not loaded score 0."""
+"""Positions that are not real have score 0."""
 
 from minivllm.kernels.attention import decode_naive as engine
 from minivllm.kernels.mode import tl, triton
 
-HINT = "exp2(0) is 1: a position that is not there has weight. Which score has none?"
+HINT = "exp2(0) is 1, so a position that does not exist gets weight. Which score gives weight 0?"
 
 _right = engine.softmax_update
 

@@ -1,10 +1,10 @@
-"""Whatever has been summed is divided by the sum."""
+"""acc can always be divided by running_sum."""
 
 import torch
 
 from minivllm.kernels.attention import decode_naive as engine
 
-HINT = "A padded row has no tile and a sum of 0. What is 0 / 0?"
+HINT = "A padded row has no tile, so its sum is 0. What is 0 / 0?"
 
 _right = engine.decode_naive
 

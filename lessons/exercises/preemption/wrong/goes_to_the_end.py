@@ -1,12 +1,12 @@
-"""A victim waits behind all others, as everybody who comes in."""
+"""A victim waits behind all other sequences, like every new request."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "It was here before all who wait. Under fcfs, who should be next? The queue has a method of its"
-    " own for this."
+    "The victim arrived before all waiting sequences. Which one should be next under fcfs? The"
+    " queue has a separate method for victims."
 )
 
 

@@ -1,12 +1,12 @@
-"""The victim's tokens are computed, and computed they stay."""
+"""The victim's tokens were computed, so they stay computed."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Their keys and values lay in blocks that belong to somebody else now. Where would the model go"
-    " on, if num_computed_tokens stays?"
+    "Their keys and values were in blocks that other sequences own now. Where would computing"
+    " continue if num_computed_tokens did not change?"
 )
 
 

@@ -1,10 +1,12 @@
-"""The batch slot is the victim's until it ends."""
+"""The batch slot belongs to the victim until it ends."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
-HINT = "There are only max_num_seqs slots. Who runs in this one while the victim waits?"
+HINT = (
+    "There are only max_num_seqs slots. Which sequence could use this one while the victim waits?"
+)
 
 
 class Scheduler(engine.Scheduler):

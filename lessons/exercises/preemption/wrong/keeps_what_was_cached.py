@@ -1,12 +1,12 @@
-"""What the prefix cache gave once it will give again."""
+"""If the prefix cache gave some tokens once, it will give them again."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "Between now and then the cached blocks may be evicted. num_cached_tokens tells what it has,"
-    " not what it may find."
+    "The cached blocks may be evicted before the victim comes back. num_cached_tokens counts the"
+    " tokens it has now, not those it may find later."
 )
 
 

@@ -1,4 +1,4 @@
-"""What stands in the plan stays in the plan."""
+"""A sequence that is in the plan stays in the plan."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "A victim of this very step is in the plan with tokens. Into whose blocks would the model write"
-    " them?"
+    "A victim may already have tokens in this step's plan. Whose blocks would the model write them"
+    " into?"
 )
 
 

@@ -1,4 +1,4 @@
-"""Whoever needs the block is the one that goes on, so the victim is one of the others."""
+"""The sequence that needs the block continues, so the victim must be another one."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "The policy says that the newest goes. If that is the one in need, it waits, or it would live"
-    " at the cost of those before it."
+    "Under fcfs the newest sequence is the victim. If it needs the block itself, it waits."
+    " Otherwise it would take blocks from older sequences."
 )
 
 

@@ -1,4 +1,4 @@
-"""One victim makes room."""
+"""One victim always makes enough room."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,7 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "The victim may have had fewer blocks than are needed, or blocks that it shared. Ask again"
-    " after each one."
+    "The victim may have had too few blocks, or blocks that it shared. Try again after each victim."
 )
 
 

@@ -1,4 +1,4 @@
-"""If room was made in the end there was no shortage."""
+"""If there is room in the end, there was no shortage."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "The scheduler admits nobody in a step in which blocks were short. How does it learn that they"
-    " were?"
+    "The scheduler admits no new sequence in a step in which blocks were short. How does it know"
+    " that they were?"
 )
 
 

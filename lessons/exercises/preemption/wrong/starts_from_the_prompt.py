@@ -1,12 +1,12 @@
-"""A victim starts again from its prompt, so its answer is thrown away."""
+"""A victim starts again from its prompt, so its answer is discarded."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The client has seen those words. They are in token_ids, and recomputing their keys and values"
-    " needs nothing else."
+    "The client has already seen these words. The tokens are in token_ids, and that is enough to"
+    " compute their keys and values again."
 )
 
 

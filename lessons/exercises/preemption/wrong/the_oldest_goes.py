@@ -1,4 +1,4 @@
-"""Whoever has run longest gives way to the others."""
+"""The sequence that has run longest is the victim."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus, Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "The oldest has the most to compute again and is nearest to its end. Whom does the policy"
-    " choose?"
+    "The oldest sequence has the most tokens to compute again and is closest to its end. Which one"
+    " does the policy choose?"
 )
 
 

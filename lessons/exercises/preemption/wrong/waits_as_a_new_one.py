@@ -1,12 +1,12 @@
-"""A victim that waits is one that waits, as any other."""
+"""A waiting victim has the same status as every waiting sequence."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus, Sequence
 
 HINT = (
-    "When it comes back it is resumed, not admitted, and it is not counted twice. By what does the"
-    " scheduler know?"
+    "When it comes back, it is resumed, not admitted, and not counted twice. What shows the"
+    " scheduler the difference?"
 )
 
 

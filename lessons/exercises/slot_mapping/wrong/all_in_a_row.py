@@ -1,9 +1,9 @@
-"""A sequence's blocks lie one after another, so its first block says where all its tokens are."""
+"""A sequence's blocks are contiguous, so the first block gives the place of every token."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
-HINT = "The table is [7, 2]. Which slot comes after the last one of block 7, and whose is it?"
+HINT = "The table is [7, 2]. Which slot comes after the last slot of block 7, and whose is it?"
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

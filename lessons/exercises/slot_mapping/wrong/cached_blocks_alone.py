@@ -1,11 +1,11 @@
-"""A block that is cached in part is written whole."""
+"""A block that is only partly cached is written completely."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
 HINT = (
-    "A fork's last block may be cached in part. Where does the cache end: at num_cached_tokens, or"
-    " at a block's beginning?"
+    "The last block of a fork can be partly cached. Where does the cached part end: at"
+    " num_cached_tokens, or at the start of a block?"
 )
 
 

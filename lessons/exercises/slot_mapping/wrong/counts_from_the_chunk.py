@@ -1,9 +1,9 @@
-"""A chunk's tokens are counted from its own first one."""
+"""Positions in a chunk are counted from the chunk's first token."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
-HINT = "The second chunk of a prompt begins at start. Where would yours write it?"
+HINT = "The second chunk of a prompt begins at start. Where would your code write it?"
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

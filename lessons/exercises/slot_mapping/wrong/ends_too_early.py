@@ -1,10 +1,10 @@
-"""num_tokens is where the chunk ends."""
+"""num_tokens is the position where the chunk ends."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
 HINT = (
-    "num_tokens says how many, not up to where. How many slots do you return for 4 tokens from"
+    "num_tokens is a count, not an end position. How many slots do you return for 4 tokens from"
     " position 2 on?"
 )
 

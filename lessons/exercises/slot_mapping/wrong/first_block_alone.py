@@ -1,9 +1,9 @@
-"""Position modulo block size, in the sequence's block."""
+"""A token's slot is its position modulo the block size, in the sequence's one block."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
-HINT = "A sequence has several blocks. In which one is the fifth token, if a block holds four?"
+HINT = "A sequence has several blocks. Which block holds the fifth token, if a block holds four?"
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

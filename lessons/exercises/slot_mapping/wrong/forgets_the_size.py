@@ -1,9 +1,9 @@
-"""A block begins at the slot of its own number."""
+"""Block b begins at slot b."""
 
 from minivllm.core.block_math import NOT_WRITTEN
 from minivllm.core.request import Sequence
 
-HINT = "Block 1 begins after the slots of block 0. How many are these?"
+HINT = "Block 1 begins after the slots of block 0. How many slots does block 0 have?"
 
 
 def slot_mapping(sequence: Sequence, start: int, num_tokens: int, block_size: int) -> list[int]:

@@ -1,10 +1,10 @@
-"""What is not written needs no entry."""
+"""A token that is not written needs no entry in the list."""
 
 from minivllm.core.request import Sequence
 
 HINT = (
-    "The list has one entry for each token that goes through the model. To which token does your"
-    " third one belong?"
+    "The list has one entry for each token that goes through the model. Which token does your third"
+    " entry belong to?"
 )
 
 

@@ -1,10 +1,10 @@
-"""Whatever goes through the model is written."""
+"""Every token that goes through the model is written."""
 
 from minivllm.core.request import Sequence
 
 HINT = (
-    "That block has other readers, and what it holds is right already. What tells you that a token"
-    " is cached?"
+    "Other sequences read that block, and its content is already correct. How do you know that a"
+    " token is cached?"
 )
 
 

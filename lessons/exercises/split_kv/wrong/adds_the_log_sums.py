@@ -1,10 +1,10 @@
-"""The weight of both parts is the sum of both log-sum-exps."""
+"""The merged log-sum-exp is the sum of both log-sum-exps."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "The weights are added, not their logarithms: log(exp(a) + exp(b))."
+HINT = "Add the weights, not their logarithms: log(exp(a) + exp(b))."
 
 
 def merge(

@@ -1,12 +1,12 @@
-"""The last query sees the last token, and the others are counted back from there."""
+"""The last query sees the last token, and earlier queries see correspondingly less."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "That holds where queries are the newest of the tokens. Here query i sees tokens 0 to i,"
-    " whichever these are."
+    "That is true if the queries belong to the newest tokens. Here query i always sees tokens 0 to"
+    " i."
 )
 
 _right = engine.attend_in_steps

@@ -1,10 +1,10 @@
-"""Query i sees what came before it."""
+"""Query i sees only the tokens before it."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "A query sees its own token, too, or the first one sees nothing at all."
+HINT = "A query also sees its own token. Otherwise the first query sees nothing."
 
 _right = engine.attend_in_steps
 

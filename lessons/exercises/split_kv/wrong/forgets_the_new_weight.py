@@ -1,10 +1,10 @@
-"""Merging changes the output; how much weight there is stays."""
+"""A merge changes the output, but not the log-sum-exp."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "Then a third part is weighed against the first alone. What is the log-sum-exp of both?"
+HINT = "Then a third part is weighed against the first part only. What is the log-sum-exp of both?"
 
 
 def merge(

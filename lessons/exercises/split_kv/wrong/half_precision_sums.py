@@ -3,8 +3,8 @@
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "bfloat16 has 8 bits: between 128 and 256 it knows whole numbers only. exp of a difference that"
-    " is off by one is off by a factor of e."
+    "bfloat16 has 8 bits: between 128 and 256 it has only whole numbers. If a log-sum-exp is off by"
+    " one, the weight is off by a factor of e."
 )
 
 _right = engine.attend_in_steps

@@ -1,10 +1,10 @@
-"""Neighbouring query heads have different key heads."""
+"""Neighbouring query heads use different key heads."""
 
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "With 4 query heads and 2 key heads, heads 0 and 1 share the first one. Which of your two new"
-    " dimensions comes first?"
+    "With 4 query heads and 2 key heads, heads 0 and 1 share the first key head. Which of your two"
+    " new dimensions comes first?"
 )
 
 _right = engine.attend_in_steps

@@ -2,7 +2,7 @@
 
 import torch
 
-HINT = "A part with a hundred equal scores weighs a hundred times as much as one with a single one."
+HINT = "A part with a hundred equal scores weighs a hundred times as much as a part with one."
 
 
 def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):

@@ -1,10 +1,12 @@
-"""The whole is the mean of its parts."""
+"""The result of the whole is the mean of its parts."""
 
 import torch
 
 from minivllm.runtime.attention.partial import Rows
 
-HINT = "One part may be ten times as long as the other. Each counts as much as the weights in it."
+HINT = (
+    "One part may be ten times as long as the other. Each counts as much as the sum of its weights."
+)
 
 
 def merge(

@@ -1,12 +1,12 @@
-"""The formula says exp, and exp it is."""
+"""The formula contains exp, so compute exp of each log-sum-exp."""
 
 import torch
 
 from minivllm.runtime.attention.partial import Rows
 
 HINT = (
-    "exp(150) is more than float32 holds, and exp(-150) is 0. Only the difference of the two"
-    " log-sum-exps is small."
+    "exp(150) overflows float32, and exp(-150) is 0. Only the difference of the two log-sum-exps is"
+    " small."
 )
 
 

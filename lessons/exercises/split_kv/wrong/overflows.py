@@ -1,11 +1,8 @@
-"""log(sum(exp(scores))) is the log-sum-exp."""
+"""The log-sum-exp can be computed as log(sum(exp(scores)))."""
 
 import torch
 
-HINT = (
-    "exp(100) is infinite in float32. Subtract the largest score first, or let torch.logsumexp"
-    " do so."
-)
+HINT = "exp(100) is infinite in float32. Subtract the largest score first, or use torch.logsumexp."
 
 
 def attend_in_steps(query, key, value, scale, is_causal=False, mask=None):

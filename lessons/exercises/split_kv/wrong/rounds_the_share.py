@@ -1,12 +1,12 @@
-"""The other part's share has the dtype of the outputs that it weighs."""
+"""The other part's share has the dtype of the outputs."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "A share of 0.5 in bfloat16 may be off by a thousandth, and of two outputs of 100 and -100 a"
-    " thousandth is much. Round once, at the end."
+    "A share near 0.5 in bfloat16 can be off by a thousandth. With outputs of 100 and -100, that is"
+    " a large error. Round once, at the end."
 )
 
 

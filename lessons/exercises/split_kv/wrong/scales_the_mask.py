@@ -1,9 +1,9 @@
-"""The mask is a part of the scores, so it is scaled with them."""
+"""The mask is part of the scores, so it is scaled too."""
 
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "`scale` belongs to the products of queries and keys. What becomes of a mask of -1 that is"
+    "`scale` belongs to the products of queries and keys. What does a mask of -1 become if it is"
     " scaled by a half?"
 )
 

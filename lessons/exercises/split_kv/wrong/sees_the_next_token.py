@@ -1,10 +1,10 @@
-"""Query i sees one token more than i."""
+"""Query i also sees the token after it."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = "Query 0 sees token 0 and no other. From which diagonal on is the future?"
+HINT = "Query 0 sees token 0 and no other. At which diagonal does the future begin?"
 
 _right = engine.attend_in_steps
 

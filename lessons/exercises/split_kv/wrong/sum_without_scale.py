@@ -1,11 +1,8 @@
-"""The log-sum-exp is taken of the products of queries and keys."""
+"""The log-sum-exp is taken over the unscaled products of queries and keys."""
 
 from minivllm.runtime.attention import partial as engine
 
-HINT = (
-    "The weights are exp of the scaled scores. Parts are weighed against each other by the same"
-    " numbers."
-)
+HINT = "The weights are exp of the scaled scores. The weight of a part must use the same numbers."
 
 _right = engine.attend_in_steps
 

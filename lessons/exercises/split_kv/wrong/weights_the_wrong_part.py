@@ -1,12 +1,12 @@
-"""The weight of the other part goes to this one."""
+"""The other part's share is the weight of this part."""
 
 import torch
 
 from minivllm.runtime.attention import partial as engine
 
 HINT = (
-    "torch.lerp(a, b, w) is a where w is 0. Which part has nearly all the weight if its log-sum-exp"
-    " is far larger?"
+    "torch.lerp(a, b, w) is a if w is 0. If one part's log-sum-exp is far larger, which part has"
+    " nearly all the weight?"
 )
 
 

@@ -1,8 +1,8 @@
-"""The border is how often the first character comes again."""
+"""The border is the number of times that the first character is repeated."""
 
 HINT = (
-    "borders[k] asks for the longest beginning that is also an end. Does it fit character by"
-    " character?"
+    "borders[k] is the longest proper prefix that is also a suffix. Do prefix and suffix match"
+    " character by character?"
 )
 
 

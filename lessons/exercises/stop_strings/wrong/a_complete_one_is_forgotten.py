@@ -1,9 +1,9 @@
-"""After a complete stop string the search begins anew."""
+"""After a complete stop string, the search starts from the beginning."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "'aa' is completed by the second a and by the third one. What does the text end with right"
+    "In 'aaa', the second a and the third a both complete 'aa'. What does the text end with right"
     " after a complete one?"
 )
 

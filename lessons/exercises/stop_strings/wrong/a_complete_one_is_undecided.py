@@ -1,10 +1,10 @@
-"""What is complete is held back as a whole."""
+"""A complete stop string is held back as a whole."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "It was passed over and will not stop any more. Which of its characters may be part of the next"
-    " one?"
+    "It was ignored and cannot stop the text any more. Which of its characters may belong to the"
+    " next match?"
 )
 
 

@@ -1,10 +1,10 @@
-"""A character that does not fit means that nothing of the stop string is there."""
+"""If a character does not match, no part of the stop string is left."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "After 'aaa' the text ends with 'aa', which begins 'aab'. Which shorter beginning does the text"
-    " still end with?"
+    "After 'aaa' the text ends with 'aa', the beginning of 'aab'. Which shorter beginning does the"
+    " text still end with?"
 )
 
 

@@ -1,9 +1,10 @@
-"""As long as nothing may stop there is nothing to look for."""
+"""While the text may not stop, there is nothing to look for."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "The last character that may not stop can be the first one of a stop string. Who remembers it?"
+    "The last character before the text may stop can be the first one of a stop string. Where do"
+    " you keep it?"
 )
 
 

@@ -1,10 +1,10 @@
-"""What was held back at the end was no text to be shown."""
+"""Text that is still held back at the end is not shown."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "It was held back only because it could have become a stop string. Now it cannot: whose text"
-    " is it?"
+    "It was held back only because it could have become a stop string. Now it cannot, so it is part"
+    " of the answer."
 )
 
 

@@ -1,9 +1,9 @@
-"""A stop string stands in one piece of text."""
+"""A stop string is always inside one piece of text."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "'EN' came with one token and 'D' comes with the next. What has your code seen of the first by"
+    "'EN' came with one token and 'D' comes with the next. Does your code still know about 'EN'"
     " then?"
 )
 

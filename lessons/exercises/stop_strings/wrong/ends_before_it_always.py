@@ -2,10 +2,7 @@
 
 from minivllm.engine import stop_strings as engine
 
-HINT = (
-    "include_stop_str_in_output asks for it: then the text ends with the stop string's last"
-    " character."
-)
+HINT = "With include_stop_str_in_output, the text ends with the last character of the stop string."
 
 
 class StopStringChecker(engine.StopStringChecker):

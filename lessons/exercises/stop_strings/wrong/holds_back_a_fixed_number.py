@@ -1,10 +1,10 @@
-"""To be safe as many characters are held back as the longest stop string has, less one."""
+"""To be safe, always hold back one character less than the longest stop string has."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "Then every word comes late, though it could never become a stop string. How much of the end"
-    " begins one?"
+    "Then every word is late, even if it could never become a stop string. How much of the text's"
+    " end begins one?"
 )
 
 

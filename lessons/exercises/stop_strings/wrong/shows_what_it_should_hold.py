@@ -1,10 +1,10 @@
-"""What is no complete stop string can be shown."""
+"""Text that is not a complete stop string can be shown."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "The text ends with 'EN', and 'D' is the next character. What stands on the screen when the"
-    " stop string is complete?"
+    "The text ends with 'EN', and 'D' is the next character. What is on the screen when the stop"
+    " string is complete?"
 )
 
 

@@ -1,8 +1,11 @@
-"""A stop string stops, whatever the caller says."""
+"""A stop string always stops the text, even with may_stop=False."""
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "min_tokens are not reached yet, so may_stop is off. Who looks at it?"
+HINT = (
+    "The answer is still shorter than min_tokens, so may_stop is False. Where does your code use"
+    " may_stop?"
+)
 
 
 class StopStringChecker(engine.StopStringChecker):

@@ -3,8 +3,8 @@
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "'bc' is complete when 'abcd' is not. A stream cannot wait for the d to know whether the a"
-    " began something."
+    "'bc' is complete before 'abcd' is. A stream cannot wait for the d to see whether the a began a"
+    " stop string."
 )
 
 

@@ -1,8 +1,8 @@
-"""The end shows all there is: nothing comes after it, so there is nothing to look for."""
+"""At the end show everything: no text follows, so there is nothing to look for."""
 
 from minivllm.engine import stop_strings as engine
 
-HINT = "The last piece can be the one that completes a stop string. Who has compared it?"
+HINT = "The last piece can complete a stop string. Where do you check it?"
 
 
 class StopStringChecker(engine.StopStringChecker):

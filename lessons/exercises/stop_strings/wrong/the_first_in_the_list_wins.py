@@ -1,10 +1,10 @@
-"""The stop strings are tried in their order."""
+"""The stop strings are tried in the order of the list."""
 
 from minivllm.engine import stop_strings as engine
 
 HINT = (
-    "The answer must not depend on how the text was cut. Which of them is complete first, reading"
-    " character by character?"
+    "The answer must not depend on how the text was cut into pieces. Which stop string is complete"
+    " first, character by character?"
 )
 
 

@@ -5,7 +5,7 @@ from minivllm.core.admission import Hold
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "Three samples are three sequences once the prompt is computed. Where do the other two run?"
+HINT = "After the prompt, three samples are three sequences. Where do the other two run?"
 
 
 class Scheduler(engine.Scheduler):

@@ -1,4 +1,4 @@
-"""A running sequence writes its answer, so it lacks one token."""
+"""A running sequence is decoding, so it lacks one token."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 HINT = (
-    "A long prompt runs, too, after its first chunk. How many tokens does it lack, and how many has"
-    " the step left?"
+    "A long prompt is also running after its first chunk. How many tokens does it lack, and how"
+    " many has the step left?"
 )
 
 

@@ -1,11 +1,14 @@
-"""The budget is divided evenly among those who run."""
+"""The budget is divided evenly among the running sequences."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "Ada lacks one token, and your share for her is five. Who could have used the other four?"
+HINT = (
+    "Ada lacks one token, and you give her a share of five. Which sequence could have used the"
+    " other four?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -1,12 +1,12 @@
-"""A shortage that preemption has solved is of no interest any more."""
+"""A shortage that preemption has solved no longer matters."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "Blocks are plainly short. Who would take, in this very step, what the victim has just"
-    " given up?"
+    "Blocks are short. Which sequence would take, in this very step, the blocks that the victim has"
+    " just lost?"
 )
 
 

@@ -1,4 +1,4 @@
-"""What was given out in this step is used up, also if its owner was preempted."""
+"""Budget that was given out in this step stays spent, even if its sequence is preempted."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 HINT = (
-    "A victim has left the plan. Its tokens will not go through the model: to whom do they belong"
-    " now?"
+    "The victim has left the plan, so its tokens do not go through the model. What should happen to"
+    " its share of the budget?"
 )
 
 

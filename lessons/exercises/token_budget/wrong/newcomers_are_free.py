@@ -1,9 +1,11 @@
-"""What running sequences left is there for each newcomer."""
+"""Every new sequence can use all the budget that running sequences left."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "Two prompts came in, and each got all that was left. How many tokens has this step now?"
+HINT = (
+    "Two prompts were admitted, and each got all that was left. How many tokens has this step now?"
+)
 
 
 class Scheduler(engine.Scheduler):

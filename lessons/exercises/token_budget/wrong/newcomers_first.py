@@ -1,10 +1,10 @@
-"""Whoever waits has waited longest, so it comes first, and those who run get the rest."""
+"""Waiting sequences have waited longest, so they come first and running ones get the rest."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "Somebody reads an answer as it is written. A long prompt comes in: what does that reader see"
+    "A user reads an answer as it is generated, and a long prompt arrives. What does that user see"
     " in this step?"
 )
 

@@ -1,11 +1,11 @@
-"""One newcomer a step is enough."""
+"""It is enough to admit one sequence per step."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "The step has tokens, slots and blocks left, and somebody waits for all three. Why should it"
-    " wait?"
+    "The step has tokens, slots and blocks left, and a sequence is waiting for them. Why should it"
+    " wait longer?"
 )
 
 

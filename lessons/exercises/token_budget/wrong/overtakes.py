@@ -1,11 +1,11 @@
-"""Whoever fits comes in, also if somebody before it does not."""
+"""Every sequence that fits is admitted, even if one before it does not fit."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "Small requests keep coming, and each takes what the large one waits for. When does that one"
-    " come in?"
+    "Small requests keep arriving, and each takes the space that the large one needs. When is the"
+    " large one admitted?"
 )
 
 

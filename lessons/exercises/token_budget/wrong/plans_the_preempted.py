@@ -1,4 +1,4 @@
-"""Whoever asked for room has it afterwards."""
+"""A sequence that asked for room always gets it."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
@@ -6,8 +6,8 @@ from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
 HINT = (
-    "_make_room may have preempted the very sequence that you asked for. Where would its keys and"
-    " values be written?"
+    "_make_room may have preempted the very sequence that you called it for. Where would its keys"
+    " and values be written?"
 )
 
 

@@ -1,11 +1,14 @@
-"""The place in the list stays where it is when somebody before it is preempted."""
+"""The index in the list stays valid when an earlier sequence is preempted."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "One before you left the list and all behind it moved up. Whom does your index point at now?"
+HINT = (
+    "A sequence before yours left the list, so all sequences behind it moved up. Which one does"
+    " your index point to now?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -1,11 +1,11 @@
-"""Each sequence gets what it lacks; the budget limits one sequence, not the step."""
+"""The budget limits each sequence, not the step."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.kv_cache_manager import Shortage
 from minivllm.core.request import RequestStatus
 from minivllm.core.scheduler_output import ScheduledSequence, SchedulerOutput
 
-HINT = "Add up what you gave out in one step. Is it more than max_num_batched_tokens?"
+HINT = "Add up the tokens that you gave out in one step. Are they more than max_num_batched_tokens?"
 
 
 class Scheduler(engine.Scheduler):

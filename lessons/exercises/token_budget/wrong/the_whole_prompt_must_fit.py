@@ -1,4 +1,4 @@
-"""A prompt comes in when the step has tokens left for all of it."""
+"""A prompt is admitted when the step has enough tokens left for all of it."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.admission import Hold
@@ -6,8 +6,8 @@ from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 
 HINT = (
-    "A prompt of 9,000 tokens, a budget of 8,000: in which step does it come in? Some of it can go"
-    " through the model now."
+    "A prompt has 9,000 tokens and the budget is 8,000. In which step is it admitted? A part of it"
+    " can go through the model now."
 )
 
 

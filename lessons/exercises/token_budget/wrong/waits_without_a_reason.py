@@ -1,9 +1,12 @@
-"""Whoever is held simply stays where it is."""
+"""A sequence that may not be admitted simply stays in the queue."""
 
 from minivllm.core import scheduler as engine
 from minivllm.core.scheduler_output import SchedulerOutput
 
-HINT = "The dashboard shows why each request waits. Who tells it, if you do not?"
+HINT = (
+    "The dashboard shows why each request waits. Where does it get the reason, if you do not call"
+    " _defer?"
+)
 
 
 class Scheduler(engine.Scheduler):

@@ -2,7 +2,7 @@
 
 import torch
 
-HINT = "They are whole numbers in the right ratios. Of which sum is top_p a part?"
+HINT = "The weights are whole numbers in the right ratios. top_p is a part of which sum?"
 
 
 def _count_kept(

@@ -1,4 +1,4 @@
-"""Top-p is a part of the mass of all tokens, whatever top-k has cut off."""
+"""Top-p is a part of the mass of all tokens, even if top-k has removed some."""
 
 import torch
 

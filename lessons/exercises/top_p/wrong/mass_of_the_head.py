@@ -1,8 +1,10 @@
-"""The head is all there is."""
+"""The head is the whole vocabulary."""
 
 import torch
 
-HINT = "The head shows a few hundred tokens of the vocabulary. Whose sum is in total?"
+HINT = (
+    "The head shows a few hundred tokens of the vocabulary. The sum over which tokens is in total?"
+)
 
 
 def _count_kept(

@@ -1,4 +1,4 @@
-"""Min-p looks at what the model says, before temperature."""
+"""Min-p is applied to the model's own distribution, before temperature."""
 
 import torch
 
@@ -6,8 +6,8 @@ from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = (
-    "A high temperature would bring up tokens only to have them cut. Which of the two comes first"
-    " in the README?"
+    "If min-p came first, its cut would not depend on temperature. Which of the two comes first in"
+    " the README?"
 )
 
 

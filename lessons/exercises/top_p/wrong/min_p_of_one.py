@@ -6,8 +6,8 @@ from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = (
-    "min_p is measured by the best token, so that a flat distribution keeps its many tokens. What"
-    " is 1 here, the best or the sum?"
+    "min_p is relative to the best token, so that a flat distribution keeps many tokens. Which is 1"
+    " here, the best weight or the sum?"
 )
 
 

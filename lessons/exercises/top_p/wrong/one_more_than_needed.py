@@ -1,8 +1,8 @@
-"""A token stays while those before it have at most top_p of the mass."""
+"""A token stays if the tokens before it have at most top_p of the mass."""
 
 import torch
 
-HINT = "Those before it have reached top_p exactly. Is it still needed?"
+HINT = "The tokens before it have reached top_p exactly. Is this token still needed?"
 
 
 def _count_kept(

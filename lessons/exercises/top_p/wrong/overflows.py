@@ -1,4 +1,4 @@
-"""exp(logit / temperature) is all there is to it."""
+"""exp(logit / temperature) can be computed directly."""
 
 import torch
 
@@ -6,7 +6,7 @@ from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = (
-    "The largest float64 is about exp(709). What is exp(6 / 0.001)? Which number may be subtracted"
+    "The largest float64 is about exp(709). What is exp(6 / 0.001)? Which number can you subtract"
     " from all logits of a row?"
 )
 

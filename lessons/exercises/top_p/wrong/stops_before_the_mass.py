@@ -1,8 +1,11 @@
-"""Tokens stay as long as together they have no more than top_p."""
+"""Tokens stay as long as their sum is at most top_p of the mass."""
 
 import torch
 
-HINT = "That set has less than top_p of the mass. Which token carries it over, and does it stay?"
+HINT = (
+    "That set has less than top_p of the mass. Which token brings it over top_p, and does that"
+    " token stay?"
+)
 
 
 def _count_kept(

@@ -1,4 +1,4 @@
-"""A higher temperature makes the scores larger."""
+"""A higher temperature makes the logits larger."""
 
 import torch
 
@@ -6,8 +6,8 @@ from minivllm.runtime.sampling import logits_processors as engine
 from minivllm.sampling_params import SamplingParams
 
 HINT = (
-    "A high temperature is to make the choice more even. What happens to the distance of two logits"
-    " that are multiplied?"
+    "A high temperature makes the choice more even. What happens to the difference of two logits if"
+    " you multiply them?"
 )
 
 

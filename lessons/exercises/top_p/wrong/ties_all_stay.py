@@ -2,7 +2,7 @@
 
 import torch
 
-HINT = "top_k=2 and three tokens tie for the best place. How many may stay, and which?"
+HINT = "With top_k=2, three tokens tie for the best place. How many may stay, and which?"
 
 
 def _kept(logits: torch.Tensor, boundary: torch.Tensor, count: torch.Tensor) -> torch.Tensor:

@@ -1,12 +1,12 @@
-"""Of tokens that tie the last ones stay."""
+"""If tokens tie, the ones with the higher ids stay."""
 
 import torch
 
 from minivllm.runtime.sampling import logits_processors as engine
 
 HINT = (
-    "The order among equals must be the same everywhere, or a seed draws different tokens. It is"
-    " the lower ids that stay."
+    "Tied tokens must be ordered the same way everywhere, or a seed draws different tokens. The"
+    " lower ids stay."
 )
 
 _right = engine._kept

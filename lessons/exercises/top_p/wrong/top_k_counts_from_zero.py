@@ -2,7 +2,7 @@
 
 import torch
 
-HINT = "How many tokens are these? top_k=1 keeps the best one alone."
+HINT = "How many tokens are these? top_k=1 keeps only the best one."
 
 
 def _count_kept(

@@ -1,8 +1,11 @@
-"""It is the number of free blocks that says how many reservations fit."""
+"""The number of free blocks says how many reservations fit."""
 
 from minivllm.events import kv_usage as engine
 
-HINT = "Two free blocks here and two there: does a reservation of three fit? It needs neighbours."
+HINT = (
+    "Two blocks are free here and two there. Does a reservation of three fit? Its blocks must be"
+    " neighbours."
+)
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -1,14 +1,11 @@
-"""A slot that a sequence has and does not use is reserved for it."""
+"""Every unused slot of a sequence is reserved for it."""
 
 from collections.abc import Iterator
 
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = (
-    "Her answer will have three tokens at most. How many of the slots of her run will ever be"
-    " written?"
-)
+HINT = "Her answer will have at most three tokens. How many slots of her run will ever be written?"
 
 
 class KVUsageMeter(engine.KVUsageMeter):

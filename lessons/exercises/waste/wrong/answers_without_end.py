@@ -1,11 +1,11 @@
-"""max_tokens says how long the answer may become."""
+"""max_tokens alone limits the length of the answer."""
 
 from collections.abc import Iterator
 
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = "No sequence gets longer than max_model_len, whatever its max_tokens says."
+HINT = "No sequence gets longer than max_model_len, whatever its max_tokens is."
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -1,4 +1,4 @@
-"""Only what the sequence has computed itself is in use."""
+"""Only the tokens that the sequence has computed itself use slots."""
 
 from collections.abc import Iterator
 
@@ -8,8 +8,8 @@ from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
 HINT = (
-    "The prefix cache gave it eight tokens and it has computed three of its own. Do the eight take"
-    " no slots?"
+    "The prefix cache gave it eight tokens, and it has computed three itself. Do the eight need no"
+    " slots?"
 )
 
 

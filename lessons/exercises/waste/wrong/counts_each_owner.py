@@ -1,9 +1,9 @@
-"""Every sequence counts the slots of its own table."""
+"""Each sequence counts all slots of its own table."""
 
 from minivllm.events import kv_usage as engine
 
 HINT = (
-    "A block with three owners is one block in memory. Count it once, and all slots add up to the"
+    "A block with three owners is one block in memory. Count it once. Then all slots add up to the"
     " blocks in use."
 )
 

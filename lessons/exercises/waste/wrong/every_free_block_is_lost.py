@@ -1,10 +1,10 @@
-"""With reservations, free blocks are external waste."""
+"""With reservations, all free blocks are external waste."""
 
 from minivllm.events import kv_usage as engine
 
 HINT = (
-    "A run of free neighbours that is long enough will take the next request. Only what cannot is"
-    " wasted."
+    "The next request can use a run of free neighbours that is long enough. Only blocks that no"
+    " request can use are wasted."
 )
 
 

@@ -1,10 +1,10 @@
-"""A run is of no use if it is shorter than a reservation."""
+"""A free run is wasted only if it is shorter than a reservation."""
 
 from itertools import groupby
 
 from minivllm.events import kv_usage as engine
 
-HINT = "A run of five takes one reservation of three. What becomes of the other two blocks?"
+HINT = "A run of five takes one reservation of three. What happens to the other two blocks?"
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -1,11 +1,11 @@
-"""max_tokens is how long prompt and answer may become together."""
+"""max_tokens limits the length of prompt and answer together."""
 
 from collections.abc import Iterator
 
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = "max_tokens counts the answer alone. Where does the prompt go?"
+HINT = "max_tokens counts the answer only. Where do you count the prompt?"
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -1,10 +1,10 @@
-"""What is reserved will be used, so it is not wasted."""
+"""Reserved slots will be used, so they are not wasted."""
 
 from minivllm.events import kv_usage as engine
 
 HINT = (
-    "Until then nobody else can have it, and most answers end earlier. The paper counts it as"
-    " waste."
+    "Until then no other sequence can have these slots, and most answers end earlier. The paper"
+    " counts them as waste."
 )
 
 

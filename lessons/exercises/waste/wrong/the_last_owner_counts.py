@@ -1,10 +1,10 @@
-"""A block's slots are those of the last sequence that names it."""
+"""A shared block counts with the slots of the last sequence in the list."""
 
 from minivllm.events import kv_usage as engine
 
 HINT = (
-    "Two samples share a block; one wants more of it than the other. The order in which they stand"
-    " must not matter."
+    "Two samples share a block, and one wants more of it than the other. Their order must not"
+    " matter."
 )
 
 

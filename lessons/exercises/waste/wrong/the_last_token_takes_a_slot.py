@@ -1,13 +1,11 @@
-"""A sequence will hold prompt and max_tokens."""
+"""At its end, a sequence holds the prompt and max_tokens tokens."""
 
 from collections.abc import Iterator
 
 from minivllm.events import kv_usage as engine
 from minivllm.events.state import SequenceState
 
-HINT = (
-    "The last token is sampled, and then the sequence ends. Does anybody compute its key and value?"
-)
+HINT = "The last token is sampled, and then the sequence ends. Are its key and value ever computed?"
 
 
 class KVUsageMeter(engine.KVUsageMeter):

@@ -1,10 +1,10 @@
-"""Waste is the part of the whole cache that is not used."""
+"""Waste is the unused part of the whole cache."""
 
 from minivllm.events import kv_usage as engine
 
 HINT = (
-    "An empty cache wastes nothing, and free blocks are there for the next request. Of which slots"
-    " is waste a part?"
+    "An empty cache wastes nothing, and the next request can use the free blocks. Waste is a part"
+    " of which slots?"
 )
 
 
