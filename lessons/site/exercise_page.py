@@ -58,7 +58,7 @@ minivllm exercise start {exercise.name}
 ```
 
 This makes a folder with `{exercise.student_file}`, this text and a few tests. \
-"This folder" below is that one.
+"This folder" below means that folder.
 """
 
 
@@ -67,9 +67,9 @@ def _holes(exercise: Exercise) -> str:
     return f"""\
 ## The holes
 
-So they stand in your file, each with a `TODO` where the code is missing.
+These functions are in your file, each with a `TODO` where the code is missing.
 
-<!-- not run: heads of functions without what they do -->
+<!-- not run: heads of functions without bodies -->
 ```python
 {heads}
 ```
@@ -95,7 +95,7 @@ def _check(exercise: Exercise) -> str:
     )
     traces = any(one.is_trace for one in behaviours)
     diff = (
-        " Where whole runs of the engine are compared, it is event for event, and `minivllm"
+        " Whole runs of the engine are compared event by event, and `minivllm"
         f" exercise diff {exercise.name}` opens the dashboard at the first step that differs."
         if traces
         else ""
@@ -103,12 +103,12 @@ def _check(exercise: Exercise) -> str:
     return f"""\
 ## What the check compares
 
-What happens on your code, and on the engine as it is, in random cases; \
-a case that fails is made as small as it can be.{diff}
+The check runs the same random cases on your code and on the original engine, and compares \
+what happens. It shrinks a failing case as far as possible.{diff}
 
 | task | what must hold | cases | points |
 |---|---|---|---|
-{rows}| | the tests of `visible_test.py`, all together | | {VISIBLE_POINTS} |
+{rows}| | all tests of `visible_test.py` together | | {VISIBLE_POINTS} |
 """
 
 
@@ -122,8 +122,8 @@ def _hints(exercise: Exercise) -> str:
             "## Hints\n",
             *folds,
             (
-                "The third, the steps in words, comes from `minivllm exercise hint"
-                f" {exercise.name}`. Hints cost no points.\n"
+                "`minivllm exercise hint"
+                f" {exercise.name}` shows the third hint, the steps in words. Hints cost no points.\n"
             ),
         ]
     )
@@ -136,7 +136,7 @@ def _run(exercise: Exercise) -> str:
 <!-- not run: needs the folder that `start` made; \
 tests/exercises/test_cli_exercise.py begins and checks exercises -->
 ```sh
-minivllm exercise check {exercise.name}     # red at first; shows the smallest case that fails
+minivllm exercise check {exercise.name}     # fails at first; shows the smallest failing case
 minivllm exercise diff {exercise.name}      # the dashboard, at the first step that differs
 minivllm exercise demo {exercise.name}      # the dashboard's demo on your code
 minivllm exercise next
