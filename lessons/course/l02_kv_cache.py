@@ -138,7 +138,7 @@ def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
             layers * heads * size * width: (
                 "Both the key and the value are stored, so it is twice that."
             ),
-            2 * heads * size * width: "Every layer stores its own keys and values.",
+            2 * heads * size * width: "Every layer has its own keys and its own values.",
             2 * layers * heads * size: (
                 f"That is how many numbers there are; each takes {width} bytes."
             ),

@@ -107,7 +107,7 @@ def run(L: Teacher) -> Script:
     )
     yield L.say(
         f"The third loss is an **unusable remainder**: {now.external} slots are free, and a"
-        f" reservation takes {LIMIT}. Reservations of different sizes would lose more, because"
+        f" reservation takes {LIMIT}. Reservations of different sizes can lose even more, because"
         " free memory breaks into small gaps: **external fragmentation**. cleo waits, and dan and"
         " eve wait behind her (**head-of-line blocking**), or small requests could overtake a"
         " large one forever.",
@@ -120,7 +120,7 @@ def run(L: Teacher) -> Script:
         tolerance=0.25,
         why={
             80: "That much is reserved, but most of it is empty.",
-            100: "For new requests the memory is full, but only few slots hold a token.",
+            100: "For new requests the memory is full, but only a few slots hold a token.",
         },
         because=lambda: (
             f"{now.used} of {now.total} slots. The **utilization** of the memory is low, and still"

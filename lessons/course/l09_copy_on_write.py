@@ -206,7 +206,7 @@ def _beams(L: Teacher) -> Script:
         why={len(PROMPT): "The new beam's table points to the blocks that hold the prompt."},
         otherwise="The new beam's table points to blocks that hold all of it.",
         because=(
-            "None, not even those in the half-full block: it is copied, not computed again. A fork"
+            "Not even those in the half-full block: it is copied, not computed again. A fork"
             " changes only tables."
         ),
     )

@@ -75,11 +75,11 @@ def _no_block_is_free(L: Teacher, engine: LessonEngine, ample: LessonEngine) -> 
                 "A block becomes free when a request ends, and if all wait, none can end."
             ),
             "ada": "She came first, so she should not wait for later requests.",
-            "bob": "cleo came after him, so she goes first.",
+            "bob": "cleo arrived after him, so she is preempted first.",
         },
         because=(
             "This is **preemption**: the newest request leaves the batch and gives up **all** its"
-            " blocks. It cannot run without all its keys and values, so the blocks it kept would"
+            " blocks. It cannot run without all its keys and values, so blocks that it kept would"
             " help no request."
         ),
     )

@@ -202,7 +202,7 @@ def _a_user_who_leaves(L: Teacher) -> Script:
         },
         because=(
             "The blocks are free at once, not when her answer would have ended. A server that"
-            " misses this computes tokens for no user."
+            " misses this computes tokens that no user reads."
         ),
     )
     gone.step()

@@ -21,7 +21,7 @@ HEADS, GPUS = 8, 4
 def run(L: Teacher) -> Script:
     per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
-        "sized from memory",
+        "a KV cache sized in bytes",
         num_blocks=None,
         block_size=SIZE,
         kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2,
