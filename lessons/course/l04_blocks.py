@@ -1,4 +1,4 @@
-"""Lesson 4: blocks and block tables, so that a sequence's memory need not be contiguous."""
+"""Lesson 4: blocks and block tables, so that a sequence's memory can be scattered."""
 
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
