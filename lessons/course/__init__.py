@@ -1,5 +1,5 @@
-"""The course: thirteen lessons, a file each, in the order in which they are taught.
+"""The course: thirteen lessons, a file each, in teaching order.
 
 `library` finds them by number or name; `course` is the table of concepts, lessons, exercises and
-screens. Read `l04_blocks` first.
+panels. Read `l04_blocks` first.
 """

@@ -1,11 +1,9 @@
-"""The course in one table: each concept with its lesson, its exercises and where the dashboard
-shows it.
+"""The course in one table: each concept with its lesson, its exercises and its panels.
 
-The site's lists of lessons and exercises are made from it, the library and the catalogue
-(`minivllm.lessons.site`), so that none of them can say something else. Tests see that every lesson
-and every exercise stands in it, and that a lesson really lights the panels that stand beside it.
-The easy thing to get wrong is an exercise that belongs to two concepts: its home is the lesson that
-it names (`Exercise.lesson`), and other concepts may name it too.
+`minivllm.lessons.site` makes the site's lists of lessons and exercises from this table. Tests check
+that it has every lesson and every exercise, and that each lesson highlights the panels listed here.
+An exercise can belong to several concepts. Its home is the lesson that it names
+(`Exercise.lesson`).
 """
 
 from typing import NamedTuple
@@ -14,13 +12,13 @@ from minivllm.tui.lesson import PanelName
 
 
 class Concept(NamedTuple):
-    """One thing that a person should understand."""
+    """One idea of the course."""
 
     name: str
     lesson: str
     exercises: tuple[str, ...]
     panels: tuple[PanelName, ...]
-    """What its lesson lights, and the dashboard shows of any run."""
+    """Panels that its lesson highlights. The dashboard shows them for any run."""
 
 
 COURSE = (
@@ -88,26 +86,26 @@ COURSE = (
 
 
 class PanelPlace(NamedTuple):
-    """A panel as people call it, and the screen on which it is seen best."""
+    """A panel's title on the screen, and the screen that shows it best."""
 
     name: str
     screen: str
 
 
 VIEWS: dict[PanelName, PanelPlace] = {
-    "slots": PanelPlace("slots", "overview"),
-    "blockmap": PanelPlace("block map", "blocks"),
-    "budget": PanelPlace("token budget", "scheduler"),
-    "waiting": PanelPlace("waiting", "overview"),
-    "freequeue": PanelPlace("free queue", "blocks"),
-    "eventlog": PanelPlace("last decisions", "overview"),
-    "inspector": PanelPlace("inspector", "blocks"),
-    "prefix_tree": PanelPlace("prefix tree", "blocks"),
-    "mass": PanelPlace("attention mass", "blocks"),
-    "xray": PanelPlace("kernel x-ray", "blocks"),
-    "timelines": PanelPlace("timelines", "requests"),
-    "step_history": PanelPlace("step history", "scheduler"),
-    "finished": PanelPlace("finished", "overview"),
+    "slots": PanelPlace("Batch slots", "overview"),
+    "blockmap": PanelPlace("KV cache", "blocks"),
+    "budget": PanelPlace("Token budget", "scheduler"),
+    "waiting": PanelPlace("Waiting", "overview"),
+    "freequeue": PanelPlace("Free queue", "blocks"),
+    "eventlog": PanelPlace("Recent events", "overview"),
+    "inspector": PanelPlace("Block inspector", "blocks"),
+    "prefix_tree": PanelPlace("Prefix cache", "blocks"),
+    "mass": PanelPlace("Attention mass", "blocks"),
+    "xray": PanelPlace("Kernel x-ray", "blocks"),
+    "timelines": PanelPlace("Requests", "requests"),
+    "step_history": PanelPlace("Steps", "scheduler"),
+    "finished": PanelPlace("Finished", "overview"),
 }
 SCREENS = ("overview", "blocks", "scheduler", "requests", "events", "compare")
 """In the order of their keys, 1 to 6."""

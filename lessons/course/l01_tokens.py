@@ -1,4 +1,4 @@
-"""Lesson 1: a text is cut into tokens, and a model writes one token a step."""
+"""Lesson 1: a tokenizer cuts text into tokens, and a model writes one token per step."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -20,63 +20,66 @@ def run(L: Teacher) -> Script:
     words, characters = len(TEXT.split()), len(TEXT)
 
     yield L.say(
-        "A language model reads no letters. A **tokenizer** cuts the text into tokens, pieces from"
-        f" a fixed list of {engine.loaded.config.vocab_size:,}, and the model sees their numbers."
-        f" This engine runs `{engine.loaded.name}`, for real: every picture here is drawn from what"
-        " it does.",
+        "A language model does not read letters. A **tokenizer** cuts the text into tokens,"
+        f" pieces from a fixed vocabulary of {engine.loaded.config.vocab_size:,}, and the model"
+        f" sees their numbers. This engine really runs `{engine.loaded.name}`: every picture here"
+        " is drawn from what it does.",
         focus="slots",
     )
     yield L.predict(
-        f"The prompt is `{TEXT}`: {words} words, {characters} characters. Into how many tokens does"
-        " this model's tokenizer cut it?",
+        f"The prompt is `{TEXT}`: {words} words, {characters} characters. How many tokens does"
+        " this model's tokenizer make of it?",
         answer=lambda: len(pieces),
         unit="token",
         why={
             words: (
-                "A word is often a token, but which pieces there are was learned from text, not"
-                " from a dictionary."
+                "A word is often one token, but not always: the pieces were learned from text, not"
+                " taken from a dictionary."
             ),
             characters: (
-                "Larger tokenizers join letters that often stand together, so most tokens are"
-                " longer than one."
+                "That would be one token per character. A tokenizer merges frequent letter"
+                " sequences, so most tokens cover several characters."
             ),
         },
-        because=lambda: f"They are {_shown(pieces)}",
+        because=lambda: f"The tokens are {_shown(pieces)}",
     )
-    L.check("the tokens put together are the text again", "".join(pieces) == TEXT)
+    L.check("joined together, the tokens are the text again", "".join(pieces) == TEXT)
     engine.add("ada", TEXT, max_tokens=WANTED)
     yield L.say(
-        f"Now somebody, `ada`, sends this prompt and wants **{WANTED} more tokens**. The request"
-        " waits: an engine works in steps, and there has been none yet. One **step** is one pass"
-        " of the model over the tokens that were chosen for it.",
+        f"Now a user, `ada`, sends this prompt and wants **{WANTED} more tokens**. The request"
+        " waits, because the engine works in steps and has made none yet. One **step** is one"
+        " pass of the model over the tokens that were chosen for it.",
         focus="waiting",
     )
     yield L.predict(
         f"The first step gives the whole prompt to the model, {len(pieces)} tokens at once. How"
-        " many new tokens come out of it?",
+        " many new tokens does it produce?",
         before=engine.step,
         answer=lambda: len(engine.output_tokens("ada")),
         focus="slots",
         unit="token",
         why={
             WANTED: (
-                "It cannot write them together: each depends on the one before, which is not known"
-                " yet."
+                "The model cannot write them all at once: each token depends on the one before it,"
+                " which is not known yet."
             ),
             len(pieces): (
-                "The model predicts something at each of them, but the prompt is given: only the"
-                " last prediction is new."
+                "The model does make a prediction at every position, but we already know the"
+                " prompt. Only the prediction after its last token is useful."
             ),
-            0: "The pass over the prompt already ends in a prediction of what comes next.",
+            0: "The pass over the prompt already ends with a prediction of the next token.",
         },
-        because="One pass, one new token for each text.",
+        because="One pass gives one new token per sequence.",
     )
-    L.check(f"step 1 gave ada {len(pieces)} tokens of work", engine.scheduled("ada") == len(pieces))
+    L.check(
+        f"in step 1, {len(pieces)} tokens of ada went through the model",
+        engine.scheduled("ada") == len(pieces),
+    )
     L.check("one token was sampled", len(engine.events_of(ev.TokenSampled)) == 1)
     yield L.say(
-        "The pass ends in a score, a **logit**, for each of the"
-        f" {engine.loaded.config.vocab_size:,} tokens. Sampling picks one of them; `temperature` 0"
-        " picks the highest. The new token is put behind the prompt: ada has"
+        "The pass ends with a score, a **logit**, for each of the"
+        f" {engine.loaded.config.vocab_size:,} tokens. Sampling picks one of them; with"
+        " `temperature` 0 it picks the highest. The new token is appended to the prompt: ada has"
         f" {engine.num_tokens('ada')} tokens now."
     )
     yield L.predict(
@@ -88,40 +91,40 @@ def run(L: Teacher) -> Script:
         unit="token",
         why={
             len(pieces) + 1: (
-                "That is what a plain loop does. What the model worked out for the older tokens is"
-                " kept: the next lesson."
+                "A naive loop does that. This engine keeps what the model computed for the older"
+                " tokens: that is the next lesson."
             ),
-            len(pieces): "The prompt was worked through in step 1.",
+            len(pieces): "The prompt was already processed in step 1.",
         },
         because=(
-            "Only the newest token is new to the model. Steps like this are called **decode**, the"
-            " one before **prefill**."
+            "Only the newest token is new to the model. A step like this is a **decode**; the step"
+            " over the prompt was a **prefill**."
         ),
     )
     L.check("ada has two tokens of output", len(engine.output_tokens("ada")) == 2)
     yield L.predict(
-        f"ada wants {WANTED} tokens and has 2, after 2 steps. How many steps will it have taken in"
-        " all when the answer is complete?",
+        f"ada wants {WANTED} tokens and has 2, after 2 steps. How many steps will the whole answer"
+        " take?",
         before=engine.run,
         answer=lambda: engine.fold.step,
         focus="finished",
         unit="step",
         why={
-            WANTED + 1: "The step that reads the prompt writes the first token, too.",
-            WANTED - 2: "Those are the steps that are still missing.",
-            3: "All the rest in one step would need tokens that are not known yet.",
+            WANTED + 1: "The step that processes the prompt also writes the first token.",
+            WANTED - 2: "That is the number of steps that are still missing.",
+            3: "The rest cannot come in one step: each token needs the one before it.",
         },
         because=(
-            f"{WANTED} tokens, {WANTED} passes: this loop is why long answers take long, however"
-            " short the question."
+            f"{WANTED} tokens take {WANTED} passes. So a long answer takes long, however short the"
+            " question is."
         ),
     )
     first = engine.output_tokens("ada")
     L.check(f"ada got {WANTED} tokens in {WANTED} steps", len(first) == engine.fold.step == WANTED)
     yield L.say(
-        f"ada was told: `{_short(engine.text('ada'))}`. The loop is over when the answer has its"
-        " `max_tokens`, when the model writes its end-of-text token, or when a stop string turns"
-        " up. Then the engine forgets the request."
+        f"ada received: `{_short(engine.text('ada'))}`. The loop ends when the answer has"
+        " `max_tokens` tokens, when the model writes its end-of-text token, or when a stop string"
+        " appears. Then the engine forgets the request."
     )
     engine.add("bob", TEXT, max_tokens=WANTED)
     yield L.predict(
@@ -129,30 +132,26 @@ def run(L: Teacher) -> Script:
         before=engine.run,
         answer=lambda: "yes" if engine.output_tokens("bob") == first else "no",
         choices=("yes", "no"),
-        why={
-            "no": (
-                "A model is a function: the same tokens in, the same logits out. Chance comes in by"
-                " sampling alone."
-            )
-        },
+        why={"no": "Nothing is random here: only sampling can bring in chance."},
+        because="The same tokens give the same logits, and temperature 0 picks the highest one.",
     )
     L.check("bob's tokens are ada's", engine.output_tokens("bob") == first)
     for name, seed in (("cleo", 1), ("dan", 1), ("eve", 2)):
         engine.add(name, TEXT, max_tokens=WANTED, temperature=2.0, seed=seed)
     engine.run()
     cleo, dan, eve = map(engine.output_tokens, ("cleo", "dan", "eve"))
-    L.check("two requests with one seed got the same tokens", cleo == dan)
-    L.check("another seed gave others", eve != cleo)
+    L.check("two requests with the same seed got the same tokens", cleo == dan)
+    L.check("a different seed gave different tokens", eve != cleo)
     yield L.say(
-        "With a temperature above 0 a less likely token may be drawn. `cleo`, `dan` and `eve` asked"
-        " the same at temperature 2: two with one seed, one with another. The draw depends on the"
-        " seed and the position alone, so even chance can be repeated.",
+        "With a temperature above 0 the sampler may draw a less likely token. `cleo`, `dan` and"
+        " `eve` asked the same at temperature 2: two with one seed, one with another. The draw"
+        " depends only on the seed and the position, so even random answers can be repeated.",
         focus="finished",
     )
 
 
 def _shown(pieces: list[str]) -> str:
-    """The first tokens, so that their edges can be seen."""
+    """The first tokens, each in back quotes so that its edges are visible."""
     return " ".join(f"`{piece}`" for piece in pieces[:6]) + (
         " and so on." if len(pieces) > 6 else "."
     )

@@ -10,71 +10,78 @@ WANTED = 8
 @lesson(2, "kv-cache", "The KV cache: what it saves and how it grows", minutes=9, needs=("tokens",))
 def run(L: Teacher) -> Script:
     engine = L.engine(
-        "with its cache",
+        "with a KV cache",
         num_blocks=8,
         block_size=4,
         max_num_batched_tokens=64,
         max_num_seqs=2,
         enable_prefix_caching=False,
     )
+    yield from _work_saved(L, engine)
+    yield from _bytes_of_a_token(L, engine)
+    yield from _growing_and_freed(L, engine)
+
+
+def _work_saved(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("ada", PROMPT, max_tokens=WANTED)
     length = len(PROMPT)
-
     yield L.say(
-        "Attention lets each token look back at all tokens before it: at a **key**, to see whether"
-        " it matters, and at a **value**, to take something from it. Keys and values of a token"
-        " never change later. So they are computed once and kept: the **KV cache**.",
+        "Attention lets each token look back at all tokens before it: at a **key**, to see how"
+        " relevant that token is, and at a **value**, to take information from it. The keys and"
+        " values of a token never change, so the engine computes them once and stores them: the"
+        " **KV cache**.",
         focus="blockmap",
     )
     yield L.predict(
-        f"`ada` has a prompt of {length} tokens. After the first step, of how many tokens does the"
-        " cache hold keys and values?",
+        f"`ada` has a prompt of {length} tokens. After the first step, how many tokens have their"
+        " keys and values in the cache?",
         before=engine.step,
         answer=lambda: engine.sequence("ada").num_computed_tokens,
         unit="token",
         why={
             length + 1: (
-                "The new token was sampled at the end of the pass: it has not been through the"
-                " model itself."
+                "A new token does not enter the cache when it is sampled, but one step later."
             ),
             1: (
-                "The new token is one, but it is the tokens that went through the model that left"
-                " something behind."
+                "Only one token is new, but every token that went through the model left its keys"
+                " and values."
             ),
-            0: "The cache is filled while the prompt is read, not after it.",
+            0: "The cache is filled while the prompt is processed, not afterwards.",
         },
-        because="The newest token is always one ahead of the cache.",
+        because=(
+            f"Token {length + 1} has been sampled but has not been through the model, so it has no"
+            " key and value yet. The cache is always one token behind the text."
+        ),
     )
     L.check(
         f"ada has {length + 1} tokens, {length} of them in the cache",
         engine.num_tokens("ada") == length + 1,
     )
     yield L.predict(
-        f"ada gets {WANTED} tokens in all. How many tokens, of prompt and answer together, will"
-        " have gone through the model by then?",
+        f"ada gets {WANTED} tokens. When her answer is complete, how many tokens, of prompt and"
+        " answer together, will have gone through the model?",
         before=engine.run,
         answer=lambda: engine.tokens_computed,
         focus="step_history",
         unit="token",
         why={
             length + WANTED: (
-                "Almost: the last token is sampled and the answer is complete, so nobody needs its"
-                " keys and values."
+                "Almost. When the last token is sampled the answer is complete, so its keys and"
+                " values are not needed."
             ),
-            WANTED: "The prompt had to go through as well.",
-            WANTED
-            * (
-                length + WANTED
-            ): "That would be every token at every step, as if nothing had been kept.",
+            WANTED: "The prompt had to go through the model too.",
+            WANTED * (length + WANTED): (
+                "That would be every token in every step, as if nothing were stored."
+            ),
         },
-        because=f"{length} of the prompt, then one for each of the other {WANTED - 1} steps.",
+        because=f"{length} tokens of the prompt, then one in each of the other {WANTED - 1} steps.",
     )
     with_cache = engine.tokens_computed
     answer = engine.output_tokens("ada")
-    L.check("each token went through the model once", with_cache == length + WANTED - 1)
+    L.check("each token went through the model only once", with_cache == length + WANTED - 1)
 
     forgetful = L.engine(
-        "that forgets",
+        "without a KV cache",
         num_blocks=8,
         block_size=4,
         max_num_batched_tokens=64,
@@ -82,35 +89,38 @@ def run(L: Teacher) -> Script:
         enable_prefix_caching=False,
     )
     yield L.say(
-        "Now without keeping anything. A second engine gets the same prompt, but after each token"
-        " the request ends and its cache is given back; then the whole text so far is sent again,"
-        " as a new prompt.",
+        "Now without a cache. A second engine gets the same prompt, but after each token the"
+        " request ends and its keys and values are dropped. Then the whole text so far is sent"
+        " again, as a new prompt.",
         focus="step_history",
     )
     again: list[int] = []
     yield L.predict(
-        f"{WANTED} requests for one token each, with prompts of {length}, {length + 1}, ..."
-        f" {length + WANTED - 1} tokens. How many tokens go through the model now?",
+        f"That makes {WANTED} requests for one token each, with prompts of {length}, {length + 1},"
+        f" ... {length + WANTED - 1} tokens. How many tokens go through the model now?",
         before=lambda: again.extend(_without_cache(forgetful)),
         answer=lambda: forgetful.tokens_computed,
         unit="token",
         tolerance=0.1,
         why={
-            with_cache: "That was with the cache. Now every step begins at the first token.",
-            WANTED * length: "The text grows: each request is one token longer than the last.",
+            with_cache: "That was with the cache. Now every step starts again at the first token.",
+            WANTED * length: "The text grows: each prompt is one token longer than the one before.",
         },
         because=lambda: (
             f"{forgetful.tokens_computed / with_cache:.1f} times the work for the same {WANTED}"
             " tokens."
         ),
     )
-    L.check("the forgetful engine wrote the same tokens", again == answer)
+    L.check("both engines wrote the same tokens", again == answer)
     yield L.say(
-        "And these are short texts. With 1,000 tokens of answer it would be"
-        f" {_forgotten(length, 1000):,} tokens against {length + 999:,}: without the cache the work"
-        " grows with the **square** of the length. This is the first of two prices; the other one"
-        " is memory."
+        "And these texts are short. An answer of 1,000 tokens would take"
+        f" {_forgotten(length, 1000):,} tokens of work instead of {length + 999:,}: without the"
+        " cache, the work grows with the **square** of the length. The cache saves this work, but"
+        " it costs memory."
     )
+
+
+def _bytes_of_a_token(L: Teacher, engine: LessonEngine) -> Script:
     config = engine.loaded.config
     layers, heads, size, width = (
         config.num_hidden_layers,
@@ -119,60 +129,72 @@ def run(L: Teacher) -> Script:
         engine.loaded.dtype.itemsize,
     )
     yield L.predict(
-        f"This model has {layers} layers, {heads} key/value heads of {size} numbers, {width} bytes"
-        " a number. How many bytes does one token take in the cache?",
+        f"This model has {layers} layers with {heads} key/value heads each. A head has {size}"
+        f" numbers, and a number takes {width} bytes. How many bytes does one token take in the"
+        " cache?",
         answer=lambda: engine.bytes_per_token,
         unit="byte",
         why={
-            layers * heads * size * width: "Keys and values: both are kept, so twice that.",
-            2 * heads * size * width: "Every layer has keys and values of its own.",
-            2 * layers * heads * size: "Those are the numbers; each takes several bytes.",
+            layers * heads * size * width: (
+                "Both the key and the value are stored, so it is twice that."
+            ),
+            2 * heads * size * width: "Every layer has its own keys and its own values.",
+            2 * layers * heads * size: (
+                f"That is how many numbers there are; each takes {width} bytes."
+            ),
         },
         because="2 (key and value) × layers × heads × size × bytes.",
     )
     large = 2 * 32 * 8 * 128 * 2
     yield L.say(
         "A model of 8 billion parameters (32 layers, 8 heads of 128, 2 bytes) takes"
-        f" {large // 1024} KiB a token: a chat of 8,192 tokens is {large * 8192 / 2**30:.0f} GiB."
-        " So it is memory that limits how many people an engine serves at once, and the rest of"
-        " this course is about it."
+        f" {large // 1024} KiB per token: a chat of 8,192 tokens takes {large * 8192 / 2**30:.0f}"
+        " GiB. So memory limits how many users an engine can serve at once. The rest of this"
+        " course is about that memory."
     )
+
+
+def _growing_and_freed(L: Teacher, engine: LessonEngine) -> Script:
     engine.add("bob", PROMPT, max_tokens=WANTED)
     engine.step()
     L.show(engine, focus="blockmap")
     yield L.predict(
-        f"Back to the first engine: `bob` has read his prompt and writes {WANTED - 1} more tokens,"
-        " one a step. How does his cache grow?",
+        f"Back to the first engine. `bob`'s prompt has been processed, and he gets {WANTED - 1}"
+        " more tokens, one per step. How does his cache grow?",
         before=lambda: engine.step(WANTED - 2),
         answer=lambda: _growth(engine, "bob", len(PROMPT), WANTED - 2),
-        choices=("by one token a step", "by his whole text a step", "not at all"),
+        choices=("by one token per step", "by his whole text per step", "not at all"),
         why={
-            "by his whole text a step": (
-                "That is what is read in each step; written is only what is new."
+            "by his whole text per step": (
+                "Each step reads the keys and values of his whole text, but writes only those of"
+                " the new token."
             ),
-            "not at all": "Each new token leaves its own key and value in every layer.",
+            "not at all": "Each new token adds its own key and value in every layer.",
         },
-        because="A cache grows with the text, and nobody knows beforehand how long that will be.",
+        because="The cache grows with the text, and the final length is not known in advance.",
     )
     yield L.predict(
-        "In the next step bob's answer is complete. How many blocks will be in use after it?",
+        f"The cache is allocated in **blocks**, here of {engine.block_size} tokens. After the next"
+        " step bob's answer is complete. How many blocks will be in use then?",
         before=engine.run,
         answer=lambda: engine.num_used,
         unit="block",
         why={
-            len(PROMPT) // 4 + 2: "The request is over: nobody needs its keys and values to go on."
+            len(PROMPT) // 4 + 2: (
+                "The request has ended, so its keys and values are no longer needed."
+            )
         },
-        otherwise="With the request its keys and values lose their owner.",
+        otherwise="When a request ends, its blocks are freed.",
         because=(
-            "The next lesson shows how servers gave out this memory before paging, and what was"
-            " lost by it."
+            "The next lesson shows how servers allocated this memory before paging, and how much"
+            " they wasted."
         ),
     )
     L.check("all memory is free again", engine.num_free == engine.num_blocks)
 
 
 def _without_cache(engine: LessonEngine) -> list[int]:
-    """The answer token by token, each from a request of its own."""
+    """The answer token by token, each from a new request."""
     tokens: list[int] = []
     for number in range(WANTED):
         engine.add(f"ada-{number}", PROMPT + tokens, max_tokens=1)
@@ -182,10 +204,12 @@ def _without_cache(engine: LessonEngine) -> list[int]:
 
 
 def _forgotten(prompt: int, answer: int) -> int:
-    """Tokens that go through the model if each token of the answer begins at the first."""
+    """Tokens that go through the model if every step starts again at the first token."""
     return sum(prompt + number for number in range(answer))
 
 
 def _growth(engine: LessonEngine, name: str, before: int, steps: int) -> str:
     grown = engine.sequence(name).num_computed_tokens - before
-    return {0: "not at all", steps: "by one token a step"}.get(grown, "by his whole text a step")
+    return {0: "not at all", steps: "by one token per step"}.get(
+        grown, "by his whole text per step"
+    )

@@ -1,11 +1,11 @@
-"""Lesson 4: blocks and block tables: memory that need not lie together."""
+"""Lesson 4: blocks and block tables, so that a sequence's memory can be scattered."""
 
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 SIZE = 4
 PROMPT = 6
 WISH = 10
-"""Tokens: enough to need a fourth block."""
+"""Tokens of an answer: enough to need a fourth block."""
 
 
 @lesson(4, "block-tables", "Blocks and block tables", minutes=9, needs=("naive-serving",))
@@ -20,13 +20,14 @@ def run(L: Teacher) -> Script:
     engine.add("ada", list(range(20, 20 + PROMPT)), max_tokens=WISH)
 
     yield L.say(
-        f"Paging cuts the KV cache into **blocks** of the same size, here of {SIZE} tokens. A"
-        " request holds a list of block numbers, its **block table**: entry 0 says where its first"
-        " tokens lie, entry 1 the next, and so on. Operating systems do the same with pages.",
+        f"Paging cuts the KV cache into **physical blocks** of equal size, here {SIZE} tokens. A"
+        " request numbers its own blocks 0, 1, 2, and so on: its **logical blocks**. Its **block"
+        " table** maps them: entry 0 is the physical block with its first tokens. An operating"
+        " system's **page table** does the same for memory pages.",
         focus="blockmap",
     )
     yield L.predict(
-        f"`ada` comes with a prompt of {PROMPT} tokens. How many blocks does the first step give"
+        f"`ada` arrives with a prompt of {PROMPT} tokens. How many blocks does the first step give"
         " her?",
         before=engine.step,
         answer=lambda: len(engine.table("ada")),
@@ -34,86 +35,89 @@ def run(L: Teacher) -> Script:
         why={
             1: f"One block holds only {SIZE} tokens.",
             PROMPT: f"A block is not a token: it holds {SIZE}.",
-            3: "The room for her answer is not reserved: it is given out when it is needed.",
+            3: "Nothing is reserved for her answer: a block is allocated when a token needs one.",
         },
-        because="Memory is given out in whole blocks, for the tokens that there are.",
+        because="Memory is allocated in whole blocks, and only for tokens that exist.",
     )
     L.check(f"ada holds {len(engine.table('ada'))} blocks", len(engine.table("ada")) == 2)
     L.choose(engine.table("ada")[1])
     yield L.say(
-        f"Her second block is half full: {PROMPT - SIZE} tokens of {SIZE}. Those free slots are all"
-        f" the waste that paging leaves, at most {SIZE - 1} slots a sequence, however long it is.",
+        f"Her second block is half full: it holds {PROMPT - SIZE} of {SIZE} tokens. Such free"
+        f" slots are the only waste that paging leaves, at most {SIZE - 1} slots per sequence,"
+        " whatever its length.",
         focus="inspector",
     )
     engine.add("bob", list(range(60, 60 + PROMPT)), max_tokens=WISH)
     L.choose(None)
     first_two = list(engine.table("ada"))
     yield L.predict(
-        f"`bob` comes too, with as many tokens, and both write on. ada's table is {first_two}. Once"
-        " her second block is full she needs a third. Where will it lie?",
+        "`bob` arrives with a prompt of the same length, and both write on. ada's table is"
+        f" {first_two}. When her second block is full she needs a third. Where will it be?",
         before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 3),
         answer=lambda: (
             "somewhere else"
             if engine.table("ada")[2] != first_two[1] + 1
-            else "right behind the second"
+            else "directly after the second"
         ),
-        choices=("right behind the second", "somewhere else", "bob is moved to make room"),
+        choices=("directly after the second", "somewhere else", "bob is moved to make room"),
         focus="blockmap",
         why={
-            "right behind the second": (
-                "bob has taken that block meanwhile. It does not matter: the table says where to"
-                " look."
+            "directly after the second": (
+                "bob has taken that block in the meantime. This does not matter, because the table"
+                " says where each block is."
             ),
             "bob is moved to make room": (
-                "Nothing is ever moved. The table says where to look, so any free block will do."
+                "Blocks are never moved. The table says where each block is, so any free block"
+                " will do."
             ),
         },
         because=lambda: (
-            f"Her table is {engine.table('ada')} now: her tokens are in order, her blocks need"
-            " not be."
+            f"Her table is {engine.table('ada')} now: her tokens are in order, but her blocks do"
+            " not have to be."
         ),
     )
     table = engine.table("ada")
     L.check(
-        "bob's blocks lie in between",
+        "bob's blocks are in between",
         any(table[1] < block < table[2] for block in engine.table("bob")),
     )
     start = engine.fold.step
     yield L.predict(
-        "ada writes one token a step, and its keys and values are stored in the step after. The"
-        " first slot of her third block was filled in this step. In how many more steps does she"
-        " need a fourth block?",
+        "ada gets one token per step; its keys and values are stored in the next step. This step"
+        " filled the first slot of her third block. In how many more steps does she need a fourth"
+        " block?",
         before=lambda: engine.run_until(lambda: len(engine.table("ada")) == 4),
         answer=lambda: engine.fold.step - start,
         focus="blockmap",
         unit="step",
         why={
             SIZE - 1: (
-                f"Those {SIZE - 1} steps fill the slots that are left. The step after them finds"
-                " the block full."
+                f"Those {SIZE - 1} steps fill the remaining slots. The step after them finds the"
+                " block full."
             ),
             1: "Her third block still has room.",
             2: (
-                "Her second block began half full, with the end of her prompt. This one began with"
-                f" {SIZE} free slots."
+                "Her second block began half full, with the end of her prompt. The third one began"
+                f" with {SIZE} free slots."
             ),
         },
-        because="A new block is taken at the moment when a token has no slot.",
+        because="A sequence takes a new block only when a token has no slot left.",
     )
     table = list(engine.table("ada"))
     position = 3 * SIZE
     slot = table[position // SIZE] * SIZE + position % SIZE
     yield L.say(
-        f"To find token number p, divide: entry p ÷ {SIZE} of the table names the block, the"
-        " remainder is the place inside. All slots are numbered through, so **slot = block × block"
-        " size + remainder**. The list of slots that a step writes is its `slot mapping`."
+        f"To find token p, divide it by {SIZE}: the quotient is the entry of the table that holds"
+        " its block, and the remainder is its place in that block. All slots of the cache are"
+        " numbered, so **slot = block × block size + remainder**. The slots that a step writes are"
+        " its `slot mapping`."
     )
     yield L.predict(
-        f"Her token number {position}, counted from 0, was written just now. Her table is {table}."
-        " In which slot does it lie?",
+        f"Her token number {position}, counted from 0, was just written. Her table is {table}."
+        " Which slot holds it?",
         answer=lambda: slot,
         why={
-            position: "That is its place in her text. Where it lies is what the table is for.",
+            position: "That is its position in her text. The table gives its position in memory.",
             table[3]: f"That is its block. Each block has {SIZE} slots.",
         },
         otherwise=(
@@ -127,49 +131,49 @@ def run(L: Teacher) -> Script:
     )
     engine.run_until(lambda: not (engine.is_running("ada") or engine.is_running("bob")))
     yield L.say(
-        "Both have ended. Their blocks went back to the **free queue**, each sequence's last block"
-        " first: look at the order. The next request takes from its front, wherever those blocks"
-        " lie.",
+        "Both requests have ended. Their blocks went back to the **free queue**, each sequence's"
+        " last block first: see the order in the panel Free queue. The next request takes blocks"
+        " from the front, wherever they are in memory.",
         focus="freequeue",
     )
     queue = list(engine.fold.free_queue)
     engine.add("cleo", list(range(100, 110)), max_tokens=4)
     yield L.predict(
-        f"The queue begins with {', '.join(map(str, queue[:4]))}. `cleo` has a prompt of 10 tokens."
-        " How many blocks are left in the queue after her first step?",
+        f"The queue begins with {', '.join(map(str, queue[:4]))}. `cleo` has a prompt of 10"
+        " tokens. How many blocks are left in the queue after her first step?",
         before=engine.step,
         answer=lambda: engine.num_free,
         unit="block",
         why={
-            len(queue) - 10: "Ten tokens are not ten blocks.",
-            len(queue) - 2: "Two blocks hold 8 tokens; the other two need a third.",
-            len(queue): "A waiting request holds nothing, but she has run.",
+            len(queue) - 10: "Ten tokens do not need ten blocks.",
+            len(queue) - 2: "Two blocks hold 8 tokens; the other two tokens need a third block.",
+            len(queue): "A waiting request holds no blocks, but cleo has run.",
         },
         because=lambda: f"She took {engine.table('cleo')}, from the front.",
     )
-    L.check("cleo got the front of the queue", engine.table("cleo") == queue[:3])
+    L.check("cleo got the blocks at the front of the queue", engine.table("cleo") == queue[:3])
     engine.run()
     worst = max(usage.internal for usage in engine.usage)
-    L.check(f"never more than {worst} slots were given out for nothing", worst <= 2 * (SIZE - 1))
+    L.check(f"never more than {worst} allocated slots were wasted", worst <= 2 * (SIZE - 1))
     yield L.predict(
-        "What would smaller blocks, of one token each, change?",
+        "What would change with smaller blocks, of one token each?",
         answer=lambda: _with_blocks_of_one(L),
         choices=("no waste, longer tables", "more waste", "other answers"),
         why={
             "more waste": (
-                "The waste is what the last block has left, so it shrinks with the block."
+                "The waste is the empty part of the last block, so it shrinks with the block size."
             ),
-            "other answers": "Where a token lies does not change what it is.",
+            "other answers": "Where a token is stored does not change what is computed.",
         },
         because=(
-            "Tables grow and the kernel jumps at every token; vLLM's default is 16. How a kernel"
-            " reads through a table is the next lesson."
+            "The tables grow, and the kernel must look up every token; vLLM's default is 16. The"
+            " next lesson shows how a kernel reads through a table."
         ),
     )
 
 
 def _with_blocks_of_one(L: Teacher) -> str:
-    """The same prompt in blocks of one token and of four."""
+    """Run the same prompt in blocks of one token and of four, and compare."""
     tables, waste, texts = [], [], []
     for size in (1, SIZE):
         engine = L.engine(

@@ -1,6 +1,4 @@
-"""Lesson 5: how a kernel reads keys and values through a block table, with the x-ray of a real
-decode.
-"""
+"""Lesson 5: how a kernel reads keys and values through a block table, traced in a real decode."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.recorded import NOTICE, recorded, triton_is_here, xray_next_step
@@ -18,8 +16,8 @@ MEMORY = {"num_blocks": 12, "block_size": SIZE, "max_num_seqs": 2, "enable_prefi
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(**MEMORY)
-    # Two were here before and left one after the other: the free queue is no longer in order, so
-    # neither is the next table.
+    # Two earlier requests ended one after the other, so the free queue is no longer in order, and
+    # the next block table will not be either.
     engine.add("first", PROMPT[:40], max_tokens=2)
     engine.add("second", PROMPT[:20], max_tokens=4)
     engine.run()
@@ -30,50 +28,51 @@ def run(L: Teacher) -> Script:
 
     if not is_live:
         yield L.say(NOTICE, focus="blockmap")
-    L.check("her blocks are not in the order of their numbers", table != sorted(table))
     yield L.say(
-        f"`ada` has read her prompt of {len(PROMPT)} tokens and is about to write. Her new token"
-        " must look back at every token before it, and their keys and values lie in the blocks"
-        f" {table}: not in order, because those were free. How does a kernel find its way?",
+        f"The prompt of `ada`, {len(PROMPT)} tokens, has been processed. Her next token must look"
+        f" back at every token before it. Their keys and values are in the blocks {table}, out of"
+        " order, because these blocks were free. A **kernel** is a function that runs on the GPU."
+        " How does the attention kernel find them?",
         focus="blockmap",
     )
-    watched = "and is watched" if is_live else "(recorded elsewhere)"
+    L.check("her blocks are not in the order of their numbers", table != sorted(table))
+    traced = "" if is_live else " (recorded on another machine)"
     yield L.predict(
-        f"In the next step the kernel runs over her queries, keys and values {watched}. In which"
-        " order will one of its programs read her blocks?",
+        f"We now trace the attention kernel for ada's next token{traced}. In what order does it"
+        " read her blocks?",
         before=lambda: xray_next_step(L, engine),
         answer=lambda: _order(engine, table),
         choices=("in the order of her table", "by block number", "all blocks of the cache"),
         why={
             "by block number": (
-                "Numbers say where a block lies, not which tokens are in it. The order of the text"
-                " is in the table."
+                "A block's number is its place in memory. Only the table has the order of the text."
             ),
             "all blocks of the cache": (
-                "Other blocks belong to others, or to nobody: nothing in them may be looked at."
+                "The other blocks are free or belong to other requests, so the kernel must not"
+                " read them."
             ),
         },
         because=(
-            "It loads an entry of the table, then the keys in that block, and so on: one more"
-            " look-up is the price of paging."
+            "It loads an entry of the table, then the keys in that block, then the next entry."
+            " This extra lookup is the price of paging."
         ),
     )
     trace = engine.events_of(ev.KernelTraced)[-1]
     programs = trace.programs
     yield L.predict(
-        "A kernel runs as many **programs** side by side. This model has"
-        f" {config.num_attention_heads} query heads and {config.num_key_value_heads} key/value"
+        "A kernel runs as many **programs** in parallel. In this model"
+        f" {config.num_attention_heads} query heads share {config.num_key_value_heads} key/value"
         " heads. How many programs does this kernel run for ada in one layer?",
         answer=lambda: len(programs),
         unit="program",
         why={
             config.num_attention_heads: (
-                "Query heads of a group read the same keys: one program serves the group, and the"
-                " keys are read once."
+                "Query heads of one group read the same keys. One program serves the whole group,"
+                " so that it loads the keys only once."
             ),
-            1: "Heads do not depend on each other, so they can run side by side.",
+            1: "Heads are independent of each other, so they can run in parallel.",
             config.num_hidden_layers: (
-                "Layers come one after the other: each is a launch of its own."
+                "Layers run one after the other, and each launches the kernel again."
             ),
         },
         because=(
@@ -83,20 +82,21 @@ def run(L: Teacher) -> Script:
     )
     last = trace.num_tokens - (len(table) - 1) * SIZE
     yield L.predict(
-        f"With the new one ada has {trace.num_tokens} tokens in the cache: {len(table) - 1} full"
-        f" blocks of {SIZE}, and a last one. How many slots of the last block does a program read?",
+        f"With the new token, ada has {trace.num_tokens} tokens in the cache: {len(table) - 1}"
+        f" full blocks of {SIZE} and a last block. How many slots of the last block does a program"
+        " read?",
         answer=lambda: programs[0].tiles[-1].reads[-1].num_slots,
         unit="slot",
         why={
             SIZE: (
-                "The rest of the block was never written, or belonged to somebody before: it is"
+                "The other slots were never written, or hold data of an earlier request: they are"
                 " masked out."
             )
         },
-        otherwise="As many as there are tokens in it.",
+        otherwise="As many as it holds tokens.",
         because=(
-            f"{trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. What lies behind is left"
-            " alone."
+            f"{trace.num_tokens} − {len(table) - 1} × {SIZE} = {last}. The slots after them are not"
+            " read."
         ),
     )
     L.check(
@@ -105,14 +105,14 @@ def run(L: Teacher) -> Script:
     )
     tiles = programs[0].tiles
     yield L.predict(
-        f"A program takes keys in **tiles** of {_num_slots_of(tiles[0])}, as many as fit into fast"
-        f" memory at once. How many tiles are there for {trace.num_tokens} tokens?",
+        f"A program loads keys in **tiles** of {_num_slots_of(tiles[0])}, as many as fit into fast"
+        f" memory at once. How many tiles does it need for {trace.num_tokens} tokens?",
         answer=lambda: len(tiles),
         unit="tile",
         why={
-            len(table): "Those are blocks. A tile takes several of them.",
-            1: "One tile is full before the last tokens.",
-            trace.num_tokens: "A tile holds many keys, so that they are worked on together.",
+            len(table): "That is the number of blocks. A tile takes several blocks.",
+            1: "The first tile is full before the last tokens.",
+            trace.num_tokens: "A tile holds many keys, so that they are processed together.",
         },
         because=lambda: f"{' + '.join(str(_num_slots_of(tile)) for tile in tiles)} keys.",
     )
@@ -121,64 +121,66 @@ def run(L: Teacher) -> Script:
         all(map(_maximum_never_falls, programs)),
     )
     yield L.say(
-        "Softmax needs the largest score and the sum over **all** keys, but a program sees one tile"
-        " at a time. So it keeps a running maximum and a running sum. When a larger score turns up,"
-        " what was summed so far is scaled down, and nothing is read twice."
+        "Softmax needs the largest score and the sum over **all** keys, but a program sees one"
+        " tile at a time. So it keeps a running maximum and a running sum. When a larger score"
+        " appears, it scales the sum so far down. This is **online softmax**: nothing is read"
+        " twice."
     )
     yield L.predict(
         f"So one new token reads the keys and values of {trace.num_tokens} tokens, in every layer."
-        f" One token takes {engine.bytes_per_token:,} bytes in the cache. How many bytes does this"
-        " step read of it?",
+        f" One token takes {engine.bytes_per_token:,} bytes in the cache. How many bytes of the"
+        " cache does this step read?",
         answer=lambda: trace.num_tokens * engine.bytes_per_token,
         unit="byte",
         tolerance=0.05,
         why={
             engine.bytes_per_token: (
-                "That is what the new token writes. It reads what all of them have written."
+                "That is what the new token writes. It reads what all tokens have written."
             ),
             trace.num_tokens * engine.bytes_per_token // config.num_hidden_layers: (
-                "Each layer reads its own."
+                "That is one layer. Every layer reads its own keys and values."
             ),
         },
         because=(
-            "Little is computed with each byte, so the speed of memory sets the pace of decoding:"
-            " lesson 12."
+            "The kernel computes little with each byte, so the speed of memory limits decoding:"
+            " see lesson 12."
         ),
     )
     engine.engine.record_attention_mass(True)
     engine.step()
     mass = engine.events_of(ev.AttentionMass)[-1].mass
-    L.check("the shares of all blocks together are 1", abs(sum(mass) - 1) < 1e-3)
+    L.check("the shares of all blocks add up to 1", abs(sum(mass) - 1) < 1e-3)
     yield L.say(
-        "What the reading was for: this is the share of ada's attention that fell on each of her"
-        " blocks, over all layers and heads. The values are added up with these weights, and the"
-        " sum is what the next layer works with.",
+        "This is what the kernel computed: how much of ada's attention went to each of her"
+        " blocks, averaged over layers and heads. With these weights the values are added up, and"
+        " the layer continues with the sum.",
         focus="mass",
     )
-    runs = "another one runs the kernel" if is_live else "another one ran the kernel elsewhere"
+    runs = "another one runs the kernel" if is_live else "another machine ran the kernel"
     yield L.predict(
-        "The Triton kernel's slow twin is plain torch: it gathers the blocks into one tensor"
-        f" first. The kernel reads blocks where they lie. Now one engine runs the twin, and {runs}."
-        " Do both write the same tokens?",
+        "The Triton kernel has a **reference implementation** in plain torch. It is slow: it"
+        " first gathers the blocks into one tensor, while the kernel reads them in place. Now one"
+        f" engine runs the reference, and {runs}. Do both write the same tokens?",
         answer=lambda: _same_tokens(L, is_live),
         choices=("the same", "nearly the same", "different ones"),
         focus="slots",
         why={
             "nearly the same": (
-                "Sums in another order may differ in the last digits, but here not in the choice of"
-                " a token."
+                "Sums in a different order can differ in the last digits, but here this does not"
+                " change the choice of a token."
             ),
             "different ones": (
-                "Where the numbers lie, and who reads them in which order, is no part of the"
-                " question."
+                "Both compute the same formula. Only the place and the order of the reads differ."
             ),
         },
-        because="A slow and plainly right twin is how every fast kernel here is tested.",
+        because=(
+            "Every fast kernel here is tested against a slow reference that is obviously correct."
+        ),
     )
 
 
 def _order(engine: LessonEngine, table: list[int]) -> str:
-    """What the programs' reads show."""
+    """In what order the programs read the blocks."""
     trace = engine.events_of(ev.KernelTraced)[-1]
     orders = [
         [read.block_id for tile in program.tiles for read in tile.reads]
@@ -207,7 +209,7 @@ def _maximum_never_falls(program: ev.TracedProgram) -> bool:
 
 
 def _same_tokens(L: Teacher, is_live: bool) -> str:
-    """The first tokens with both ways to attend."""
+    """Compare the first tokens of both attention backends."""
     texts = []
     for backend in ("torch", "triton") if is_live else ("torch",):
         engine = L.engine(backend, attention_backend=backend, **MEMORY)

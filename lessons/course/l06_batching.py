@@ -1,6 +1,4 @@
-"""Lesson 6: a batch whose members come and go at every step, against batches that wait for their
-slowest member.
-"""
+"""Lesson 6: continuous batching, against batches that wait for their slowest member."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -11,43 +9,62 @@ LONG, SHORT = 12, 3
 WISHES = {"ada": LONG, "bob": SHORT, "cleo": SHORT, "dan": SHORT}
 TOKENS = sum(WISHES.values())
 SEATS = 2
+TITLES = {
+    "sequential": "one request at a time",
+    "static": "static batching",
+    "continuous": "continuous batching",
+}
 
 
 @lesson(6, "batching", "Static against continuous batching", minutes=8, needs=("block-tables",))
 def run(L: Teacher) -> Script:
-    alone = _engine(L, "sequential")
+    alone, static = _engine(L, "sequential"), _engine(L, "static")
+    yield from _one_after_another(L, alone)
+    yield from _static_batches(L, static, alone)
+    yield from _a_new_batch_in_every_step(L, static, alone)
+    yield from _one_who_arrives_later(L)
+
+
+def _one_after_another(L: Teacher, alone: LessonEngine) -> Script:
     _all_come(alone)
+    L.show(alone)
     yield L.say(
-        f"Four people ask at once. `ada` wants {LONG} tokens; `bob`, `cleo` and `dan` want {SHORT}"
+        f"Four users ask at once. `ada` wants {LONG} tokens; `bob`, `cleo` and `dan` want {SHORT}"
         " each. The simplest server takes **one after another**: `batching=sequential`. Here they"
         " wait. How long will they wait, and for what?",
         focus="waiting",
     )
     yield L.predict(
-        f"Each step writes one token for whoever is served. How many steps until all {len(WISHES)}"
-        " have their answers?",
+        "Each step writes one token for the request that is being served. After how many steps do"
+        f" all {len(WISHES)} users have their answers?",
         before=alone.run,
         answer=lambda: alone.fold.step,
         focus="timelines",
         unit="step",
         why={
             LONG: "That is ada alone. The others are not served while she is.",
-            TOKENS + len(WISHES): "The step that reads a prompt writes the first token too.",
+            TOKENS + len(WISHES): "The step that processes a prompt also writes the first token.",
         },
-        otherwise="One token a step, one person at a time: add up what they want.",
-        because="Their wishes added up. One sequence at a time leaves most of a processor idle.",
+        otherwise="One token per step, one user at a time: add up what they want.",
+        because=(
+            f"{' + '.join(map(str, WISHES.values()))}. With one sequence at a time, most of the"
+            " processor is idle: its **utilization** is low."
+        ),
     )
-    alone_tokens = {name: alone.output_tokens(name) for name in WISHES}
     L.check(
-        "the last answer waited for all others", token_steps(alone, "dan")[0] == TOKENS - SHORT + 1
+        "the last answer had to wait for all the others",
+        token_steps(alone, "dan")[0] == TOKENS - SHORT + 1,
     )
-    static = _engine(L, "static")
+
+
+def _static_batches(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Script:
     _all_come(static)
+    L.show(static)
     yield L.say(
-        "A pass of the model reads all its weights, for one sequence or for many: most of the cost"
-        " is paid once (lesson 12). So serve several in one pass, a **batch**. This engine has"
-        f" {SEATS} slots and batches as servers long did: form a batch, run it to its end, form the"
-        " next. That is **static batching**.",
+        "One pass of the model reads all its weights, for one sequence or for many: most of the"
+        " cost is paid once (lesson 12). So run several sequences in one pass, a **batch**. This"
+        f" engine has {SEATS} batch slots (`max_num_seqs`) and uses **static batching**: form a"
+        " batch, run it to its end, form the next.",
         focus="slots",
     )
     yield L.predict(
@@ -57,34 +74,34 @@ def run(L: Teacher) -> Script:
         answer=lambda: token_steps(static, "cleo")[0],
         why={
             SHORT + 1: (
-                "bob's slot is free then, but a static batch takes in nobody before it is over."
+                "bob's slot is free by then, but a static batch admits no request before it ends."
             ),
-            1: "There are two slots, and two came before her.",
+            1: "There are two slots, and two requests came before hers.",
             LONG: "In that step ada writes her last token.",
         },
-        because="The batch ends with its slowest member, and the next one begins a step later.",
+        because="A batch ends with its slowest member, and the next batch begins one step later.",
     )
     deferred = [
         event for event in static.events_of(ev.RequestDeferred) if event.reason == "static_batch"
     ]
     L.check(
-        f"cleo was put off {len(deferred)} times because a static batch was running",
+        f"cleo was deferred {len(deferred)} times because a static batch was running",
         len(deferred) == LONG - 1,
     )
     yield L.predict(
-        f"bob ended after {SHORT} steps, and ada went on to step {LONG}. For how many steps did"
-        " bob's slot stand empty while cleo was waiting?",
+        f"bob ended after {SHORT} steps, and ada went on to step {LONG}. For how many steps was"
+        " bob's slot empty while cleo waited?",
         answer=lambda: idle_slots_while_waiting(static),
         focus="timelines",
         unit="step",
         why={
-            0: "Look at bob's row: after his end it does nothing until ada is done.",
-            SHORT: "For so long he used it.",
-            LONG: "He used it at first.",
+            0: "After bob's last token, his slot does nothing until ada is done.",
+            SHORT: f"{SHORT} is how long bob used the slot; the question is how long it was empty.",
+            LONG: f"bob used the slot in the first {SHORT} steps.",
         },
         because=(
-            "Nobody knows how long an answer will be, so in a static batch some slots always wait"
-            " for the longest."
+            "The length of an answer is not known in advance, so in a static batch some slots"
+            " always wait for the longest one."
         ),
     )
     static.run()
@@ -92,17 +109,20 @@ def run(L: Teacher) -> Script:
         f"static batches needed {static.fold.step} steps in all", static.fold.step == LONG + SHORT
     )
     yield L.say(
-        f"In all, {static.fold.step} steps instead of {alone.fold.step}. Better, and still"
-        " wasteful. What would you change? Remember that a batch is nothing but a list of"
-        " sequences that go through the model together, and that the list is made **anew for every"
-        " step**."
+        f"{static.fold.step} steps instead of {alone.fold.step}: better, but slots were still idle."
+        " A batch is only a list of sequences. Their tokens go through the model as one flat list,"
+        " without padding, and each token attends only to its own sequence. What would you change,"
+        " if that list can be made **anew for every step**?"
     )
+
+
+def _a_new_batch_in_every_step(L: Teacher, static: LessonEngine, alone: LessonEngine) -> Script:
     live = _engine(L, "continuous")
     _all_come(live)
     yield L.say(
-        "So make it anew for every step! Who has ended leaves; who waits takes the free slot in the"
-        " very next step. That is **continuous batching**, from the Orca paper of 2022, and every"
-        " serving engine does it now. The same four people, the same two slots.",
+        "Form a new batch in every step! A sequence that has ended leaves, and a waiting one"
+        " takes its slot in the next step. That is **continuous batching**, from the Orca paper"
+        " of 2022. Every serving engine uses it now. The same four users, the same two slots.",
         focus="slots",
     )
     yield L.predict(
@@ -111,47 +131,55 @@ def run(L: Teacher) -> Script:
         answer=lambda: token_steps(live, "cleo")[0],
         focus="slots",
         why={
-            LONG + 1: "That was the static batch. Now she need not wait for ada.",
+            LONG + 1: "That was the static batch. Now she does not have to wait for ada.",
             SHORT: "In that step bob writes his last token; his slot is free afterwards.",
         },
-        because="bob left, she came in the step after, and ada noticed nothing.",
+        because="bob left, cleo took his slot in the next step, and ada was not delayed.",
     )
     L.check(
         "ada got a token in each of these steps",
         token_steps(live, "ada") == list(range(1, live.fold.step + 1)),
     )
     yield L.predict(
-        "One slot serves ada, the other bob, cleo and dan in turn. In which step is the last of"
-        f" the {TOKENS} tokens written?",
+        "One slot serves ada; the other serves bob, cleo and dan in turn. In which step is the"
+        f" last of the {TOKENS} tokens written?",
         before=live.run,
         answer=lambda: live.fold.step,
         focus="timelines",
         why={
             static.fold.step: "That was the static batch.",
             TOKENS // SEATS: (
-                "That would need both slots full to the end. The short ones are done earlier, and"
+                "That would need two full slots until the end. The short answers end earlier, and"
                 " ada's tokens come one by one."
             ),
-            3 * SHORT: "Then bob, cleo and dan are done.",
+            3 * SHORT: "By then bob, cleo and dan are done, but ada is not.",
         },
-        because=f"ada's own {LONG} tokens are the limit now; the others fitted beside her.",
+        because=(
+            f"Now only ada's own {LONG} tokens are the limit; the other answers ran beside hers."
+        ),
     )
-    L.check("no slot was empty while somebody waited", idle_slots_while_waiting(live) == 0)
-    L.check("all four got the same tokens in all three ways", _same(alone_tokens, static, live))
+    L.check("no slot was empty while a request waited", idle_slots_while_waiting(live) == 0)
+    alone_tokens = {name: alone.output_tokens(name) for name in WISHES}
+    L.check(
+        "all four users got the same tokens in all three ways", _same(alone_tokens, static, live)
+    )
     yield L.say(
         f"Sequential {alone.fold.step}, static {static.fold.step}, continuous {live.fold.step}"
-        " steps. And nobody's text changed: who sits beside you decides when your token is"
-        " computed, never which token it is. The decision was all in the scheduler; the model did"
-        " the same work.",
+        " steps: the same tokens in less time is a higher **throughput**. No text changed,"
+        " because your batch-mates decide when your token is computed, never which token it is."
+        " Only the scheduler made the difference; the model did the same work.",
         focus="finished",
     )
-    late = _engine(L, "static")
+
+
+def _one_who_arrives_later(L: Teacher) -> Script:
+    late = _engine(L, "static", ", late arrival")
     late.add("ada", _prompt(0), max_tokens=LONG)
     late.step()
     late.add("bob", _prompt(1), max_tokens=SHORT)
     yield L.say(
-        "Now a case that is more like life: people do not come together. Static batching again."
-        " `ada` came alone and has had one step; now `bob` comes, and **one slot is free**.",
+        "Now a more realistic case: users do not arrive together. Static batching again. `ada`"
+        " came alone and has had one step. Now `bob` arrives, and **one slot is free**.",
         focus="slots",
     )
     yield L.predict(
@@ -163,11 +191,11 @@ def run(L: Teacher) -> Script:
             LONG: "In that step ada writes her last token.",
         },
         because=(
-            "Beside an empty seat he waited for a stranger's whole answer. A continuous engine"
-            " would have taken him in step 2."
+            "A slot was free the whole time, but a static batch admits no request until it ends. A"
+            " continuous engine would have admitted bob in step 2."
         ),
     )
-    fair = _engine(L, "continuous")
+    fair = _engine(L, "continuous", ", late arrival")
     fair.add("ada", _prompt(0), max_tokens=LONG)
     fair.step()
     fair.add("bob", _prompt(1), max_tokens=SHORT)
@@ -176,27 +204,28 @@ def run(L: Teacher) -> Script:
         "the continuous engine gave bob his first token in step 2", token_steps(fair, "bob") == [2]
     )
     yield L.say(
-        "Old servers had a trick against that: wait a little for company before a batch starts"
-        " (`batch_delay`, `batch_size`). It fills the batch and makes the first one wait: a choice"
-        " between two harms. With continuous batching there is nothing to choose.",
+        "Old servers had a workaround: before a batch starts, wait briefly for more requests"
+        " (`batch_delay`, `batch_size`). This fills the batch, but it delays the first request."
+        " With continuous batching there is no such trade-off, and vLLM has no such delay.",
         focus="eventlog",
     )
     yield L.say(
-        "In the code: `Scheduler.schedule` in `minivllm/core/scheduler.py` makes the list for one"
-        " step, running sequences first, then waiting ones. The old ways are one small gate before"
-        " it, `AdmissionPolicy.hold` in `minivllm/core/admission.py`. In vLLM:"
+        "In the code: `Scheduler.schedule` in `minivllm/core/scheduler.py` makes the batch of one"
+        " step: running sequences first, then waiting ones. The old ways are a small gate in front"
+        " of it, `AdmissionPolicy.hold` in `minivllm/core/admission.py`. In vLLM:"
         " `vllm/v1/core/sched/scheduler.py`."
     )
     yield L.say(
-        "Measure it with real time on your machine: `minivllm compare` runs the same requests"
-        " through these engines. And one thing was kept quiet: the first step of a newcomer reads a"
-        " whole prompt. What that does to those who run already is the next lesson."
+        "Measure it in real time on your machine: `minivllm compare` runs the same requests"
+        " through these engines. So far we counted all steps as equally long. But the first step"
+        " of a new request processes its whole prompt. What this does to the running requests is"
+        " the next lesson."
     )
 
 
-def _engine(L: Teacher, batching: str) -> LessonEngine:
+def _engine(L: Teacher, batching: str, suffix: str = "") -> LessonEngine:
     return L.engine(
-        batching,
+        TITLES[batching] + suffix,
         num_blocks=24,
         block_size=4,
         max_num_seqs=SEATS,

@@ -8,9 +8,7 @@ from minivllm.lessons.teacher.script import Script, Teacher, lesson
 BUDGET = 16
 LONG_PROMPT = 40
 ROOM = 64
-"""`max_model_len` of the engine that may not cut a prompt: its step must hold the longest one
-whole.
-"""
+"""`max_model_len` and budget of the engine without chunks: a step must hold the longest prompt."""
 
 
 @lesson(
@@ -21,107 +19,119 @@ whole.
     needs=("batching",),
 )
 def run(L: Teacher) -> Script:
-    engine = _engine(L, "chunks", BUDGET)
+    engine = _engine(L, "chunked prefill", BUDGET)
+    yield from _a_prompt_in_chunks(L, engine)
+    yield from _a_prompt_uncut(L, engine)
+    yield from _a_small_budget(L)
+    yield from _one_rule(L, engine)
+
+
+def _a_prompt_in_chunks(L: Teacher, engine: LessonEngine) -> Script:
     _two_talk(engine)
     yield L.say(
-        "`ada` and `bob` are being answered, one token a step each. A step that gives a sequence"
-        " one new token is a **decode**; one that works through its prompt is a **prefill**. One"
-        " step may hold both. How much may it hold?",
+        "`ada` and `bob` are being answered, one token per step each. A step that gives a"
+        " sequence one new token is a **decode** for it; a step that processes its prompt is a"
+        " **prefill**. One step can do both, for different sequences. How many tokens can it"
+        " process?",
         focus="budget",
     )
     yield L.say(
         f"A step has a **token budget**, `max_num_batched_tokens`, here {BUDGET}: the most tokens"
-        " that may go through the model in it, all sequences together. The more tokens, the longer"
-        " the step takes, and everybody in the batch waits until it is over."
+        " that may go through the model in one step, all sequences together. More tokens make a"
+        " step longer, and every request in the batch waits for its end."
     )
     engine.add("diary", _diary(), max_tokens=4)
     yield L.predict(
-        f"Now `diary` comes, with a prompt of {LONG_PROMPT} tokens. How many of them go into the"
+        f"Now `diary` arrives with a prompt of {LONG_PROMPT} tokens. How many of them go into the"
         " next step?",
         before=engine.step,
         answer=lambda: engine.scheduled("diary"),
         focus="budget",
         unit="token",
         why={
-            LONG_PROMPT: f"More than the budget of {BUDGET}. The prompt is cut.",
-            BUDGET: "ada and bob were served first, with one token each.",
-            0: "It need not fit whole: a part of it is welcome.",
+            LONG_PROMPT: f"That is more than the budget of {BUDGET}, so the prompt is cut.",
+            BUDGET: "ada and bob were scheduled first, with one token each.",
+            0: "The prompt does not have to fit whole: a part of it can run.",
             1: (
-                "That is for those who write. A prompt is known, so many of its tokens can be"
-                " computed at once."
+                "One token per step is what a **decoding** request gets. A prompt is known in"
+                " advance, so many of its tokens can run at once."
             ),
         },
         because=(
-            "Running sequences first, then the prompt gets what is left. That is **chunked"
-            " prefill**."
+            "Running sequences come first, and the prompt gets the rest of the budget. That is"
+            " **chunked prefill**."
         ),
     )
     left = BUDGET - 2
     L.check(
-        "ada and bob got their token in the same step",
+        "ada and bob got their tokens in the same step",
         engine.scheduled("ada") == engine.scheduled("bob") == 1,
     )
-    L.check("diary has no answer yet", not engine.output_tokens("diary"))
+    L.check("diary has no output yet", not engine.output_tokens("diary"))
     start = engine.fold.step - 1
     yield L.predict(
-        f"{left} of {LONG_PROMPT} are done. ada and bob go on. Counting from the step just taken,"
-        " in which one does diary get its first token?",
+        f"{left} of {LONG_PROMPT} tokens are done, and ada and bob go on. Count the step just"
+        " taken as step 1. In which step does diary get its first token?",
         before=lambda: engine.run_until(lambda: bool(engine.output_tokens("diary"))),
         answer=lambda: token_steps(engine, "diary")[0] - start,
         focus="step_history",
         why={
-            1: "The model must have read the whole prompt before it can say what comes next.",
-            2: f"Two chunks are {2 * left} tokens.",
-            4: "The chunk that reads the last prompt token also predicts the first new one.",
+            1: "The model must process the whole prompt before it can predict the next token.",
+            2: f"Two chunks are only {2 * left} tokens.",
+            4: "The chunk with the last prompt token also predicts the first new one.",
         },
         because=lambda: (
-            f"The chunks were {', '.join(map(str, engine.facts.requests['diary'].chunks))}: only"
-            " the last one predicts."
+            f"The chunks were {', '.join(map(str, engine.facts.requests['diary'].chunks))}. Only"
+            " the last one gives a new token."
         ),
     )
     chunks = engine.facts.requests["diary"].chunks
-    L.check(f"the chunks are {LONG_PROMPT} tokens together", sum(chunks) == LONG_PROMPT)
+    L.check(f"the chunks add up to {LONG_PROMPT} tokens", sum(chunks) == LONG_PROMPT)
     L.check(
         "ada and bob missed no step meanwhile",
         set(gaps(engine, "ada") + gaps(engine, "bob")) == {1},
     )
     engine.run()
     most = max(work_per_step(engine))
-    chunked_first = token_steps(engine, "diary")[0] - start
     L.check(f"no step held more than {BUDGET} tokens", most <= BUDGET)
     yield L.say(
-        "Nobody stood still while the long prompt went through. Before chunks were thought of, a"
-        " prompt went through whole or not at all: `enable_chunked_prefill=False`. Then a step must"
-        " be able to hold the longest prompt, so the budget must be large. Let us watch that."
+        "No request had to pause for the long prompt. Before chunked prefill, a prompt had to go"
+        " through whole: `enable_chunked_prefill=False`. Then a step must be able to hold the"
+        " longest prompt, so the budget must be large. Let us watch that."
     )
+
+
+def _a_prompt_uncut(L: Teacher, engine: LessonEngine) -> Script:
+    """Run the same requests without chunks. `engine` has run them with chunks."""
     whole = _engine(L, "whole prompts", ROOM, enable_chunked_prefill=False, max_model_len=ROOM)
     _two_talk(whole)
+    start = whole.fold.step
     whole.add("diary", _diary(), max_tokens=4)
     yield L.predict(
-        f"The same three, a budget of {ROOM}, prompts uncut. ada's next token comes when the next"
-        " step is over. How many tokens of work does that step hold?",
+        f"The same three requests, a budget of {ROOM}, and prompts are not cut. ada's next token"
+        " comes when the next step ends. How many tokens does that step process?",
         before=whole.step,
         answer=lambda: work_per_step(whole)[-1],
         focus="budget",
         unit="token",
         why={
-            1: "That is her own share. The step ends for all at once.",
-            LONG_PROMPT: "And ada and bob, with one each.",
-            ROOM: "That is the most it could hold.",
+            1: "That is ada's own share, but the step ends for all of them together.",
+            LONG_PROMPT: "ada and bob get one token each as well.",
+            ROOM: "That is the most that it could process.",
             2: "The prompt fits into this budget, so it goes in too.",
         },
         because=(
-            f"In chunks it was never more than {BUDGET}. People see this as a text that freezes"
-            " when somebody else sends a long prompt."
+            f"With chunks it was never more than {BUDGET}. Users see this as a text that freezes"
+            " when someone else sends a long prompt."
         ),
     )
-    whole_first = token_steps(whole, "diary")[0] - start
+    chunked_first, whole_first = (token_steps(one, "diary")[0] - start for one in (engine, whole))
     L.check("diary has its first token after one step", whole_first == 1)
     yield L.say(
-        "Our virtual clock calls every step equally long; a real one does not. With chunks diary's"
-        f" first token came {chunked_first} short steps after its arrival, now after {whole_first}"
-        " long one. The budget trades: small is smooth for those who read along, large is soon for"
-        " those who have just asked.",
+        "Our virtual clock makes all steps equally long; a real clock does not. With chunks,"
+        f" diary's first token came after {chunked_first} short steps, now after {whole_first}"
+        " long one. A small budget keeps inter-token latency low for running requests; a large"
+        " one gives new requests their first token sooner.",
         focus="step_history",
     )
     whole.run()
@@ -129,91 +139,100 @@ def run(L: Teacher) -> Script:
     for name, first in (("gil", 3), ("hana", 60)):
         whole.add(name, list(range(first, first + LONG_PROMPT)), max_tokens=2)
     yield L.predict(
-        f"Uncut prompts once more. Two run; `gil` and `hana` come together with {LONG_PROMPT}"
-        f" tokens each. How many of the budget's {ROOM} tokens stay **unused** in the next step?",
+        "Prompts are still not cut. Two requests run; `gil` and `hana` arrive together with"
+        f" {LONG_PROMPT} tokens each. How many of the budget's {ROOM} tokens stay **unused** in"
+        " the next step?",
         before=whole.step,
         answer=lambda: ROOM - work_per_step(whole)[-1],
         focus="budget",
         unit="token",
         why={
-            0: "That would need a piece of hana's prompt, and here prompts are not cut.",
-            ROOM - LONG_PROMPT: "eve and finn had one each.",
+            0: "That would need a piece of hana's prompt, but here prompts are not cut.",
+            ROOM - LONG_PROMPT: "eve and finn got one token each.",
         },
         because=(
-            "hana's prompt does not fit into what is left, so she waits and the room stays empty:"
-            " the fragmentation of lesson 3, now in time."
+            "hana's prompt does not fit into the rest of the budget, so she waits and that rest is"
+            " wasted: like the unusable remainder of lesson 3, but in time."
         ),
     )
     last = whole.events_of(ev.RequestDeferred)[-1]
     L.check(
-        f"hana was put off: she needs {last.need} tokens and {last.free} were left",
+        f"hana was deferred: she needs {last.need} tokens, and {last.free} were left",
         last.reason == "token_budget",
     )
     whole.run()
-    tight = _engine(L, "tight", 3)
+
+
+def _a_small_budget(L: Teacher) -> Script:
+    tight = _engine(L, "a budget of 3 tokens", 3)
     for number, name in enumerate(("ada", "bob", "cleo", "dan")):
         tight.add(name, list(range(10 + 9 * number, 13 + 9 * number)), max_tokens=8)
     tight.run_until(lambda: bool(tight.output_tokens("cleo")))
     yield L.say(
-        "And a budget that is too small? This engine has 4 slots and a budget of 3 tokens. ada, bob"
-        " and cleo are through with their prompts; dan waits. There is a free slot, and memory"
-        " too.",
+        "And if the budget is too small? This engine has 4 batch slots and a budget of 3 tokens."
+        " The prompts of ada, bob and cleo have been processed; dan waits. A slot is free, and so"
+        " is memory.",
         focus="budget",
     )
     yield L.predict(
-        "Each of the three wants 8 tokens in all. When is dan let in?",
+        "Each of the three wants 8 tokens in all. When is dan admitted?",
         before=lambda: tight.run_until(lambda: tight.is_running("dan")),
         answer=lambda: _when_let_in(tight),
-        choices=("in the next step", "in turn with the others", "after somebody has ended"),
+        choices=("in the next step", "in turn with the others", "after a request has ended"),
         focus="timelines",
         why={
-            "in the next step": "The three before him take the three tokens, in each step.",
+            "in the next step": (
+                "The three requests before him use all three tokens, in every step."
+            ),
             "in turn with the others": (
-                "Nobody takes turns here: who runs comes first, in every step."
+                "Requests do not take turns: running ones come first in every step."
             ),
         },
         because=(
-            "Who runs is served first, in every step. So a budget should be no smaller than the"
-            " number of slots; vLLM refuses such a pair."
+            "Running requests are scheduled first, in every step. So the budget should be at least"
+            " the number of slots, `max_num_seqs`; vLLM refuses a smaller budget."
         ),
     )
     last = [event for event in tight.events_of(ev.RequestDeferred) if event.seq_id == "dan.0"][-1]
     L.check(
-        f"dan was put off with {last.free} tokens of the budget left",
+        f"dan was deferred with {last.free} tokens of the budget left",
         (last.reason, last.free) == ("token_budget", 0),
     )
     tight.run()
+
+
+def _one_rule(L: Teacher, engine: LessonEngine) -> Script:
     yield L.say(
         "Now the surprise: the scheduler has no prefill phase, no decode phase and no code for"
-        " chunks. A sequence has `num_tokens` (all it knows) and `num_computed_tokens` (whose keys"
-        " and values are stored). **Each step gives it tokens so that the second catches up with"
-        " the first**, as far as the budget lasts."
+        " chunks. A sequence has `num_tokens` (all its tokens) and `num_computed_tokens` (those"
+        " with stored keys and values). **Each step gives it tokens so that the second number"
+        " catches up with the first**, as far as the budget allows."
     )
     yield L.predict(
-        "By that rule, how many tokens would a sequence with 40 known and 39 computed tokens be"
-        " given?",
+        "By that rule, how many tokens would a sequence get that has 40 tokens, 39 of them"
+        " computed?",
         answer=lambda: _one_behind(engine),
         unit="token",
         why={
             40: "39 of them are in the cache.",
             39: "Those are done.",
-            BUDGET: "It is not that far behind.",
+            BUDGET: "It is only one token behind.",
         },
         because=(
-            "One behind: that is all a decode is. A fresh prompt is many behind, and cut short by"
-            " the budget it is a chunk. One rule."
+            "One token behind: that is all a decode is. A new prompt is many tokens behind, and a"
+            " prompt that the budget cuts is a chunk. One rule covers all three."
         ),
     )
     yield L.say(
         "In the code: `Scheduler._schedule_running` and `Scheduler._schedule_waiting` in"
         " `minivllm/core/scheduler.py`; look for `min(sequence.num_tokens - start, budget)`. vLLM"
-        " has the same line of thought in `vllm/v1/core/sched/scheduler.py`, whose comment says"
-        " that there is no decoding phase nor prefill phase."
+        " works the same way: a comment in `vllm/v1/core/sched/scheduler.py` says that there is no"
+        " decoding phase nor prefill phase."
     )
     yield L.say(
-        "To play: `minivllm demo --scenario long-and-short`, then change `max_num_batched_tokens`"
-        " while it runs. And most of the work on a long prompt can be saved if somebody has sent"
-        " the same page before. That is the next lesson."
+        "Try it: run `minivllm demo --scenario long-and-short` and change `max_num_batched_tokens`"
+        " while it runs. Most of the work on a long prompt can be saved if another request has"
+        " sent the same text before. That is the next lesson."
     )
 
 
@@ -230,7 +249,7 @@ def _engine(L: Teacher, name: str, budget: int, **options: object) -> LessonEngi
 
 
 def _two_talk(engine: LessonEngine, *names: str) -> None:
-    """Two answers under way, both past their prompts."""
+    """Start two answers and take two steps, so that both prompts have been processed."""
     for number, name in enumerate(names or ("ada", "bob")):
         engine.add(name, list(range(10 + 30 * number, 15 + 30 * number)), max_tokens=12)
     engine.step(2)
@@ -241,18 +260,18 @@ def _diary() -> list[int]:
 
 
 def _when_let_in(engine: LessonEngine) -> str:
-    """When dan's turn came, on the engine with a slot for each of the four."""
+    """When dan was admitted, on the engine with a slot for each of the four."""
     came = next(
         event.step for event in engine.events_of(ev.RequestAdmitted) if event.seq_id == "dan.0"
     )
     if any(event.step < came for event in engine.events_of(ev.RequestFinished)):
-        return "after somebody has ended"
+        return "after a request has ended"
     three_run = all(set(gaps(engine, name)) == {1} for name in ("ada", "bob", "cleo"))
     return "in the next step" if three_run else "in turn with the others"
 
 
 def _one_behind(engine: LessonEngine) -> int:
-    """What the scheduler gave whoever had all but one of its tokens computed."""
+    """The number of tokens that the scheduler gave to decoding sequences."""
     decodes = {
         event.num_tokens for event in engine.events_of(ev.StepScheduled) if event.kind == "decode"
     }

@@ -1,6 +1,4 @@
-"""Lesson 10: when no block is free, somebody gives up all of theirs; and why an average does not
-show it.
-"""
+"""Lesson 10: if no block is free, one request gives up all of its blocks; an average hides it."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -13,7 +11,7 @@ PROMPT, WISH = 8, 16
 BLOCKS = 12
 AMPLE = 24
 FULL_NEED = -(-(PROMPT + WISH - 1) // SIZE)
-"""Blocks of one who has written everything: the last token is never stored."""
+"""Blocks of a complete sequence. The keys and values of its last token are never stored."""
 
 
 @lesson(
@@ -24,57 +22,65 @@ FULL_NEED = -(-(PROMPT + WISH - 1) // SIZE)
     needs=("token-budget", "prefix-sharing"),
 )
 def run(L: Teacher) -> Script:
-    ample = _engine(L, "ample", AMPLE)
+    ample = _engine(L, f"{AMPLE} blocks", AMPLE)
     ample.run()
-    L.check(
-        f"with {AMPLE} blocks nobody was ever short of one",
-        not ample.events_of(ev.RequestPreempted),
-    )
-    calm = {name: ample.output_tokens(name) for name in PEOPLE}
+    engine = _engine(L, f"{BLOCKS} blocks where {3 * FULL_NEED} are needed", BLOCKS)
+    yield from _no_block_is_free(L, engine, ample)
+    victim = _victims(engine)[0]
+    yield from _the_way_back(L, engine, victim)
+    yield from _time_and_not_text(L, engine, ample, victim)
+    yield from _fewer_slots_or_blocks(L, engine)
+    yield from _priorities(L)
 
-    engine = _engine(L, "scarce", BLOCKS)
+
+def _no_block_is_free(L: Teacher, engine: LessonEngine, ample: LessonEngine) -> Script:
     engine.step()
     yield L.say(
-        f"Three people, prompts of {PROMPT} tokens, {WISH} tokens wanted each. At its end each will"
-        f" hold {FULL_NEED} blocks of {SIZE}: {3 * FULL_NEED} in all. There are {BLOCKS}, and the"
-        " engine has let all three in: nobody knows how long an answer will be, so it overbooks,"
-        " like an airline. What if all passengers come?",
+        f"Three users send prompts of {PROMPT} tokens and want {WISH} tokens each. At its end each"
+        f" request will hold {FULL_NEED} blocks of {SIZE}: {3 * FULL_NEED} in all. There are only"
+        f" {BLOCKS}, but the engine has admitted all three. It cannot know how long an answer will"
+        " be, so it overbooks, like an airline. What if all passengers come?",
         focus="blockmap",
     )
+    L.check(
+        f"with {AMPLE} blocks no request is ever short of one",
+        not ample.events_of(ev.RequestPreempted),
+    )
     yield L.predict(
-        f"They hold {engine.num_used} blocks now. Each writes a token a step, all in time with each"
-        f" other. In which step is the last of the {BLOCKS} blocks taken?",
+        f"They hold {engine.num_used} blocks now. Each gets one token per step, and all three at"
+        f" the same pace. In which step is the last of the {BLOCKS} blocks taken?",
         before=lambda: engine.run_until(lambda: engine.num_free == 0),
         answer=lambda: engine.fold.step,
         why={
             1 + SIZE: (
-                "Their prompts end at the edge of a block, so step 2 takes three blocks, and the"
-                " next three are due after four more tokens."
+                "Their prompts end at the edge of a block, so step 2 takes three blocks. The next"
+                " three are needed four tokens later."
             ),
-            2: "Then each holds 3.",
-            BLOCKS: "Each block lasts for four steps.",
+            2: "After that step each holds 3.",
+            BLOCKS: "A block lasts for four steps.",
         },
-        because="All three need a new block in the same step, every four steps.",
+        because="Every four steps, all three need a new block in the same step.",
     )
     L.check("each of them holds four blocks", all(len(engine.table(name)) == 4 for name in PEOPLE))
     engine.run_until(lambda: all(engine.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
-        "A few steps later their last blocks are full. In the next step each needs one more and"
-        " **none is free**. Who gives way?",
+        "A few steps later their last blocks are full. In the next step each needs one more"
+        " block, and **none is free**. Which request gives way?",
         before=engine.step,
-        answer=lambda: _victims(engine)[0] if _victims(engine) else "nobody: all wait",
-        choices=("nobody: all wait", *PEOPLE),
+        answer=lambda: _victims(engine)[0] if _victims(engine) else "none: all wait",
+        choices=("none: all wait", *PEOPLE),
         focus="eventlog",
         why={
-            "nobody: all wait": (
-                "For whom? A block comes free when somebody ends, and nobody could end."
+            "none: all wait": (
+                "A block becomes free when a request ends, and if all wait, none can end."
             ),
-            "ada": "Who came first should not wait for later ones.",
-            "bob": "Not as long as somebody newer runs.",
+            "ada": "She came first, so she should not wait for later requests.",
+            "bob": "cleo arrived after him, so she is preempted first.",
         },
         because=(
-            "This is **preemption**: the newest leaves the batch and gives up **all** her blocks. A"
-            " part of a text's keys and values is of no use."
+            "This is **preemption**: the newest request leaves the batch and gives up **all** its"
+            " blocks. It cannot run without all its keys and values, so blocks that it kept would"
+            " help no request."
         ),
     )
     victim = _victims(engine)[0]
@@ -82,80 +88,88 @@ def run(L: Teacher) -> Script:
         f"{victim} holds no block and waits at the head of the queue",
         engine.fold.waiting[0] == f"{victim}.0",
     )
+
+
+def _the_way_back(L: Teacher, engine: LessonEngine, victim: str) -> Script:
     written = len(engine.output_tokens(victim))
     yield L.predict(
-        f"{victim} had {PROMPT} prompt tokens and {written} of her answer, which people have read"
-        " already. How many tokens is she left with?",
+        f"{victim} had {PROMPT} prompt tokens and {written} tokens of her answer, which have"
+        " already been sent to her. How many tokens does she have now?",
         answer=lambda: engine.num_tokens(victim),
         unit="token",
         why={
             0: (
-                "She lost keys and values, which can be computed again. A token that was said stays"
-                " said."
+                "She lost keys and values, which can be computed again. The tokens themselves are"
+                " kept."
             ),
-            PROMPT: "Her answer was sent to a person already. It cannot be taken back.",
+            PROMPT: "Part of her answer has already been sent. It cannot be taken back.",
         },
         because=(
-            "The text stays. `num_computed_tokens` went to 0, and the rule of lesson 7 will do the"
+            "The text stays. `num_computed_tokens` is 0 again, and the rule of lesson 7 does the"
             " rest: catch up."
         ),
     )
     yield L.say(
-        f"{victim} stands at the head of the waiting queue, with all her tokens. She is let in"
-        " again when there is room for all of them: who came in with less would be out again"
-        " soon.",
+        f"{victim} is at the head of the waiting queue, with all her tokens. She is readmitted"
+        f" only when all {engine.num_tokens(victim)} tokens fit; otherwise she would soon be"
+        " preempted again.",
         focus="waiting",
     )
     yield L.predict(
-        "That is when the others are done. Her old blocks were given to them meanwhile. How many"
-        " tokens will go through the model for her in the step in which she is back?",
+        "That will be when the others are done. By then they have used her old blocks. How many"
+        " of her tokens go through the model in the step that readmits her?",
         before=lambda: engine.run_until(lambda: engine.is_running(victim)),
         answer=lambda: engine.scheduled(victim),
         focus="budget",
         unit="token",
         why={
-            1: "Her cache is gone: no block of hers kept its name.",
-            PROMPT: "Her answer so far has to be computed, too.",
-            written: "And her prompt.",
+            1: "Her cache is gone: none of her blocks kept its hash.",
+            PROMPT: "Her answer so far must be computed as well.",
+            written: "Her prompt must be computed as well.",
         },
         because=(
-            "To the engine she is a newcomer with a long prompt: one prefill, not one pass for each"
-            " token. That is why computing again is cheap."
+            "To the engine she is a new request with a long prompt: one prefill, not one pass per"
+            " token. So this **recomputation** is cheap."
         ),
     )
     L.check(
-        f"{engine.facts.recomputed_tokens} tokens were computed for the second time",
+        f"{engine.facts.recomputed_tokens} tokens were computed a second time",
         engine.facts.recomputed_tokens > 0,
     )
     engine.run()
+
+
+def _time_and_not_text(
+    L: Teacher, engine: LessonEngine, ample: LessonEngine, victim: str
+) -> Script:
+    calm = {name: ample.output_tokens(name) for name in PEOPLE}
     yield L.predict(
-        f"Is her answer the same as on an engine with {AMPLE} blocks, where nobody was preempted?",
+        f"Is her answer the same as on an engine with {AMPLE} blocks, where no request was"
+        " preempted?",
         answer=lambda: "yes" if engine.output_tokens(victim) == calm[victim] else "no",
         choices=("yes", "no"),
         focus="finished",
         why={
-            "no": (
-                "The same tokens before it, the same next token: when it is computed does not"
-                " matter."
-            )
+            "no": "The next token depends only on the tokens before it, not on when it is computed."
         },
-        because="A preemption costs time and never a word.",
+        because="A preemption costs time, but it never changes the text.",
     )
     L.check(
-        "so are the other two", all(engine.output_tokens(name) == calm[name] for name in PEOPLE)
+        "the other two answers are the same too",
+        all(engine.output_tokens(name) == calm[name] for name in PEOPLE),
     )
     all_gaps = [gap for name in PEOPLE for gap in gaps(engine, name)]
     mean = sum(all_gaps) / len(all_gaps)
     yield L.predict(
-        f"How was it to read along? Between the {WISH} tokens of each there are {WISH - 1} gaps,"
-        f" mostly of one step. The mean of all {len(all_gaps)} gaps is {mean:.2f} steps. How long"
-        " is the longest?",
+        f"How was it to read along? Between the {WISH} tokens of each user there are {WISH - 1}"
+        f" gaps, mostly of one step. The mean of all {len(all_gaps)} gaps is {mean:.2f} steps. How"
+        " long is the longest?",
         answer=lambda: max(all_gaps),
         unit="step",
-        why={1: "She stood still while the others used her blocks."},
-        otherwise="She waited until the others had ended.",
+        why={1: f"{victim} got no token while the others used her blocks."},
+        otherwise=f"{victim} waited until the others had ended.",
         because=(
-            "One reader in three saw the text freeze, and the mean hardly noticed. This is **tail"
+            "One user in three saw the text freeze, and the mean hardly changed. This is **tail"
             " latency**."
         ),
     )
@@ -164,81 +178,89 @@ def run(L: Teacher) -> Script:
         sum(gap > 1 for gap in all_gaps) == 1,
     )
     yield L.say(
-        'So services promise percentiles: "99 of 100 gaps under 50 ms", p99. A mean adds up many'
-        " good moments and few bad ones; a person meets the bad one. vLLM's metrics for it:"
-        " `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.",
+        'So services promise percentiles: "99 of 100 gaps under 50 ms", the p99. A mean hides a few'
+        " bad moments among many good ones, but a user notices the bad ones. vLLM's metrics for"
+        " this: `vllm:inter_token_latency_seconds`, a histogram, and `vllm:num_preemptions_total`.",
         focus="timelines",
     )
-    careful = _engine(L, "two slots", BLOCKS, max_num_seqs=2)
+
+
+def _fewer_slots_or_blocks(L: Teacher, engine: LessonEngine) -> Script:
+    careful = _engine(L, "two batch slots", BLOCKS, max_num_seqs=2)
     yield L.predict(
-        f"Would care be better? Only 2 slots, so that all fits: 2 × {FULL_NEED} = {BLOCKS}. With 3"
-        f" slots and a preemption all were done after {engine.fold.step} steps. And with 2?",
+        f"Would it be better to be careful? With only 2 slots, everything fits: 2 × {FULL_NEED} ="
+        f" {BLOCKS}. With 3 slots and a preemption, all were done after {engine.fold.step} steps."
+        " And with 2 slots?",
         before=careful.run,
         answer=lambda: "later" if careful.fold.step > engine.fold.step else "earlier",
         choices=("earlier", "later"),
         focus="timelines",
         why={
             "earlier": (
-                "The third had to wait from the beginning, for a whole answer, instead of in the"
-                " middle for a part of one."
+                "The third request had to wait from the beginning for a whole answer, instead of"
+                " in the middle for part of one."
             )
         },
         because=lambda: (
             f"After {careful.fold.step} steps, and cleo's first token came in step"
-            f" {token_steps(careful, 'cleo')[0]} instead of 1. Some preemption is the price of full"
-            " memory."
+            f" {token_steps(careful, 'cleo')[0]} instead of 1. Some preemption is the price of"
+            " using the memory fully."
         ),
     )
-    L.check("with two slots nobody was preempted", not careful.events_of(ev.RequestPreempted))
-    tight = _engine(L, "tight", BLOCKS - 2)
+    L.check("with two slots no request was preempted", not careful.events_of(ev.RequestPreempted))
+    tight = _engine(L, f"{BLOCKS - 2} blocks", BLOCKS - 2)
     yield L.predict(
-        f"And the other way: 3 slots, {BLOCKS - 2} blocks instead of {BLOCKS}. How many preemptions"
-        " now, instead of one?",
+        f"And the other way: 3 slots, but {BLOCKS - 2} blocks instead of {BLOCKS}. How many"
+        " preemptions are there now, instead of one?",
         before=tight.run,
         answer=lambda: tight.fold.counters.num_preemptions,
         focus="step_history",
-        why={1: "Two blocks fewer, and one victim is not enough."},
-        otherwise=(
-            "Fewer blocks, more victims. Each preempted one must wait until all of its tokens fit."
-        ),
+        why={1: "With two blocks fewer, one victim is not enough."},
+        otherwise="Fewer blocks mean more victims, and each must wait until all of its tokens fit.",
         because=lambda: (
             f"The longest gap is {max(gap for name in PEOPLE for gap in gaps(tight, name))} steps."
-            " When the counter climbs: fewer slots, shorter limits, or more memory."
+            " If the counter of preemptions rises: fewer slots, shorter limits, or more memory."
         ),
     )
-    ranked = _engine(L, "priorities", BLOCKS, {"ada": 5}, scheduling_policy="priority")
+
+
+def _priorities(L: Teacher) -> Script:
+    ranked = _engine(L, "with priorities", BLOCKS, {"ada": 5}, scheduling_policy="priority")
     ranked.run_until(lambda: all(ranked.num_tokens(name) == 4 * SIZE + 1 for name in PEOPLE))
     yield L.predict(
-        "With `scheduling_policy=priority` a request brings a number, and a **low number is"
-        " important**. ada came first, with priority 5; bob and cleo have 0. Who is preempted?",
+        "With `scheduling_policy=priority` each request has a number, and a **low number is"
+        " important**. ada came first, with priority 5; bob and cleo have 0. Which request is"
+        " preempted?",
         before=ranked.step,
         answer=lambda: _victims(ranked)[0],
         choices=PEOPLE,
         focus="slots",
         why={
             "cleo": (
-                "cleo is the newest, but the numbers count first: who came when is asked only"
-                " between equal ones."
+                "cleo is the newest, but the numbers count first. The order of arrival decides"
+                " only between equal numbers."
             ),
             "bob": "bob is neither the newest nor the least important.",
         },
-        because="The highest number goes first, and of equal ones the newest.",
+        because=(
+            "The highest number is preempted first, and among equal numbers the newest request."
+        ),
     )
     yield L.say(
         "In the code: `Scheduler._schedule_running` asks for a block, `Scheduler._preempt` takes"
-        " them all, `choose_victim` in `minivllm/core/request_queue.py` names the victim. In vLLM:"
-        " `vllm/v1/core/sched/scheduler.py`; its first engine could also copy blocks to the CPU's"
-        " memory (swapping), today's computes again."
+        " all blocks of a victim, and `choose_victim` in `minivllm/core/request_queue.py` chooses"
+        " the victim. In vLLM: `vllm/v1/core/sched/scheduler.py`. Its first engine could also copy"
+        " blocks to CPU memory (swapping); today's computes them again."
     )
     yield L.say(
-        "To play: `minivllm demo --scenario memory-pressure`. All the decisions that matter have"
-        " had their lesson now. Next: what is between them and the person who waits, with a `curl`"
-        " in a terminal."
+        "Try it: `minivllm demo --scenario memory-pressure`. You have now seen all the important"
+        " scheduling decisions. Next: what is between the scheduler and a waiting user, starting"
+        " with a `curl` in a terminal."
     )
 
 
 def _victims(engine: LessonEngine) -> list[str]:
-    """Who was preempted, in order."""
+    """The names of the preempted requests, in order."""
     return [event.seq_id.removesuffix(".0") for event in engine.events_of(ev.RequestPreempted)]
 
 
@@ -249,7 +271,7 @@ def _engine(
     priorities: dict[str, int] | None = None,
     **options: object,
 ) -> LessonEngine:
-    """Three people who come together."""
+    """An engine with three requests that arrive together."""
     engine = L.engine(
         name,
         num_blocks=num_blocks,

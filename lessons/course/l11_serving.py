@@ -1,6 +1,4 @@
-"""Lesson 11: one request over HTTP, as the events that it becomes; and the few numbers that tell
-how a server does.
-"""
+"""Lesson 11: one HTTP request as a list of events, and the metrics that describe a server."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
@@ -14,65 +12,70 @@ WISH = 8
 CUSTOMERS = 6
 BURST_EVERY = 2
 RATES = (3, 4, 5)
-"""Intervals that are tried, to find the shortest at which the queue does not grow."""
+"""Steps between two arrivals that are tried, to find the least without a growing queue."""
 
 
 @lesson(
     11, "serving", "Serving: from a curl to events and metrics", minutes=10, needs=("preemption",)
 )
 def run(L: Teacher) -> Script:
+    yield from _one_request(L)
+    yield from _a_queue(L)
+    yield from _a_user_who_leaves(L)
+
+
+def _one_request(L: Teacher) -> Script:
     engine = L.engine(
         "one request", num_blocks=32, block_size=8, max_num_seqs=SLOTS, max_num_batched_tokens=64
     )
     yield L.say(
-        "A server is a thin thing around the engine. `minivllm serve smollm2` opens port 8000, and"
-        " in another terminal: "
+        "A server is a thin layer around the engine. `minivllm serve smollm2` opens port 8000. In"
+        " another terminal: "
         f'`curl localhost:8000/v1/completions --json \'{{"prompt": "{TEXT}", "max_tokens":'
         f' {WANTED}, "stream": true}}\'`. '
-        "What happens between the Enter key and the first word? We play the server and call"
+        "What happens between the Enter key and the first word? We act as the server and call"
         " `add_request` ourselves.",
         focus="eventlog",
     )
     engine.add("curl", TEXT, max_tokens=WANTED)
     yield L.say(
-        "Parsed, checked, cut into tokens, handed to the engine: **request.arrived** is its first"
-        " event. Everything that you have seen in these lessons was drawn from such events. A"
-        " server's `/metrics` is counted from the same ones, and so is what `minivllm attach` draws"
-        " of a server that runs elsewhere."
+        "The server parses the request, checks it, cuts its prompt into tokens and hands it to the"
+        " engine. **request.arrived** is its first event. All pictures in these lessons were drawn"
+        " from such events. A server's `/metrics` is counted from them, and `minivllm attach`"
+        " draws a remote server from them."
     )
     yield L.predict(
-        "The HTTP side hands it over and goes on listening; the engine runs in a thread of its own."
-        " When a request comes in the middle of a step, when can it get its first tokens of work?",
+        "The HTTP side hands the request over and goes on listening; the engine runs in its own"
+        " thread. If a request arrives in the middle of a step, when can its first tokens be"
+        " scheduled?",
         before=lambda: _arrive_in_a_step(engine),
         answer=lambda: "in the next step" if not engine.scheduled("late") else "at once",
-        choices=("at once", "in the next step", "when another has ended"),
+        choices=("at once", "in the next step", "after another request ends"),
         why={
-            "at once": (
-                "The plan of a step is made at its beginning, and the model is busy with it."
-            ),
-            "when another has ended": "There is a free slot, and the next plan is soon made.",
+            "at once": "A step is planned at its beginning, and the model is busy with that plan.",
+            "after another request ends": "There is a free slot, and the next plan is made soon.",
         },
         because=(
-            "A step is never interrupted. Some milliseconds of waiting: that is one reason for a"
-            " token budget."
+            "A step is never interrupted. The request waits some milliseconds, which is one more"
+            " reason for a token budget."
         ),
     )
     L.check("curl has its first token", len(engine.output_tokens("curl")) == 1)
     engine.step()
     yield L.predict(
-        "With `stream: true` each token is sent as soon as there is one. A token event carries the"
-        f" **text that became visible** by it. curl wants {WANTED} tokens. How many token events"
+        "With `stream: true` each token is sent as soon as it exists. A token event has the"
+        f" **text that became visible** with it. curl wants {WANTED} tokens. How many token events"
         " will it get?",
         before=lambda: engine.run_until(lambda: not engine.is_running("curl")),
         answer=lambda: len(engine.output_tokens("curl")),
         why={
-            1: "That is without streaming: all at the end.",
-            WANTED + 1: "The end is an event of its own, request.finished.",
-            WANTED - 1: "The first token comes from the prefill, and counts.",
+            1: "That is without streaming: all text at the end.",
+            WANTED + 1: "The end is a separate event, request.finished.",
+            WANTED - 1: "The first token comes from the prefill, and it counts.",
         },
         because=lambda: (
-            f"{_silent(engine, 'curl')} of them showed no text: a piece of a character, or what"
-            " might begin a stop string, is held back."
+            f"{_silent(engine, 'curl')} of them showed no text: part of a character, or the"
+            " possible beginning of a stop string, is held back."
         ),
     )
     kinds = [type(event) for event in engine.events if getattr(event, "seq_id", "") == "curl.0"]
@@ -83,81 +86,91 @@ def run(L: Teacher) -> Script:
     L.choose(None)
     yield L.say(
         "Its life, in events: `request.arrived`, `block.allocated`, `request.admitted`,"
-        " `step.scheduled`, `token.sampled` again and again, `block.released`, `request.finished`."
-        " Between two of them lie the times that a person feels. Three matter: until the first"
-        " token, from token to token, until the end.",
+        " `step.scheduled`, `token.sampled` again and again, `block.released`,"
+        " `request.finished`. The times between events are **latencies**. Users feel three of"
+        " them: until the first token, from token to token, and until the end.",
         focus="timelines",
     )
     yield L.say(
         "vLLM calls them `vllm:time_to_first_token_seconds` (**TTFT**),"
         " `vllm:inter_token_latency_seconds` (**ITL**) and `vllm:e2e_request_latency_seconds`. Our"
-        " clock is virtual, so we count them in steps. TTFT has two parts: the queue, and the"
+        " clock is virtual, so we count steps. TTFT has two parts: the time in the queue and the"
         " prefill."
     )
-    load = _load(L, "a busy day")
+
+
+def _a_queue(L: Teacher) -> Script:
+    load = _load(L, "a busy server")
     yield L.predict(
-        f"Now a busy day: {SLOTS} slots, everybody wants {WISH} tokens, and every {BURST_EVERY}"
-        f" steps somebody new comes, {CUSTOMERS} people in all. The first has a TTFT of 1 step. And"
-        " the last?",
+        f"Now a busy server: {SLOTS} slots, every user wants {WISH} tokens, and a new user arrives"
+        f" every {BURST_EVERY} steps, {CUSTOMERS} users in all. The first has a TTFT of 1 step."
+        " What is the TTFT of the last?",
         before=lambda: _customers(load, BURST_EVERY),
         answer=lambda: steps_to_first_token(load, f"p{CUSTOMERS - 1}"),
         focus="timelines",
         unit="step",
         tolerance=0.1,
         why={
-            1: f"Only if a slot were free: {SLOTS} slots, each busy for {WISH} steps a person.",
-            WISH: "The queue grows all the time, so it is more than one turn.",
+            1: (
+                f"Only if a slot were free. There are {SLOTS}, and each user keeps one for {WISH}"
+                " steps."
+            ),
+            WISH: "The queue keeps growing, so the wait is longer than one answer.",
         },
         otherwise=(
-            f"People come every {BURST_EVERY} steps; a slot comes free every {WISH // SLOTS}. The"
-            " queue grows."
+            f"Users arrive every {BURST_EVERY} steps, but a slot becomes free every"
+            f" {WISH // SLOTS}. The queue grows."
         ),
         because=lambda: (
-            "TTFT of one after the other: "
+            "The TTFTs in order of arrival: "
             + ", ".join(str(steps_to_first_token(load, f"p{i}")) for i in range(CUSTOMERS))
             + "."
         ),
     )
     yield L.predict(
-        "And how did it feel once the text had begun? What is the longest gap between two tokens of"
-        " the **last** person?",
+        "And after the text has begun? What is the longest gap between two tokens of the **last**"
+        " user?",
         answer=lambda: max(gaps(load, f"p{CUSTOMERS - 1}")),
         unit="step",
-        why={SLOTS: "Two in one batch get a token each in every step."},
-        otherwise="Whoever has a slot gets a token in every step, however long the queue is.",
+        why={SLOTS: "Two requests in one batch get a token each in every step."},
+        otherwise="A running request gets a token in every step, however long the queue is.",
         because=(
-            "Overload shows in TTFT, preemption in ITL. Who looks at one of them alone sees half."
+            "Overload shows in TTFT, preemption in ITL. Monitor both: either one alone hides half"
+            " the problems."
         ),
     )
     L.check(
-        "nobody who had a slot ever missed a step",
+        "no running request ever missed a step",
         {gap for i in range(CUSTOMERS) for gap in gaps(load, f"p{i}")} == {1},
     )
-    engines = {every: _load(L, f"one every {every}") for every in RATES}
+    engines = {every: _load(L, f"an arrival every {every} steps") for every in RATES}
     L.show(load)
     yield L.predict(
-        f"{SLOTS} slots, {WISH} steps for each person. Every how many steps may somebody come so"
-        " that the queue does **not** grow?",
+        f"{SLOTS} slots, {WISH} steps for each user, and a new user every N steps. What is the"
+        " smallest N for which the queue does **not** grow?",
         before=lambda: _all_rates(engines),
         answer=lambda: _sustainable(engines),
         focus="waiting",
         unit="step",
         why={
-            WISH: f"That is for one slot. Here are {SLOTS}.",
-            BURST_EVERY: "We have just seen that queue.",
-            WISH * SLOTS: "More slots serve more people, not fewer.",
+            WISH: f"That is for one slot. Here there are {SLOTS}.",
+            BURST_EVERY: "We have just seen that queue grow.",
+            WISH * SLOTS: "More slots serve more users, not fewer.",
         },
-        otherwise=f"In {WISH} steps {SLOTS} people are served.",
+        otherwise=f"In {WISH} steps, {SLOTS} users are served.",
         because=(
-            "People in the house = arrivals per step × steps each stays (**Little's law**), and"
-            f" the house has {SLOTS} slots."
+            "Users in the system = arrivals per step × steps that each stays (**Little's law**),"
+            f" and the system has {SLOTS} slots."
         ),
     )
     calm = engines[WISH // SLOTS]
     L.check(
-        "at that rate the last one got the first token in the next step",
+        "at that rate the last user got the first token in the next step",
         steps_to_first_token(calm, f"p{CUSTOMERS - 1}") == 1,
     )
+
+
+def _a_user_who_leaves(L: Teacher) -> Script:
     gone = L.engine(
         "a closed browser",
         num_blocks=16,
@@ -170,21 +183,26 @@ def run(L: Teacher) -> Script:
     gone.step(3)
     held = gone.num_used
     yield L.say(
-        f"People also leave. ada and bob are being answered ({held} blocks), cleo waits for a slot."
-        " Now **ada closes her browser**. The server notices that nobody reads any more.",
+        f"Users also leave. ada and bob are being answered ({held} blocks); cleo waits for a slot."
+        " Now **ada closes her browser**, and the server sees that the connection is closed.",
         focus="slots",
     )
     yield L.predict(
-        "It calls `abort_request`. How many blocks are in use right after that, before any further"
-        " step?",
+        "It calls `abort_request`. How many blocks are in use right after that, before any"
+        " further step?",
         before=lambda: gone.engine.abort_request("ada"),
         answer=lambda: gone.num_used,
         focus="blockmap",
         unit="block",
-        why={held: "ada's are let go at once: nobody needs them.", 0: "bob still has his."},
+        why={
+            held: (
+                "ada's blocks are released at once: her request needs no keys and values any more."
+            ),
+            0: "bob still has his.",
+        },
         because=(
-            "At once, not when her answer would have ended. A server that misses this computes for"
-            " nobody."
+            "The blocks are free at once, not when her answer would have ended. A server that"
+            " misses this computes tokens that no user reads."
         ),
     )
     gone.step()
@@ -192,43 +210,44 @@ def run(L: Teacher) -> Script:
     gone.run()
     counters = gone.fold.counters
     yield L.say(
-        "Over. `vllm:num_requests_running` is 0 now, a **gauge**: how things stand."
-        f" `vllm:request_success_total` says {counters.finished_requests} (and"
-        f" {counters.aborted_requests} aborted), a **counter**: it only climbs. A scrape every 15"
-        " seconds misses whatever a gauge did in between; a counter's difference misses nothing.",
+        "All requests have ended. `vllm:num_requests_running` is 0 now: a **gauge**, the present"
+        f" state. `vllm:request_success_total` is {counters.finished_requests} (and"
+        f" {counters.aborted_requests} aborted): a **counter**, which only goes up. A scrape every"
+        " 15 seconds misses what a gauge did in between; the difference of two counter values"
+        " misses nothing.",
         focus="finished",
     )
     yield L.predict(
-        "`vllm:prompt_tokens_total` counts prompts, `vllm:generation_tokens_total` what was"
-        " sampled. Three prompts of 7 tokens. ada left after 3 tokens; bob and cleo got 8 each."
-        " What does the second one say?",
+        "`vllm:prompt_tokens_total` counts prompt tokens, `vllm:generation_tokens_total` counts"
+        " sampled ones. There were three prompts of 7 tokens. ada left after 3 tokens; bob and"
+        " cleo got 8 each. What is the second counter?",
         answer=lambda: gone.fold.counters.generation_tokens,
         unit="token",
         why={
             3 * WISH: "ada left early.",
-            2 * WISH: "What was written for ada was work all the same.",
-            3 * 7: "That is the first one.",
+            2 * WISH: "ada's tokens were work as well.",
+            3 * 7: "That is the first counter.",
         },
-        otherwise="Add up what was sampled for each, ada too.",
-        because="A rate of it, tokens per second, is what a server's capacity is measured in.",
+        otherwise="Add up the tokens sampled for each user, ada too.",
+        because="Its rate, in tokens per second, is the server's **throughput**.",
     )
-    L.check("and prompt_tokens says 21", gone.fold.counters.prompt_tokens == 21)
+    L.check("the counter of prompt tokens is 21", gone.fold.counters.prompt_tokens == 21)
     yield L.say(
-        "Times go into **histograms**: counts of how many were under 10 ms, 25 ms, and so on. From"
-        " those anybody can compute a p99 of all servers together; a mean or a ready-made p99 could"
-        " not be added up. Their names, like all the others, are vLLM's, so its Grafana board works"
-        " with both."
+        "Times go into **histograms**: counts of how many were under 10 ms, under 25 ms, and so"
+        " on. Counts from all servers can be added and give a p99 of the whole; means and"
+        " ready-made p99 values cannot be added. All metrics have vLLM's names, so its Grafana"
+        " board works with both."
     )
     yield L.say(
         "In the code: `EngineThread` in `minivllm/engine/engine_thread.py` is the loop that takes"
         " in requests between two steps; events are in `minivllm/events/types/`. In vLLM:"
-        " `vllm/v1/engine/async_llm.py` and `core.py` (a process of its own),"
+        " `vllm/v1/engine/async_llm.py` and `core.py` (a separate process),"
         " `vllm/v1/metrics/loggers.py`. Next: what one step costs, and why."
     )
 
 
 def _arrive_in_a_step(engine: LessonEngine) -> None:
-    """A second request between the plan of a step and its end."""
+    """Add a second request between the plan of a step and its end."""
     engine.phase()
     engine.add("late", TEXT, max_tokens=WANTED)
     while engine.engine.next_phase != "schedule":
@@ -236,7 +255,7 @@ def _arrive_in_a_step(engine: LessonEngine) -> None:
 
 
 def _silent(engine: LessonEngine, request_id: str) -> int:
-    """Tokens that showed no text of their own when they came."""
+    """Count the tokens that made no text visible when they were sampled."""
     return sum(
         not event.text
         for event in engine.events_of(ev.TokenSampled)
@@ -251,7 +270,7 @@ def _load(L: Teacher, name: str) -> LessonEngine:
 
 
 def _customers(engine: LessonEngine, every: int) -> None:
-    """One request every so many steps, until all are served."""
+    """Add one request every `every` steps, and run until all have ended."""
     for number in range(CUSTOMERS):
         engine.add(f"p{number}", list(range(20 + 20 * number, 26 + 20 * number)), max_tokens=WISH)
         for _ in range(every):
@@ -266,7 +285,7 @@ def _all_rates(engines: dict[int, LessonEngine]) -> None:
 
 
 def _sustainable(engines: dict[int, LessonEngine]) -> int:
-    """The shortest interval at which the last one waits no longer than the first."""
+    """The smallest number of steps between arrivals at which the last user waits for no slot."""
     last = f"p{CUSTOMERS - 1}"
     return min(
         every for every, engine in engines.items() if steps_to_first_token(engine, last) == 1

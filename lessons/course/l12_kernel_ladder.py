@@ -1,6 +1,4 @@
-"""Lesson 12: what a decode step must read, how fast that can be, and the five kernels that get
-there.
-"""
+"""Lesson 12: what a decode step must read, how fast that can be, and five attention kernels."""
 
 from minivllm.events import types as ev
 from minivllm.lessons.shown.measured import in_words, measured_rungs
@@ -12,7 +10,8 @@ from minivllm.lessons.shown.recorded import (
     xray_next_step,
 )
 from minivllm.lessons.shown.roofline import H100, operations_per_byte, weights_per_pass
-from minivllm.lessons.shown.rungs import SPLITS, Shape
+from minivllm.lessons.shown.rungs import SPLITS, Look, Rung, Shape
+from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 BF16 = 2
@@ -28,19 +27,41 @@ LONG_CONTEXT = 16_384
 )  # fmt: skip
 def run(L: Teacher) -> Script:
     engine = L.engine(num_blocks=24, block_size=16, max_num_seqs=2)
-    config, model = engine.loaded.config, engine.loaded.name
     engine.add("ada", [10 + number % 200 for number in range(40)], max_tokens=12)
     engine.step(2)
-    weights = weights_per_pass(config)
     is_live = triton_is_here()
 
     if not is_live:
         yield L.say(NOTICE, focus="slots")
+    yield from _bytes_of_a_step(L, engine)
+    looks: dict[Rung, Look] = {}
+    yield from _each_key_once(L, engine, looks, is_live)
+    yield from _more_programs(L, engine, looks, is_live)
+    yield from _one_launch(L, engine, looks)
     yield L.say(
-        f"`ada` is being answered, one token a step. For that one token the model `{model}`"
-        f" multiplies with **every one of its {weights:,} weights**, and each must be brought from"
-        " memory to the processor first. Lesson 6 said: that is paid once for all in the batch."
-        " Let us see the bill.",
+        "The rule: the time of a decode is **bytes over bandwidth**, so read each byte only once."
+        " Fewer bytes help: fewer key heads, or weights in 8 or 4 bits. More tokens for the same"
+        " bytes help too: a larger batch, or several guessed tokens checked in one pass"
+        " (speculative decoding)."
+    )
+    measured = measured_rungs()
+    if measured is not None:
+        yield L.say(in_words(measured))
+    yield L.say(
+        "In the code: `kernels/attention/decode_naive.py`, `decode_grouped.py`, `decode_split.py`,"
+        " `decode_static.py`, `unified.py`. On a GPU, `minivllm bench kernels` prints what share"
+        " of the device's own copying speed each version reaches. In vLLM:"
+        " `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention."
+    )
+
+
+def _bytes_of_a_step(L: Teacher, engine: LessonEngine) -> Script:
+    weights = weights_per_pass(engine.loaded.config)
+    yield L.say(
+        "`ada` is being answered, one token per step. For that one token the model"
+        f" `{engine.loaded.name}` multiplies with **every one of its {weights:,} weights**, and"
+        " each must be read from memory first. Lesson 6 said that a batch pays this only once for"
+        " all its sequences. Now we compute the cost.",
         focus="slots",
     )
     yield L.predict(
@@ -50,55 +71,56 @@ def run(L: Teacher) -> Script:
         unit="byte",
         tolerance=0.05,
         why={
-            weights: f"That is how many there are. Each takes {BF16} bytes.",
-            1: "All of them are needed, for each token.",
+            weights: f"That is the number of weights. Each takes {BF16} bytes.",
+            1: "Every token needs all of them.",
         },
         otherwise=f"{weights:,} weights of {BF16} bytes.",
         because=(
-            f"A model of {LARGE_MODEL // 10**9} billion weights: {BF16 * LARGE_MODEL // 10**9} GB,"
-            " for each step."
+            f"For a model of {LARGE_MODEL // 10**9} billion weights, it is"
+            f" {BF16 * LARGE_MODEL // 10**9} GB in each step."
         ),
     )
     bound = H100.bytes_per_second / (BF16 * LARGE_MODEL)
     yield L.predict(
-        f"An {H100.name} moves {H100.bytes_per_second / 1e12:.2f} terabytes a second. A model of"
-        f" {LARGE_MODEL // 10**9} billion weights answers **one** person: at most how many tokens a"
-        " second?",
+        f"An {H100.name} moves {H100.bytes_per_second / 1e12:.2f} terabytes per second to and from"
+        f" its memory. A model of {LARGE_MODEL // 10**9} billion weights answers **one** user. How"
+        " many tokens per second are possible at most?",
         answer=lambda: round(bound),
         unit="token",
         tolerance=0.1,
         why={round(bound * BF16): f"A weight takes {BF16} bytes."},
         otherwise=(
-            f"{H100.bytes_per_second / 1e12:.2f} TB over {BF16 * LARGE_MODEL / 1e12:.3f} TB a"
+            f"{H100.bytes_per_second / 1e12:.2f} TB over {BF16 * LARGE_MODEL / 1e12:.3f} TB per"
             " token."
         ),
         because=(
-            "No kernel, however clever, is faster than this. It is a limit of memory, not of"
-            " arithmetic."
+            "No kernel can be faster. Decoding is **memory-bandwidth-bound**: the speed of memory"
+            " is the limit, not arithmetic. Lessons 2 and 3 were about its size."
         ),
     )
     balance = H100.operations_per_byte
     yield L.say(
         f"How idle is its arithmetic meanwhile? It could do {H100.operations_per_second / 1e12:.0f}"
-        f" trillion operations a second, so **{balance:.0f} for each byte that it moves**. With a"
-        f" weight of {BF16} bytes one token does 2 operations, a multiplication and an addition:"
-        f" {operations_per_byte(1, BF16):.0f} for each byte."
+        f" trillion operations per second: **{balance:.0f} for each byte that it moves**. With a"
+        f" weight of {BF16} bytes, one token does 2 operations, a multiplication and an addition."
+        f" So its **arithmetic intensity** is {operations_per_byte(1, BF16):.0f} operation per"
+        " byte."
     )
     yield L.predict(
-        "Every further sequence in the batch uses the weights that are there already: 2 more"
-        " operations, no more bytes. How many sequences until arithmetic, and not memory, is the"
-        " limit?",
+        "Every further sequence in the batch uses weights that have already been read: 2 more"
+        " operations, no more bytes. From how many sequences on is arithmetic the limit, and not"
+        " memory?",
         answer=lambda: round(balance * BF16 / 2),
         unit="sequence",
         tolerance=0.1,
         why={
-            2: f"That is 2 operations a byte, of {balance:.0f}.",
+            2: f"That would be 2 operations per byte, of {balance:.0f}.",
             1: "With one, almost all of its arithmetic is idle.",
         },
-        otherwise=f"One does 1 operation a byte; {balance:.0f} are possible.",
+        otherwise=f"One sequence does 1 operation per byte; {balance:.0f} are possible.",
         because=(
-            "Up to there a larger batch is nearly free. That is why continuous batching pays, and"
-            " why memory for more sequences is worth so much."
+            "Until then a larger batch is nearly free. That is why memory for more sequences is"
+            " worth so much. Beyond it a step is **compute-bound**, as a long prefill is."
         ),
     )
     L.check(
@@ -108,33 +130,39 @@ def run(L: Teacher) -> Script:
     per_token = engine.bytes_per_token * BF16 // engine.loaded.dtype.itemsize
     equal = BF16 * weights // per_token
     yield L.predict(
-        f"But not all is shared: each sequence reads its own keys and values, {per_token:,} bytes a"
-        " token here (bfloat16). At how many tokens of context is that as much as all the"
-        " weights?",
+        f"But sequences do not share everything: each reads its own keys and values, {per_token:,}"
+        " bytes per token here (bfloat16). At how many tokens of context is that as much as all"
+        " the weights?",
         answer=lambda: equal,
         focus="blockmap",
         unit="token",
         tolerance=0.1,
         why={weights // per_token: f"The weights take {BF16} bytes each."},
-        otherwise=f"{BF16 * weights:,} bytes of weights over {per_token:,} bytes a token.",
+        otherwise=f"{BF16 * weights:,} bytes of weights over {per_token:,} bytes per token.",
         because=(
-            "All sequences of a batch together: 64 of them get there with a 64th of that each. Then"
-            " attention is what counts, and its kernel must not read twice."
+            "That counts all sequences of a batch together: 64 of them reach it with a 64th each."
+            " From then on attention dominates, so its kernel must not read twice."
         ),
     )
-    where = "They run here" if is_live else "They ran elsewhere, and were recorded,"
+
+
+def _each_key_once(
+    L: Teacher, engine: LessonEngine, looks: dict[Rung, Look], is_live: bool
+) -> Script:
+    """Versions 1 and 2. Fills `looks` with what each kernel version read."""
+    config = engine.loaded.config
     heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
-    looks: dict = {}
+    where = "They run here in" if is_live else "They were recorded on another machine, in"
     yield L.say(
-        f"So to the kernels, a ladder of five versions, each with one thing mended. {where} in"
-        f" Triton's interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads."
-        " A **program** is a piece of a kernel that runs by itself on one processor of the GPU.",
+        f"Now five kernels. Each fixes one weakness of the one before. {where} Triton's"
+        f" interpreter, in this model's shape: {heads} query heads, {kv_heads} key heads. A"
+        " **program** is a piece of a kernel that runs on its own, on one processor of the GPU.",
         focus="slots",
     )
     yield L.predict(
-        f"Rung 1, `naive`: a program for each query head, {heads} of them; it walks through the"
-        f" {CONTEXT} tokens and loads the key of its head at each. How many keys do all of them"
-        " load?",
+        f"Version 1, `naive`: one program per query head, {heads} in all. It goes through the"
+        f" {CONTEXT} tokens and loads the key of its head for each. How many keys do all programs"
+        " load together?",
         before=lambda: looks.update(
             look_or_recorded(Shape(heads, kv_heads, config.head_size, CONTEXT))
         ),
@@ -143,116 +171,120 @@ def run(L: Teacher) -> Script:
         why={
             CONTEXT: f"That is one program. There are {heads}.",
             kv_heads * CONTEXT: (
-                "So many there are. But query heads share key heads, and here each loads for"
-                " itself."
+                "That many keys exist. But query heads share key heads, and here each program"
+                " loads for itself."
             ),
         },
         because=(
-            f"Each key was loaded {heads / kv_heads:.3g} times: the group of query heads that"
-            " share it."
+            f"Each key was loaded {heads / kv_heads:.3g} times, once for each query head that"
+            " shares it."
         ),
     )
-    L.check("the result is right all the same", looks["naive"].right)
+    L.check("the result is correct all the same", looks["naive"].right)
     yield L.predict(
-        "Rung 2, `grouped`: a program for each **key** head, which answers all query heads of its"
+        "Version 2, `grouped`: one program per **key** head, which serves all query heads of its"
         " group at once. How many keys are loaded now?",
         answer=lambda: looks["grouped"].keys_read,
         unit="key",
         why={
-            heads * CONTEXT: "That was rung 1.",
+            heads * CONTEXT: "That was version 1.",
             CONTEXT: f"That is one key head. There are {kv_heads}.",
         },
         because=(
-            "Each key once: it cannot be less. And several queries against one tile make a matrix"
-            " product, which GPUs are built for."
+            "Each key once, which is the minimum. And several queries times one tile of keys make"
+            " a matrix product, which GPUs are built for."
         ),
     )
     L.check("every key is loaded exactly once", looks["grouped"].keys_read == kv_heads * CONTEXT)
+
+
+def _more_programs(
+    L: Teacher, engine: LessonEngine, looks: dict[Rung, Look], is_live: bool
+) -> Script:
+    """Version 3."""
+    config = engine.loaded.config
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     yield L.predict(
-        f"Now ada's own next decode, by this rung, with the x-ray on. An {H100.name} has"
-        f" {H100.num_processors} processors. ada is alone: how many of them have something to do in"
-        " a layer's attention?",
+        f"Now ada's own next decode with version 2, and with the x-ray on. An {H100.name} has"
+        f" {H100.num_processors} processors. ada is alone: how many of them have work in the"
+        " attention of one layer?",
         before=lambda: xray_next_step(L, engine),
         answer=lambda: len(engine.events_of(ev.KernelTraced)[-1].programs),
         why={
             H100.num_processors: "There are not that many programs.",
-            heads: "That was rung 1: more programs, and each key loaded several times.",
-            1: "One for each key head.",
+            heads: "That was version 1: more programs, but each key was loaded several times.",
+            1: "There is one program for each key head.",
         },
-        because="The rest waits, however long the text is.",
+        because="The other processors are idle, however long the text is.",
     )
     splits = _num_splits(kv_heads) if is_live else recorded().num_splits
     yield L.predict(
-        "Rung 3, `split`: the context is cut into parts, a program for each, and a second kernel"
-        f" puts the parts together. For {LONG_CONTEXT:,} tokens this engine takes {splits} parts."
-        " How many programs read keys?",
+        "Version 3, `split`: the context is cut into parts, each with its own program, and a"
+        f" second kernel merges the results. For {LONG_CONTEXT:,} tokens this engine makes"
+        f" {splits} parts. How many programs read keys?",
         answer=lambda: splits * kv_heads,
         unit="program",
-        why={splits: f"For each of the {kv_heads} key heads.", kv_heads: "That was rung 2."},
+        why={
+            splits: f"That is for one of the {kv_heads} key heads.",
+            kv_heads: "That was version 2.",
+        },
         because=(
-            "A softmax is a weighted mean, so parts can be worked out apart, if each remembers its"
+            "A softmax is a weighted mean, so parts can be computed separately, if each keeps its"
             " largest score and its sum (lesson 5)."
         ),
     )
     L.check(
-        f"with {SPLITS} parts, {looks['split'].programs} programs loaded {looks['split'].keys_read}"
-        " keys: no more than before",
+        f"with {SPLITS} parts, {looks['split'].programs} programs loaded"
+        f" {looks['split'].keys_read} keys: no more than before",
         looks["split"].keys_read == looks["grouped"].keys_read,
     )
-    L.check("and the parts together are right", looks["split"].right)
+    L.check("the merged result is correct", looks["split"].right)
+
+
+def _one_launch(L: Teacher, engine: LessonEngine, looks: dict[Rung, Look]) -> Script:
+    """Versions 4 and 5."""
+    config = engine.loaded.config
+    heads, kv_heads = config.num_attention_heads, config.num_key_value_heads
     yield L.say(
-        "What is left is Python. A step launches a few kernels in each layer, and on a small model"
-        " Python takes longer to launch one than the GPU to run it. A **CUDA graph** records all"
-        " launches and replays them without Python. But a recording repeats itself: the same grid,"
-        " the same addresses."
+        "What is left is the time that Python takes. A step launches a few kernels in each layer."
+        " With a small model, Python takes longer to launch one than the GPU takes to run it. A"
+        " **CUDA graph** records all launches and replays them without Python, but always with the"
+        " same grid and the same addresses."
     )
     yield L.predict(
-        "Rung 4, `static`: a graph made for 4 sequences serves ada alone; three rows are padding,"
-        " with a length of 0. How many keys are loaded?",
+        "Version 4, `static`: a graph made for 4 sequences serves ada alone; the other three rows"
+        " are padding, with length 0. How many keys are loaded?",
         answer=lambda: looks["static"].keys_read,
         unit="key",
         why={
             4 * kv_heads * CONTEXT: (
                 "A row of length 0 is not read at all: its programs end at once."
             ),
-            heads * CONTEXT: "That was rung 1.",
+            heads * CONTEXT: "That was version 1.",
         },
-        because="The padding costs programs that do nothing, and no bytes.",
+        because="The padding costs programs that do nothing, but no bytes.",
     )
     L.check(
-        f"{looks['static'].idle_programs} programs found nothing to do",
+        f"{looks['static'].idle_programs} programs had nothing to do",
         looks["static"].idle_programs > 0,
     )
     yield L.predict(
-        "A step often has both: one prompt's chunk, and everybody else's decodes. So far a kernel"
-        " for chunks runs, then one for decodes. Version 5, `unified`, takes a decode as a chunk"
-        " of one token, and every program finds its sequence by itself. ada alone again,"
-        f" {kv_heads} key heads: how many programs read keys?",
+        "A step often has both a chunk of a prompt and decodes. So far that takes two kernels,"
+        " one after the other. Version 5, `unified`, treats a decode as a chunk of one token, and"
+        f" every program finds its own sequence. ada alone again, {kv_heads} key heads: how many"
+        " programs read keys?",
         answer=lambda: looks["unified"].programs,
         unit="program",
-        why={heads: "A program takes all query heads of its key head at once, as since version 2."},
+        why={
+            heads: ("A program serves all query heads of its key head at once, as since version 2.")
+        },
         because=(
-            "For a decode it does what version 2 does. What it gains is in mixed steps: chunks and"
-            " decodes share the GPU instead of taking turns."
+            "For a decode it does what version 2 does. It gains in mixed steps: chunks and decodes"
+            " share the GPU instead of taking turns."
         ),
     )
     L.check("it loads every key once, too", looks["unified"].keys_read == kv_heads * CONTEXT)
     L.check("all five versions gave the same attention", all(seen.right for seen in looks.values()))
-    yield L.say(
-        "The rule: **bytes over bandwidth** is the time of a decode; look what must be read, and"
-        " read it once. So fewer bytes make it faster: fewer key heads, weights in 8 or 4 bits; or"
-        " more tokens for the same bytes: a larger batch, or several guessed tokens checked in one"
-        " pass (speculative decoding)."
-    )
-    measured = measured_rungs()
-    if measured is not None:
-        yield L.say(in_words(measured))
-    yield L.say(
-        "In the code: `kernels/attention/decode_naive.py`, `decode_grouped.py`, `decode_split.py`,"
-        " `decode_static.py`, `unified.py`. On a GPU `minivllm bench kernels` tells what share of"
-        " the device's own copying speed each rung reaches. In vLLM:"
-        " `vllm/v1/attention/ops/triton_unified_attention.py`, and FlashAttention."
-    )
 
 
 def _num_splits(kv_heads: int) -> int:

@@ -1,4 +1,4 @@
-"""Lesson 13: what carries over to vLLM by name, what is only here, and what vLLM has more."""
+"""Lesson 13: what carries over to vLLM, what is only here, and what vLLM has in addition."""
 
 from dataclasses import fields, replace
 from importlib import import_module
@@ -9,9 +9,7 @@ from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
 
 ONLY_HERE = ("kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants")
-"""Options that vLLM has not; every other one is an argument of its engine or a field of one of its
-config classes.
-"""
+"""Options that vLLM does not have. The others are arguments of its engine or fields of a config."""
 SIZE = 16
 MEMORY_BLOCKS = 40
 PROMPT = 100
@@ -21,12 +19,9 @@ HEADS, GPUS = 8, 4
 
 @lesson(13, "way-to-vllm", "The way to vLLM", minutes=10, needs=("serving", "kernel-ladder"))
 def run(L: Teacher) -> Script:
-    names = [field.name for field in fields(EngineConfig)]
-    L.check("every option that is told to be only here exists", set(ONLY_HERE) <= set(names))
-    probe = L.engine("probe", num_blocks=4, block_size=SIZE)
-    per_block = probe.bytes_per_token * SIZE
+    per_block = L.engine("probe", num_blocks=4, block_size=SIZE).bytes_per_token * SIZE
     engine = L.engine(
-        "sized from memory",
+        "a KV cache sized in bytes",
         num_blocks=None,
         block_size=SIZE,
         kv_cache_memory_bytes=MEMORY_BLOCKS * per_block + per_block // 2,
@@ -34,28 +29,37 @@ def run(L: Teacher) -> Script:
         max_num_batched_tokens=1024,
         enable_prefix_caching=False,
     )
+    yield from _the_same_names(L)
+    yield from _the_same_memory(L, engine, per_block)
+    yield from _the_same_files_and_events(L)
+    yield from _what_vllm_adds(L, engine)
+    yield from _the_same_default(L)
+
+
+def _the_same_names(L: Teacher) -> Script:
+    names = [field.name for field in fields(EngineConfig)]
     yield L.say(
-        "You know the engine now: blocks and tables, a scheduler that catches up, a cache that"
-        " forgets last what was used last. Nearly all of it is vLLM's design, under **vLLM's"
-        " names**. This last lesson is about what you can take with you, and what you will meet"
-        " there that was not here.",
+        "You know the engine now: blocks and tables, a scheduler that catches up, an LRU prefix"
+        " cache. Nearly all of it is vLLM's design, under **vLLM's names**. This last lesson is"
+        " about what carries over to vLLM, and what you will meet there that is not here.",
         focus="blockmap",
     )
+    L.check("every option that is listed as only here exists", set(ONLY_HERE) <= set(names))
     yield L.predict(
-        f"Options first. `EngineConfig` has {len(names)} of them. How many are our own, unknown to"
-        " vLLM?",
+        f"Options first. `EngineConfig` has {len(names)} options. How many of them exist only"
+        " here, not in vLLM?",
         answer=lambda: len(set(names) & set(ONLY_HERE)),
         unit="option",
         tolerance=0.2,
         why={
             0: (
-                "To compare with what was before, we had to keep the old ways: vLLM has no static"
-                " batching."
+                "We kept the old ways of batching and allocating, for comparison: vLLM has no"
+                " static batching, for example."
             )
         },
-        otherwise="Think of the lessons: what did we switch on only to see how it was before?",
+        otherwise="Which options did the lessons use only to show the old ways?",
         because=(
-            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, and a watchman. The"
+            f"{', '.join(f'`{name}`' for name in ONLY_HERE)}: the old ways, and a self-check. The"
             " others are vLLM's."
         ),
     )
@@ -66,27 +70,30 @@ def run(L: Teacher) -> Script:
         all(hasattr(LLM, it) for it in ("generate", "chat", "beam_search")),
     )
     L.check(
-        "SamplingParams knows n, temperature, top_p, max_tokens, stop and seed",
+        "SamplingParams has n, temperature, top_p, max_tokens, stop and seed",
         bool(SamplingParams(n=2, temperature=0.5, top_p=0.9, max_tokens=4, stop=["."], seed=1)),
     )
     yield L.say(
-        "So a script moves by its import: `from minivllm import LLM, SamplingParams` becomes `from"
-        " vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with the same"
-        " routes under `/v1`, the same option names, the same metrics."
+        "So a script changes only its import: `from minivllm import LLM, SamplingParams` becomes"
+        " `from vllm import LLM, SamplingParams`. `minivllm serve` becomes `vllm serve`, with the"
+        " same routes under `/v1`, the same option names and the same metrics."
     )
+
+
+def _the_same_memory(L: Teacher, engine: LessonEngine, per_block: int) -> Script:
     yield L.predict(
-        "Memory. Both engines get bytes for the KV cache, cut them into blocks, and so know how"
-        f" many may run. Here a block of {SIZE} tokens takes {per_block:,} bytes, and the cache may"
-        f" take {MEMORY_BLOCKS} and a half of that. 8 people send {PROMPT} tokens each. How many"
-        " run after the first step?",
+        "On a GPU, weights, activations and KV cache share what `gpu_memory_utilization` allows."
+        f" Here the cache gets room for {MEMORY_BLOCKS} and a half blocks of {SIZE} tokens,"
+        f" {per_block:,} bytes each. 8 users send {PROMPT} tokens each. How many run after the"
+        " first step?",
         before=lambda: _eight_come(engine),
         answer=lambda: len(engine.fold.running),
         unit="sequence",
         why={
             MEMORY_BLOCKS * SIZE // PROMPT: (
-                f"Whole blocks: {PROMPT} tokens take {-(-PROMPT // SIZE)}."
+                f"Only whole blocks count: {PROMPT} tokens take {-(-PROMPT // SIZE)}."
             ),
-            MEMORY_BLOCKS: "That many blocks, not people.",
+            MEMORY_BLOCKS: "That is the number of blocks, not of users.",
             8: "There are slots for all, but not blocks.",
         },
         otherwise=f"{MEMORY_BLOCKS} whole blocks, {-(-PROMPT // SIZE)} for each.",
@@ -96,11 +103,14 @@ def run(L: Teacher) -> Script:
         ),
     )
     L.check(
-        f"the half block is left alone: the cache has {engine.num_blocks} blocks",
+        f"the half block is not used: the cache has {engine.num_blocks} blocks",
         engine.num_blocks == MEMORY_BLOCKS,
     )
+
+
+def _the_same_files_and_events(L: Teacher) -> Script:
     yield L.predict(
-        "Reading vLLM's source. You want to see in which order it evicts cached blocks. Where do"
+        "You read vLLM's source and want to know in which order it evicts cached blocks. Where do"
         " you look?",
         answer=lambda: _source("minivllm.core.block_pool"),
         choices=(
@@ -110,135 +120,144 @@ def run(L: Teacher) -> Script:
         ),
         why={
             "vllm/v1/core/sched/scheduler.py": (
-                "The scheduler asks for blocks. Which one it gets is the pool's decision: the order"
-                " of the free queue."
+                "The scheduler asks for blocks. The pool decides which ones it gets: the order of"
+                " the free queue."
             ),
             "vllm/v1/worker/gpu_model_runner.py": (
-                "The runner carries out plans: it is told which blocks to use."
+                "The runner carries out a plan, which already has the blocks to use."
             ),
         },
         because=(
-            "Every file here that has a model in vLLM names it at its top, after `Source:`. Read"
-            " ours first, then theirs beside it."
+            "Every file here that follows a file of vLLM names it in its docstring, after"
+            " `Source:`. Read ours first, then vLLM's beside it."
         ),
     )
     L.check(
         "our scheduler names vLLM's",
         _source("minivllm.core.scheduler") == "vllm/v1/core/sched/scheduler.py",
     )
-    small = L.engine("events", num_blocks=6, block_size=4, max_num_seqs=1)
+    small = L.engine("KV events", num_blocks=6, block_size=4, max_num_seqs=1)
     yield L.say(
-        "vLLM tells of decisions too, but less: its KV events (`vllm/distributed/kv_events.py`) are"
-        " for routers that send a prompt to the server which remembers its beginning."
+        "vLLM reports decisions too, but fewer. Its KV events (`vllm/distributed/kv_events.py`)"
+        " are for routers, which send a prompt to the server that has its beginning in the cache."
         " `BlockStored`: this content can be found here now. `BlockRemoved`: no longer.",
         focus="eventlog",
     )
     yield L.predict(
-        "Our `block.hashed` says what BlockStored says. Three of ours sound like an end. Which one"
-        " must become `BlockRemoved`?",
+        "Our `block.hashed` says what BlockStored says. Three of our events sound like an end."
+        " Which one must become `BlockRemoved`?",
         before=lambda: _use_up(small),
         answer=lambda: _true_follower(small),
         choices=("block.released", "block.freed", "block.evicted"),
         why={
             "block.released": (
-                "One owner has let go. Others may hold it, and its contents can be found all the"
-                " same."
+                "One owner has released it. Others may hold it, and its contents can still be"
+                " found."
             ),
             "block.freed": (
-                "**Free is not evict** (lesson 8): it can still be found. The router would forget"
-                " too early."
+                "**Free is not evicted** (lesson 8): it can still be found. The router would"
+                " forget it too early."
             ),
         },
         because=(
-            "Tried on a real run: a follower that forgets on this event alone knows exactly what"
-            " the cache knows."
+            "Checked on a real run: a router that forgets a block on this event, and on no other,"
+            " knows exactly what the cache holds."
         ),
     )
-    spec = L.engine("four behind", num_blocks=16, block_size=4, max_num_seqs=2)
+
+
+def _what_vllm_adds(L: Teacher, engine: LessonEngine) -> Script:
+    spec = L.engine("speculative decoding", num_blocks=16, block_size=4, max_num_seqs=2)
     spec.add("first", list(range(30, 42)), max_tokens=1)
     spec.run()
     spec.add("ada", list(range(30, 42 + 1 + GUESSES)), max_tokens=2)
     yield L.say(
-        "Now what vLLM has more, and where it would plug in. **Speculative decoding**: a small"
-        " model guesses some tokens, and the large one checks them all in one pass. Weights are"
-        " read once for all of them (lesson 12). What would the scheduler have to learn?",
+        "Now what vLLM has that minivllm does not, and where it would fit in. **Speculative"
+        " decoding**: a small model guesses some tokens, and the large one checks them all in one"
+        " pass. The weights are read once for all of them (lesson 12). What would the scheduler"
+        " have to learn?",
         focus="budget",
     )
     yield L.predict(
         f"Nothing: its rule is to catch up. A sequence has one new token and {GUESSES} guesses"
-        " behind what is computed. `ada` here is as far behind. How many tokens is she given?",
+        " that are not computed yet. `ada` here is just as far behind. How many tokens does she"
+        " get?",
         before=spec.step,
         answer=lambda: spec.scheduled("ada"),
         focus="budget",
         unit="token",
         why={
             1: "That is a decode without guesses.",
-            GUESSES: "The new token itself goes through, too.",
+            GUESSES: "The new token itself goes through the model, too.",
         },
         because=(
-            "In vLLM `num_tokens` is called `num_tokens_with_spec` at this place. Wrong guesses are"
-            " taken back afterwards."
+            "vLLM's name for `num_tokens` is `num_tokens_with_spec` here. Wrong guesses are"
+            " removed afterwards."
         ),
     )
     L.check(
-        "everything before was computed already", spec.facts.requests["ada"].num_cached_tokens == 12
+        "all tokens before them were computed already",
+        spec.facts.requests["ada"].num_cached_tokens == 12,
     )
     config = engine.loaded.config
     yield L.say(
         "**Many GPUs.** Tensor parallelism gives each GPU some of the heads: of this model's"
-        f" {config.num_key_value_heads} key heads, its share of every block. The block tables are"
-        " the same for all, so there is one scheduler still. Pipeline parallelism gives each some"
-        " of the layers; data parallelism copies the whole engine.",
+        f" {config.num_key_value_heads} key heads, each GPU stores its share in every block. The"
+        " block tables are the same on all, so there is still one scheduler. Pipeline parallelism"
+        " gives each GPU some of the layers; data parallelism copies the whole engine.",
         focus="blockmap",
     )
     whole, part = (_block_bytes(engine, heads) for heads in (HEADS, HEADS // GPUS))
     yield L.predict(
-        f"Give this model {HEADS} key heads, and a block takes {whole:,} bytes. Now put it on"
+        f"If this model had {HEADS} key heads, a block would take {whole:,} bytes. Now put it on"
         f" {GPUS} GPUs with tensor parallelism. How many bytes does a block take on each?",
         answer=lambda: part,
         unit="byte",
         why={
-            whole: "Each GPU keeps the keys of its own heads only.",
+            whole: "Each GPU stores only the keys and values of its own heads.",
             whole // HEADS: f"{HEADS} heads over {GPUS} GPUs are {HEADS // GPUS} heads each.",
         },
-        otherwise=f"Each GPU keeps {HEADS // GPUS} of the {HEADS} heads.",
+        otherwise=f"Each GPU stores {HEADS // GPUS} of the {HEADS} heads.",
         because=(
-            "So the same memory on each holds four times the tokens: more GPUs are also more KV"
-            " cache."
+            "So the same memory on each GPU holds four times the tokens: more GPUs also give more"
+            " KV cache."
         ),
     )
     yield L.say(
-        "**Other memories**: models with sliding windows or with states instead of keys need blocks"
-        " of several kinds (`kv_cache_coordinator.py`); KV connectors move blocks to CPU memory, to"
-        " disk, or from a server that only prefills to one that only decodes. It is all about"
-        " blocks with names, which you know."
+        "**Other kinds of memory.** Models with sliding windows, or with states instead of keys,"
+        " need several kinds of blocks (`kv_cache_coordinator.py`). KV connectors move blocks to"
+        " CPU memory, to disk, or from a server that only prefills to one that only decodes. All"
+        " of it uses blocks with hashes, which you know."
     )
     yield L.say(
         "**Other models**: over a hundred architectures, weights in 8 and 4 bits, LoRA adapters,"
-        " pictures and sound, answers forced into a grammar. **Speed**: compiled models,"
+        " images and sound, answers that follow a grammar. **Speed**: compiled models,"
         " FlashAttention, a scheduler that plans the next step while this one runs"
         " (`async_scheduler.py`). None of it changes what a step is."
     )
+
+
+def _the_same_default(L: Teacher) -> Script:
     yield L.predict(
         "And what is the same? Start both without options, on the same machine. How many tokens"
-        " does a block hold by default, here and there?",
+        " does a block hold by default in both?",
         answer=lambda: EngineConfig().block_size,
         unit="token",
         why={
-            4: "That was for these lessons, so that something happens.",
-            1: "Then tables would be as long as texts.",
+            4: "These lessons used 4, so that blocks fill quickly.",
+            1: "Then block tables would be as long as the texts.",
             256: "Then much of a last block would be empty.",
         },
         otherwise="Large enough for a kernel, small enough to waste little.",
         because=(
-            "On most GPUs it is vLLM's default as well; some attention kernels want larger ones."
+            "On most GPUs it is vLLM's default as well; some attention kernels need larger blocks."
         ),
     )
     yield L.say(
-        "A first evening with vLLM: `vllm serve` with a small model, `minivllm attach --vllm"
-        " http://localhost:8000` beside it, and these lessons' questions: is it waiting or running?"
-        " How full is the cache? Who was preempted? Then open `vllm/v1/core/sched/scheduler.py`."
-        " You have read it before.",
+        "A first evening with vLLM: run `vllm serve` with a small model, and beside it `minivllm"
+        " attach --vllm http://localhost:8000`. Ask the questions of these lessons: is a request"
+        " waiting or running? How full is the cache? Which request was preempted? Then open"
+        " `vllm/v1/core/sched/scheduler.py`. You have read it before.",
         focus="step_history",
     )
 
@@ -252,21 +271,19 @@ def _eight_come(engine: LessonEngine) -> None:
 
 
 def _source(module: str) -> str:
-    """The file of vLLM that a module of ours names first."""
+    """The file of vLLM that the docstring of one of our modules names."""
     return import_module(module).__doc__.partition("Source: vLLM `")[2].partition("`")[0]
 
 
 def _use_up(engine: LessonEngine) -> None:
-    """Two texts that are remembered, and a third that needs some of their blocks."""
+    """Run two texts that stay cached, and a third one that needs some of their blocks."""
     for first, length in ((30, 8), (60, 8), (90, 12)):
         engine.add(f"text {first}", list(range(first, first + length)), max_tokens=1)
         engine.run()
 
 
 def _true_follower(engine: LessonEngine) -> str:
-    """The event on which one must forget a content, to know at the end exactly what the cache
-    knows.
-    """
+    """The event on which a router must forget a block, to know what the cache holds at the end."""
     truth = {block.hash for block in engine.fold.blocks if block.hash is not None}
     right = []
     for name, kind in (
@@ -286,7 +303,7 @@ def _true_follower(engine: LessonEngine) -> str:
 
 
 def _block_bytes(engine: LessonEngine, kv_heads: int) -> int:
-    """What a block of the engine's model would take, had it so many key heads."""
+    """Bytes of a block if the engine's model had this many key heads."""
     from minivllm.runtime.kv_cache import KVCacheSpec
 
     config = replace(engine.loaded.config, num_key_value_heads=kv_heads)

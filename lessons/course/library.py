@@ -1,9 +1,8 @@
-"""The course: every lesson in its order, found by number or by name.
+"""The course: all lessons in order, found by number or name.
 
-A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`;
-nothing else has to be told. Importing them builds no engine and loads no torch, so a list is quick.
-The easy thing to get wrong is the number, which is told twice, in the file's name and in the
-lesson: they are compared.
+A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`; it
+needs no other registration. Importing a lesson builds no engine and loads no torch, so a list is
+quick. The number in the file's name and the one in the lesson must agree.
 """
 
 import pkgutil
@@ -21,39 +20,39 @@ _MODULE = re.compile(r"l(\d\d)_\w+")
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons, in their order."""
+    """All lessons, by number."""
     found = []
     for module in pkgutil.iter_modules(minivllm.lessons.course.__path__):
         if match := _MODULE.fullmatch(module.name):
             lesson = import_module(f"minivllm.lessons.course.{module.name}").run
             if lesson.number != int(match[1]):
                 raise LessonError(
-                    f"{module.name}.py holds lesson {lesson.number}: rename one of the two."
+                    f"{module.name}.py has lesson {lesson.number}: change one of the two numbers."
                 )
             found.append(lesson)
     return tuple(sorted(found, key=lambda lesson: lesson.number))
 
 
 def what_comes_next(lesson: Lesson) -> str:
-    """At the end of a lesson: the next one, and the first exercise on what was seen."""
+    """Text for the end of a lesson: the next lesson, and the first exercise of this one."""
     course = lessons()
     if lesson not in course:
         return ""
     following = course[lesson.number : lesson.number + 1]
     parts = [f"Next: `minivllm lesson {one.number}`, {one.title}." for one in following] or [
-        "That was the whole course."
+        "You have finished the course."
     ]
     own = [one for one in exercises() if one.lesson == lesson.number and not one.obstacle]
     parts += [
-        f"Or write a part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]
+        f"Or write part of it yourself: `minivllm exercise start {one.name}`." for one in own[:1]
     ]
     return " ".join(parts)
 
 
 def find_lesson(wanted: str) -> Lesson:
-    """The lesson of this number or name. Raises `LessonError`, with those that there are."""
+    """Return the lesson with this number or name. Raises `LessonError`, which lists all lessons."""
     for lesson in lessons():
         if wanted.strip().casefold() in (str(lesson.number), lesson.name):
             return lesson
     known = ", ".join(f"{lesson.number} ({lesson.name})" for lesson in lessons())
-    raise LessonError(f"There is no lesson {wanted!r}: there are {known}.")
+    raise LessonError(f"There is no lesson {wanted!r}. The lessons are {known}.")

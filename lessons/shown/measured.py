@@ -61,7 +61,7 @@ def _speed(rung: MeasuredRung) -> str:
 
 def _best_share(measured: MeasuredRungs) -> str:
     best = max(rung.share_of_copy for ladder in measured.ladders for rung in ladder.rungs)
-    return f"The best reads at {best:.0%} of copying speed."
+    return f"The best version reaches {best:.0%} of copying speed."
 
 
 def _in_a_row(measured: MeasuredRungs) -> str:
@@ -70,6 +70,6 @@ def _in_a_row(measured: MeasuredRungs) -> str:
     if not {"split", "static"} <= speeds.keys():
         return ""
     return (
-        f"Launched in a row, `split` takes {speeds['split']:,.0f} each, `static`, as a graph,"
-        f" {speeds['static']:,.0f}."
+        f"Launched in a row: {speeds['split']:,.0f} each for `split`, {speeds['static']:,.0f} for"
+        " `static` as a graph."
     )

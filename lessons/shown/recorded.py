@@ -20,8 +20,8 @@ from minivllm.lessons.teacher.script import Teacher
 FILE = "recorded_kernels.json"
 NOTICE = (
     "Before we begin: Triton is **not installed here**, so its kernels cannot run on this machine."
-    " What this lesson shows of them is a **recording**, made on another machine in these same"
-    " steps. Everything else is computed here, while you watch."
+    " This lesson shows a **recording** of them, made in the same steps on another machine."
+    " Everything else is computed here, while you watch."
 )
 """First page of a lesson on kernels if Triton is not installed."""
 

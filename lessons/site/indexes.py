@@ -66,27 +66,26 @@ description: The lessons of minivllm, one page each
 
 # Tutorial
 
-Lessons of about ten minutes each, from a token to the way into vLLM's source. A lesson is watched \
-and guessed at: it runs
-the real engine on a clock that stands still between keys, and asks what will happen before it \
-shows it. Each claim is
-checked on the engine while you read it.
+Lessons of about ten minutes each, from the first token to vLLM's source. A lesson runs the real \
+engine step by step.
+Before each step it asks what you expect, and then the engine shows the answer. Each claim is \
+checked on the engine.
 
-There are two ways to take one.
+There are two ways to take a lesson.
 
-- **In the terminal**, with the dashboard beside the words. Your guesses are scored, and you may \
-look around in every picture.
-- **On the pages below**, which are the same lessons as the engine played them: the same words, \
-the answers folded, and
-  pictures of the moments that matter. Nothing needs to be installed.
+- **In the terminal**, with the dashboard beside the text. Your guesses are scored, and you can \
+explore every picture.
+- **On the pages below**, which were made by running the same lessons: the same text, folded \
+answers, and pictures of
+  the moments that matter. You need to install nothing.
 
-| lesson | minutes | what you see | after |
+| lesson | minutes | what you learn | after |
 |---|---|---|---|
 """
 
 _PLACES = """
-If you have one hour, take 1, 2, 3, 4 and 8. If you come for scheduling, take 6, 7 and 10; for \
-kernels, 5 and 12.
+If you have one hour, take 1, 2, 3, 4 and 8. For scheduling, take 6, 7 and 10; for kernels, 5 and \
+12.
 
 ## How to run one
 
@@ -96,22 +95,23 @@ find it.
 <!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
 options -->
 ```sh
-minivllm lesson                       # the list, and how far you are
+minivllm lesson                       # the list, and your progress
 minivllm lesson 3                     # in the dashboard
 minivllm lesson 3 --plain             # in any terminal, or in a pipe
-minivllm lesson 3 --auto --plain      # all of it at once
+minivllm lesson 3 --auto --plain      # the whole lesson at once
 minivllm lesson 3 --from 9            # from its ninth page on
 minivllm lesson 3 --transcript f.md   # as a page of Markdown
 ```
 
-`space` goes on, `b` goes back in time, and while a question is open what you type is your guess. \
-The keys `1` to `6` lead to
-the dashboard's own screens, on the lesson's engine, and `0` comes back.
+`space` goes on and `b` goes back in time. While a question is open, you type your guess. The \
+keys `1` to `6` open
+the dashboard's own screens with the lesson's engine, and `0` returns to the lesson.
 
 ## Where each idea is
 
-The lesson that explains it, the panels of the [dashboard](../dashboard.md) that show it of any \
-run, and what there is to write.
+Each idea with the lesson that explains it, the panels of the [dashboard](../dashboard.md) that \
+show it for any run, and
+the exercises.
 
 | idea | lesson | in the dashboard | exercises |
 |---|---|---|---|
@@ -119,18 +119,18 @@ run, and what there is to write.
 
 _EXERCISES = """\
 ---
-description: The exercises of minivllm, which are written into the engine
+description: The exercises of minivllm, in which you write parts of the engine
 ---
 
 # Exercises
 
-A lesson is watched; an exercise is written. Its file is the engine's own with holes in it. When \
-it passes, the engine and the
-dashboard run on what you wrote.
+In an exercise you write part of the engine. Your file is the engine's own file, without the \
+bodies of a few functions. When
+it passes, the engine and the dashboard run on your code.
 
-Begin with the first one that interests you, when you have seen its lesson. None needs a GPU.
+Begin with any exercise that interests you, after its lesson. None needs a GPU.
 
-| exercise | lesson | minutes | what is written |
+| exercise | lesson | minutes | what you write |
 |---|---|---|---|
 """
 _HOW = """
@@ -142,24 +142,24 @@ find it.
 <!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
 checks exercises -->
 ```sh
-minivllm exercise list                # all of them, and how far you are
+minivllm exercise list                # all exercises, and your progress
 minivllm exercise start block-pool    # a folder outside the repository
-minivllm exercise check block-pool    # red at first; shows the smallest case that fails
-minivllm exercise check --watch       # again at each save
-minivllm exercise hint block-pool     # one of three hints, a step at a time
+minivllm exercise check block-pool    # fails at first; shows the smallest failing case
+minivllm exercise check --watch       # runs again at each save
+minivllm exercise hint block-pool     # the next of three hints
 minivllm exercise diff block-pool     # the dashboard, at the first step that differs
 minivllm exercise demo block-pool     # the dashboard's demo on your code
 minivllm exercise next
 ```
 
-A check runs the same random cases on your code and on the engine as it is, and compares what \
+A check runs the same random cases on your code and on the original engine, and compares what \
 happens. There is no list of
-expected values. When a case fails it is made as small as it can be, and if the mistake is a \
-common one it is named.
+expected values. The check shrinks a failing case as far as possible, and it names a common \
+mistake.
 
-The solution is the engine's own source: your file is that source without the bodies of a few \
-functions. It lies open, so whether you look is up
-to you. Hints are counted and cost nothing.
+The solution is the engine's own source, which is in this repository. Whether you look at it is \
+up to you. Hints are
+counted, but they cost nothing.
 
-If you teach, [read on here](../teach.md): grading a class, and what the limits stop.
+For teachers: [grading a class, and what the limits prevent](../teach.md).
 """

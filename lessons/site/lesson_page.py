@@ -78,8 +78,9 @@ class _Writer:
         player = self._player
         while not player.over:
             page = player.page
-            self._begin_section(page)
+            # Its claims were checked before it, so they belong to the section before it.
             self.parts += _claims(page)
+            self._begin_section(page)
             if page.asks:
                 self.parts.append(self._question(page))
             else:
@@ -100,7 +101,10 @@ class _Writer:
         """Start a section when the lesson shows another engine, named after it."""
         if page.engine != self._engine:
             self._engine = page.engine
-            self.parts.append(f"## {(page.engine or 'the lesson').capitalize()}\n")
+            title = page.engine or "the lesson"
+            heading = f"## {title[:1].upper()}{title[1:]}"
+            again = ", again" if f"{heading}\n" in self.parts else ""
+            self.parts.append(f"{heading}{again}\n")
 
     def _question(self, page: Page) -> str:
         """The question, with the next page folded under it: the engine's answer."""
@@ -112,7 +116,7 @@ class _Writer:
         answer = self._player.page
         # The answer is folded, so an engine that appears in it starts no section.
         self._engine = answer.engine
-        told = [
+        answered = [
             *_claims(answer),
             f"{to_markdown(answer.text)}\n",
             *_misconceptions(question, self._player.truths[-1]),
@@ -120,7 +124,7 @@ class _Writer:
         fold = boxed(
             "success",
             "The engine’s answer",
-            "\n".join([*told, *self._picture(answer)]),
+            "\n".join([*answered, *self._picture(answer)]),
             folded=True,
         )
         if not self._player.over:
@@ -157,7 +161,7 @@ def _claims(page: Page) -> list[str]:
     if not page.claims:
         return []
     return [
-        "Checked on the engine just now:\n",
+        "Checked on the engine when this page was built:\n",
         "".join(f"- {to_markdown(claim)}\n" for claim in page.claims),
     ]
 
@@ -178,11 +182,11 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
 def _top(lesson: Lesson, model: str) -> str:
     needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
     writes = (
-        f"The model is `{READABLE_MODEL}`, a real one, since here it matters what it writes."
+        f"The model is `{READABLE_MODEL}`, a real one, because this lesson shows its text."
         if model == READABLE_MODEL
         else (
-            f"The model is `{INSTANT_MODEL}`: small and never trained, so what it writes makes no"
-            " sense. Its memory is handled like that of any other."
+            f"The model is `{INSTANT_MODEL}`: small and never trained, so its text makes no sense."
+            " The engine handles its memory like that of any other model."
         )
     )
     return f"""\
@@ -194,9 +198,8 @@ description: "Lesson {lesson.number} of minivllm: {lesson.title}"
 
 About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
 
-This page is the lesson as the engine played it. Guess before you open an answer. \
-To be asked, and to look around in each picture,
-play it yourself:
+This page was made by running the lesson on the engine. Guess before you open an answer.
+To answer the questions yourself and explore every picture, run it:
 
 <!-- not run: opens the dashboard and waits for guesses; \
 tests/lessons/test_lessons.py plays every lesson -->
@@ -228,7 +231,7 @@ def _bottom(lesson: Lesson) -> str:
 
 ## Read on
 
-- [The idea in one piece](../concepts/{picks.concept}.md)
+- [The concept in short](../concepts/{picks.concept}.md)
 - [All lessons](index.md)
 """
 

@@ -26,7 +26,7 @@ class Picks(NamedTuple):
 PICKS: Mapping[str, Picks] = MappingProxyType(
     {
         "tokens": Picks(
-            "Text is cut into tokens, and each pass of the model writes one more.",
+            "A tokenizer cuts text into tokens, and each pass of the model writes one more.",
             (4, 6, 9, 11, 15),
             "sampling",
             (
@@ -36,8 +36,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kv-cache": Picks(
-            "Why keys and values are kept, how many bytes a token takes, and that the cache grows"
-            " with the text.",
+            "Why keys and values are stored, how many bytes a token takes, and how the cache grows.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
@@ -49,13 +48,13 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "naive-serving": Picks(
-            "Three ways in which memory is lost when each request reserves for its longest answer.",
+            "Three ways to waste memory when each request reserves it for the longest answer.",
             (3, 8, 9, 13, 15),
             "kv-cache",
             (
                 (
                     "minivllm/core/contiguous.py#ContiguousKVCacheManager",
-                    "one stretch for each request",
+                    "one contiguous range for each request",
                 ),
                 (
                     "minivllm/events/kv_usage.py#KVUsage",
@@ -64,7 +63,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "block-tables": Picks(
-            "Memory in blocks, given out when a token needs one; which slot a token gets.",
+            "Memory is allocated in blocks, when a token needs one; which slot a token gets.",
             (3, 4, 6, 12, 14),
             "block-pool",
             (
@@ -83,50 +82,53 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 (
                     "kernels/attention/decode_grouped.py#decode_grouped_kernel",
-                    "the kernel that is watched here",
+                    "the kernel that is traced here",
                 ),
                 (
                     "kernels/attention/online_softmax.py#softmax_update",
                     "the running maximum and the running sum",
                 ),
-                ("kernels/reference.py", "the same, token by token and slow"),
+                ("kernels/reference.py", "the slow reference implementation"),
             ),
         ),
         "batching": Picks(
-            "Why a batch that is made anew for each step leaves no slot empty.",
+            "Why forming a new batch in each step leaves no slot empty.",
             (3, 9, 12, 14, 18),
             "scheduler",
             (
-                ("minivllm/core/scheduler.py#Scheduler.schedule", "the list for one step"),
-                ("minivllm/core/admission.py", "the old ways, as a gate before it"),
+                ("minivllm/core/scheduler.py#Scheduler.schedule", "makes the batch of one step"),
+                ("minivllm/core/admission.py", "the old ways to form a batch"),
             ),
         ),
         "token-budget": Picks(
-            "One budget a step for prompts and answers; a long prompt goes through in chunks.",
+            "One budget per step for prompts and answers; a long prompt runs in chunks.",
             (4, 6, 9, 12, 15),
             "scheduler",
             (
                 (
                     "minivllm/core/scheduler.py#Scheduler._schedule_running",
-                    "who runs is served first",
+                    "schedules running sequences first",
                 ),
                 (
                     "minivllm/core/scheduler.py#Scheduler._schedule_waiting",
-                    "who waits gets what is left",
+                    "gives waiting sequences the rest of the budget",
                 ),
             ),
         ),
         "prefix-sharing": Picks(
-            "How a prompt that was here before is found; a freed block is not forgotten.",
+            "How the engine finds a prefix that it has seen before; a freed block stays cached.",
             (3, 6, 10, 14, 18),
             "prefix-cache",
             (
-                ("minivllm/core/block_math.py#hash_block_tokens", "the name of a block"),
+                ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
                 (
                     "minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks",
                     "the search for a prefix",
                 ),
-                ("minivllm/core/block_pool.py#BlockPool.release", "let go of, and not forgotten"),
+                (
+                    "minivllm/core/block_pool.py#BlockPool.release",
+                    "frees a block and keeps it cached",
+                ),
             ),
         ),
         "copy-on-write": Picks(
@@ -137,56 +139,59 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/core/scheduler.py#Scheduler.fork", "one sequence becomes two"),
                 (
                     "minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write",
-                    "a block of one's own",
+                    "gives a sequence its own copy of a block",
                 ),
                 ("minivllm/engine/beams.py#BeamDriver", "beam search"),
             ),
         ),
         "preemption": Picks(
-            "What happens when no block is free, and who feels it.",
+            "What happens if no block is free, and which users notice it.",
             (5, 8, 10, 15, 21),
             "scheduler",
             (
-                ("minivllm/core/scheduler.py#Scheduler._preempt", "somebody gives up all blocks"),
-                ("minivllm/core/request_queue.py#RequestQueue.choose_victim", "who that is"),
+                ("minivllm/core/scheduler.py#Scheduler._preempt", "takes all blocks of a sequence"),
+                (
+                    "minivllm/core/request_queue.py#RequestQueue.choose_victim",
+                    "chooses that sequence",
+                ),
             ),
         ),
         "serving": Picks(
-            "What a request over HTTP becomes, and the few numbers that tell how a server does.",
+            "What happens to an HTTP request, and the few metrics that describe a server.",
             (4, 7, 10, 17, 18),
             "server",
             (
                 (
                     "minivllm/engine/engine_thread.py#EngineThread",
-                    "requests come in between two steps",
+                    "takes in requests between two steps",
                 ),
                 (
                     "minivllm/server/metrics/router.py",
-                    "the numbers of /metrics, counted from events",
+                    "/metrics, counted from events",
                 ),
                 ("minivllm/events/types/__init__.py", "all events"),
             ),
         ),
         "kernel-ladder": Picks(
-            "Why a decode is as slow as the memory it reads, and four kernels that read less.",
+            "Why memory limits the speed of a decode, and five kernels, each better than the last.",
             (1, 17),
             "kernels",
             (
                 (
                     "kernels/attention/decode_naive.py#decode_naive_kernel",
-                    "rung 1: a program for each query head",
+                    "version 1: a program for each query head",
                 ),
                 (
                     "kernels/attention/decode_grouped.py#decode_grouped_kernel",
-                    "rung 2: a program for each key head",
+                    "version 2: a program for each key head",
                 ),
                 (
                     "kernels/attention/decode_split.py#decode_split_kernel",
-                    "rung 3: the context in parts",
+                    "version 3: the context in parts",
                 ),
                 (
                     "kernels/attention/decode_static.py#StaticDecode",
-                    "rung 4: ready for a CUDA graph",
+                    "version 4: ready for a CUDA graph",
                 ),
                 (
                     "kernels/attention/unified.py#unified_kernel",
@@ -195,13 +200,16 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "way-to-vllm": Picks(
-            "Which names and options are vLLM's, and where it has more.",
+            "Which names and options are vLLM's, and what vLLM has in addition.",
             (6, 11, 14, 22),
             "scheduler",
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
                 ("minivllm/server/feeds/kv_feed.py", "our events as vLLM's KV events"),
-                ("minivllm/core/scheduler.py#Scheduler.schedule", "the rule that lets guesses in"),
+                (
+                    "minivllm/core/scheduler.py#Scheduler.schedule",
+                    "the rule that also schedules guessed tokens",
+                ),
             ),
         ),
     }

@@ -86,9 +86,9 @@ def describe(page: Page) -> Words:
         alt=(
             f"The dashboard at step {fold.step}. Running: {_names(fold.running)}. Waiting:"
             f" {_names(fold.waiting)}. {sum(block.ref_cnt > 0 for block in fold.blocks)} of"
-            f" {plural(len(fold.blocks), 'block')} in use. The panel {panel} is lit."
+            f" {plural(len(fold.blocks), 'block')} in use. The panel {panel} is highlighted."
         ),
-        caption=f"{when}{which}. Lit: {panel}.",
+        caption=f"{when}{which}. Highlighted: {panel}.",
     )
 
 
@@ -126,4 +126,4 @@ async def _draw(page: Page, rows: int, title: str) -> str:
 def _names(seq_ids: list[str]) -> str:
     if len(seq_ids) > _MOST_NAMES:
         return plural(len(seq_ids), "sequence")
-    return ", ".join(map(short_name, seq_ids)) or "nobody"
+    return ", ".join(map(short_name, seq_ids)) or "none"

@@ -129,14 +129,13 @@ class LessonEngine:
                 return
             self.step()
         raise LessonError(
-            f"What the lesson waits for has not come in {MAX_STEPS} steps: please report it."
+            f"The lesson waits for something that did not happen in {MAX_STEPS} steps: please"
+            " report it."
         )
 
     def _compare(self) -> None:
         if self.fold.state != self.engine.inspect():
-            raise LessonError(
-                "The events tell something else than the engine's own state: please report it."
-            )
+            raise LessonError("The events and the engine's own state disagree: please report it.")
 
     # ---- queries ----
 

@@ -44,7 +44,7 @@ def _checked(text: str, *more: str) -> None:
     count = sum(len(part.split()) for part in (text, *more))
     if count > MAX_WORDS:
         raise LessonError(
-            f"A chunk has {count} words, and at most {MAX_WORDS} are read: cut the one that begins"
+            f"A chunk has {count} words, more than {MAX_WORDS}: shorten the one that begins"
             f" {text[:40]!r}."
         )
 
@@ -95,8 +95,8 @@ class Predict:
             answer for answer in self.why if self.choices and answer not in self.choices
         ]:
             raise LessonError(
-                f"No choice of {self.question[:40]!r} is called {strangers[0]!r}: `why` is by"
-                " choice."
+                f"`why` explains {strangers[0]!r}, which is none of the choices of"
+                f" {self.question[:40]!r}."
             )
 
     def read(self, typed: str) -> Answer | None:
@@ -124,10 +124,10 @@ class Predict:
         """Shown after an invalid answer."""
         if self.choices:
             return (
-                f"Type the number of your answer, 1 to {len(self.choices)}. A wrong guess teaches"
-                " more than none."
+                f"Type the number of your answer, 1 to {len(self.choices)}. You learn more from a"
+                " wrong guess than from no guess."
             )
-        return "Type a number. A wrong guess teaches more than none."
+        return "Type a number. You learn more from a wrong guess than from no guess."
 
     def find_out(self) -> Answer:
         """Run `before`, and return the engine's answer."""
@@ -146,12 +146,13 @@ class Predict:
         because = self.because if isinstance(self.because, str) else self.because()
         shown = f"**{self.shown(answer)}**"
         if given is None:
-            return Verdict(None, _sentences(f"It is {shown}.", because))
+            return Verdict(None, _sentences(f"**{self.shown(answer)}.**", because))
         if self.is_right(given, answer):
             return Verdict(True, _sentences(f"Right: {shown}.", because))
         why = self.why.get(given, self.otherwise)
         return Verdict(
-            False, _sentences(f"You said {self.shown(given)}; it is {shown}.", why, because)
+            False,
+            _sentences(f"You said {self.shown(given)}; the answer is {shown}.", why, because),
         )
 
     def is_right(self, given: Answer, answer: Answer) -> bool:
@@ -245,7 +246,7 @@ class Teacher:
         """Highlight this panel from the next chunk on; None keeps the current one."""
         if panel is not None and panel not in PANEL_NAMES:
             raise LessonError(
-                f"There is no panel {panel!r} to light: take one of {', '.join(PANEL_NAMES)}."
+                f"There is no panel {panel!r} to highlight: use one of {', '.join(PANEL_NAMES)}."
             )
         self.lit = panel or self.lit
 
@@ -288,8 +289,7 @@ class Teacher:
         """Show a claim as checked. Raises `LessonError`, even outside of tests, if it is false."""
         if not holds:
             raise LessonError(
-                f"The lesson says that {claim}, and on this engine that is not so: please"
-                " report it."
+                f"The lesson says: {claim}. This is not true on this engine: please report it."
             )
         self._claims.append(claim)
 

@@ -110,7 +110,7 @@ def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one
     assert "`minivllm lesson 5`" in what_comes_next(find_lesson("4"))
     assert "`minivllm exercise start block-pool`" in what_comes_next(find_lesson("4"))
     assert "lesson 14" not in what_comes_next(find_lesson("13"))
-    assert "whole course" in what_comes_next(find_lesson("13"))
+    assert "minivllm lesson" not in what_comes_next(find_lesson("13"))
     assert what_comes_next(small_lesson.run) == ""
 
 
