@@ -109,9 +109,7 @@ def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
     yield from _table_changes(old.block_table, new.block_table)
     if old.deferred != new.deferred:
         yield (
-            "waits for nothing any more"
-            if new.deferred is None
-            else f"waits: {deferral(*new.deferred)}"
+            "is no longer deferred" if new.deferred is None else f"waits: {deferral(*new.deferred)}"
         )
 
 
@@ -215,7 +213,7 @@ def _plan(scheduled: list[ScheduledState]) -> list[str]:
 
 def _few(words: list[str]) -> str:
     more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
-    return ", ".join(words[:_MOST_NAMES]) + more or "nobody"
+    return ", ".join(words[:_MOST_NAMES]) + more or "none"
 
 
 def _or_none(slot: int | None) -> str:
