@@ -44,11 +44,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="DOCS", help="the folder docs/ of the repository"
     )
-    parser.add_argument("--only", metavar="LESSON", help="the page of this lesson alone")
+    parser.add_argument("--only", metavar="LESSON", help="only the page of this lesson")
     args = parser.parse_args(arguments)
     try:
         if not args.folder.is_dir():
-            raise LessonError(f"{args.folder} is no folder: name the docs/ of the repository.")
+            raise LessonError(
+                f"{args.folder} is not a folder: give the folder docs/ of the repository."
+            )
         _write(
             args.folder,
             [find_lesson(args.only)] if args.only else list(lessons()),
@@ -71,7 +73,7 @@ def _write(folder: Path, chosen: list[Lesson], *, all_of_it: bool) -> None:
     if all_of_it:
         for path in _all_files(folder) - written:
             path.unlink()
-            print(f"{path} is made no more: removed")
+            print(f"{path} is no longer generated: removed")
 
 
 def _all_files(folder: Path) -> set[Path]:

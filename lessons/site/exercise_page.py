@@ -58,7 +58,7 @@ minivllm exercise start {exercise.name}
 ```
 
 This makes a folder with `{exercise.student_file}`, this text and a few tests. \
-"This folder" below is that one.
+Below, "this folder" means that one.
 """
 
 
@@ -67,7 +67,7 @@ def _holes(exercise: Exercise) -> str:
     return f"""\
 ## The holes
 
-So they stand in your file, each with a `TODO` where the code is missing.
+In your file they look like this, each with a `TODO` where the code is missing.
 
 <!-- not run: heads of functions without what they do -->
 ```python
@@ -95,16 +95,16 @@ def _check(exercise: Exercise) -> str:
     )
     traces = any(one.is_trace for one in behaviours)
     diff = (
-        " Where whole runs of the engine are compared, it is event for event, and `minivllm"
-        f" exercise diff {exercise.name}` opens the dashboard at the first step that differs."
+        " Whole runs of the engine are compared event by event, and `minivllm exercise"
+        f" diff {exercise.name}` opens the dashboard at the first step that differs."
         if traces
         else ""
     )
     return f"""\
 ## What the check compares
 
-What happens on your code, and on the engine as it is, in random cases; \
-a case that fails is made as small as it can be.{diff}
+The check runs your code and the engine's own code on random cases, and compares what happens. \
+It reduces a case that fails to the smallest one.{diff}
 
 | task | what must hold | cases | points |
 |---|---|---|---|
@@ -122,7 +122,7 @@ def _hints(exercise: Exercise) -> str:
             "## Hints\n",
             *folds,
             (
-                "The third, the steps in words, comes from `minivllm exercise hint"
+                "The third hint, the steps in words, comes from `minivllm exercise hint"
                 f" {exercise.name}`. Hints cost no points.\n"
             ),
         ]

@@ -66,19 +66,18 @@ description: The lessons of minivllm, one page each
 
 # Tutorial
 
-Lessons of about ten minutes each, from a token to the way into vLLM's source. A lesson is watched \
-and guessed at: it runs
-the real engine on a clock that stands still between keys, and asks what will happen before it \
-shows it. Each claim is
-checked on the engine while you read it.
+Lessons of about ten minutes each, from a token to vLLM's source code. A lesson runs the real \
+engine, which moves only
+when you press a key. It asks what will happen before it shows it, and each claim is checked on \
+the engine while you read.
 
-There are two ways to take one.
+There are two ways to take a lesson.
 
-- **In the terminal**, with the dashboard beside the words. Your guesses are scored, and you may \
-look around in every picture.
-- **On the pages below**, which are the same lessons as the engine played them: the same words, \
-the answers folded, and
-  pictures of the moments that matter. Nothing needs to be installed.
+- **In the terminal**, with the dashboard beside the text. Your guesses are scored, and you can \
+explore every picture.
+- **On the pages below**, which were written while the lessons ran: the same text, folded answers, \
+and pictures of the
+  important moments. You need not install anything.
 
 | lesson | minutes | what you see | after |
 |---|---|---|---|
@@ -90,8 +89,8 @@ kernels, 5 and 12.
 
 ## How to run one
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
-find it.
+`minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
+path.
 
 <!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
 options -->
@@ -104,14 +103,14 @@ minivllm lesson 3 --from 9            # from its ninth page on
 minivllm lesson 3 --transcript f.md   # as a page of Markdown
 ```
 
-`space` goes on, `b` goes back in time, and while a question is open what you type is your guess. \
-The keys `1` to `6` lead to
-the dashboard's own screens, on the lesson's engine, and `0` comes back.
+`space` goes to the next page, and `b` goes back. While a question is open, type your guess. \
+The keys `1` to `6` open
+the dashboard's own screens on the lesson's engine; `0` returns to the lesson.
 
 ## Where each idea is
 
-The lesson that explains it, the panels of the [dashboard](../dashboard.md) that show it of any \
-run, and what there is to write.
+For each idea: the lesson that explains it, the [dashboard](../dashboard.md) panels that show it \
+in any run, and the exercises.
 
 | idea | lesson | in the dashboard | exercises |
 |---|---|---|---|
@@ -124,20 +123,20 @@ description: The exercises of minivllm, which are written into the engine
 
 # Exercises
 
-A lesson is watched; an exercise is written. Its file is the engine's own with holes in it. When \
-it passes, the engine and the
-dashboard run on what you wrote.
+In a lesson you watch; in an exercise you write code. Its file is the engine's own file with some \
+functions left empty. When
+your code passes, the engine and the dashboard run on it.
 
-Begin with the first one that interests you, when you have seen its lesson. None needs a GPU.
+Start with any exercise that interests you, after its lesson. None needs a GPU.
 
-| exercise | lesson | minutes | what is written |
+| exercise | lesson | minutes | what you write |
 |---|---|---|---|
 """
 _HOW = """
 ## How it goes
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
-find it.
+`minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
+path.
 
 <!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
 checks exercises -->
@@ -152,14 +151,13 @@ minivllm exercise demo block-pool     # the dashboard's demo on your code
 minivllm exercise next
 ```
 
-A check runs the same random cases on your code and on the engine as it is, and compares what \
+A check runs the same random cases on your code and on the engine's own code, and compares what \
 happens. There is no list of
-expected values. When a case fails it is made as small as it can be, and if the mistake is a \
-common one it is named.
+expected values. A case that fails is reduced to the smallest one, and a common mistake is named.
 
 The solution is the engine's own source: your file is that source without the bodies of a few \
-functions. It lies open, so whether you look is up
-to you. Hints are counted and cost nothing.
+functions. You can look at it;
+that is up to you. Hints are counted and cost nothing.
 
-If you teach, [read on here](../teach.md): grading a class, and what the limits stop.
+If you teach, [this page](../teach.md) explains how to grade a class, and what the limits stop.
 """

@@ -157,7 +157,7 @@ def _claims(page: Page) -> list[str]:
     if not page.claims:
         return []
     return [
-        "Checked on the engine just now:\n",
+        "Checked on the engine:\n",
         "".join(f"- {to_markdown(claim)}\n" for claim in page.claims),
     ]
 
@@ -178,11 +178,11 @@ def _misconceptions(question: Predict, truth: Answer) -> list[str]:
 def _top(lesson: Lesson, model: str) -> str:
     needs = ", ".join(link_to(find_lesson(name)) for name in lesson.needs)
     writes = (
-        f"The model is `{READABLE_MODEL}`, a real one, since here it matters what it writes."
+        f"The model is `{READABLE_MODEL}`, a real one, because the text matters here."
         if model == READABLE_MODEL
         else (
-            f"The model is `{INSTANT_MODEL}`: small and never trained, so what it writes makes no"
-            " sense. Its memory is handled like that of any other."
+            f"The model is `{INSTANT_MODEL}`, which is small and was never trained: its"
+            " text makes no sense, but its memory is managed like that of any other model."
         )
     )
     return f"""\
@@ -194,9 +194,9 @@ description: "Lesson {lesson.number} of minivllm: {lesson.title}"
 
 About {lesson.minutes} minutes.{f" Read first: {needs}." if needs else ""}
 
-This page is the lesson as the engine played it. Guess before you open an answer. \
-To be asked, and to look around in each picture,
-play it yourself:
+This page was written while the lesson ran on the engine. Guess before you open an answer. \
+To get the questions in the dashboard, and to explore each picture,
+run it yourself:
 
 <!-- not run: opens the dashboard and waits for guesses; \
 tests/lessons/test_lessons.py plays every lesson -->

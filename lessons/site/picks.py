@@ -26,7 +26,7 @@ class Picks(NamedTuple):
 PICKS: Mapping[str, Picks] = MappingProxyType(
     {
         "tokens": Picks(
-            "Text is cut into tokens, and each pass of the model writes one more.",
+            "How text is cut into tokens, and why each pass of the model produces one more.",
             (4, 6, 9, 11, 15),
             "sampling",
             (
@@ -36,12 +36,12 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kv-cache": Picks(
-            "Why keys and values are kept, how many bytes a token takes, and that the cache grows"
-            " with the text.",
+            "Why keys and values are kept, how many bytes a token takes, and how the cache"
+            " grows with the text.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
-                ("minivllm/runtime/kv_cache.py", "how large the cache may be, and its tensors"),
+                ("minivllm/runtime/kv_cache.py", "the size of the cache, and its tensors"),
                 (
                     "minivllm/runtime/attention/torch_backend.py#TorchAttentionBackend",
                     "keys and values written and read",
@@ -49,13 +49,16 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "naive-serving": Picks(
-            "Three ways in which memory is lost when each request reserves for its longest answer.",
+            (
+                "Three ways in which memory is wasted when each request reserves for its"
+                " longest answer."
+            ),
             (3, 8, 9, 13, 15),
             "kv-cache",
             (
                 (
                     "minivllm/core/contiguous.py#ContiguousKVCacheManager",
-                    "one stretch for each request",
+                    "one contiguous range per request",
                 ),
                 (
                     "minivllm/events/kv_usage.py#KVUsage",
@@ -64,7 +67,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "block-tables": Picks(
-            "Memory in blocks, given out when a token needs one; which slot a token gets.",
+            "Memory in blocks, allocated when a token needs one; how a token finds its slot.",
             (3, 4, 6, 12, 14),
             "block-pool",
             (
@@ -83,50 +86,50 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 (
                     "kernels/attention/decode_grouped.py#decode_grouped_kernel",
-                    "the kernel that is watched here",
+                    "the kernel of this lesson",
                 ),
                 (
                     "kernels/attention/online_softmax.py#softmax_update",
                     "the running maximum and the running sum",
                 ),
-                ("kernels/reference.py", "the same, token by token and slow"),
+                ("kernels/reference.py", "the reference implementation, token by token"),
             ),
         ),
         "batching": Picks(
-            "Why a batch that is made anew for each step leaves no slot empty.",
+            "Why a batch that is rebuilt at each step leaves no slot empty.",
             (3, 9, 12, 14, 18),
             "scheduler",
             (
                 ("minivllm/core/scheduler.py#Scheduler.schedule", "the list for one step"),
-                ("minivllm/core/admission.py", "the old ways, as a gate before it"),
+                ("minivllm/core/admission.py", "static and sequential batching"),
             ),
         ),
         "token-budget": Picks(
-            "One budget a step for prompts and answers; a long prompt goes through in chunks.",
+            "One budget per step for prompts and answers; a long prompt is split into chunks.",
             (4, 6, 9, 12, 15),
             "scheduler",
             (
                 (
                     "minivllm/core/scheduler.py#Scheduler._schedule_running",
-                    "who runs is served first",
+                    "running requests are scheduled first",
                 ),
                 (
                     "minivllm/core/scheduler.py#Scheduler._schedule_waiting",
-                    "who waits gets what is left",
+                    "waiting requests get the rest",
                 ),
             ),
         ),
         "prefix-sharing": Picks(
-            "How a prompt that was here before is found; a freed block is not forgotten.",
+            "How the engine finds a prompt that it has seen before, even in freed blocks.",
             (3, 6, 10, 14, 18),
             "prefix-cache",
             (
-                ("minivllm/core/block_math.py#hash_block_tokens", "the name of a block"),
+                ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
                 (
                     "minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks",
-                    "the search for a prefix",
+                    "the lookup of a prefix",
                 ),
-                ("minivllm/core/block_pool.py#BlockPool.release", "let go of, and not forgotten"),
+                ("minivllm/core/block_pool.py#BlockPool.release", "freed, but still cached"),
             ),
         ),
         "copy-on-write": Picks(
@@ -137,28 +140,34 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/core/scheduler.py#Scheduler.fork", "one sequence becomes two"),
                 (
                     "minivllm/core/kv_cache_manager.py#KVCacheManager._copy_on_write",
-                    "a block of one's own",
+                    "the copy of a shared block",
                 ),
                 ("minivllm/engine/beams.py#BeamDriver", "beam search"),
             ),
         ),
         "preemption": Picks(
-            "What happens when no block is free, and who feels it.",
+            "What happens when no block is free, and which request pays for it.",
             (5, 8, 10, 15, 21),
             "scheduler",
             (
-                ("minivllm/core/scheduler.py#Scheduler._preempt", "somebody gives up all blocks"),
-                ("minivllm/core/request_queue.py#RequestQueue.choose_victim", "who that is"),
+                (
+                    "minivllm/core/scheduler.py#Scheduler._preempt",
+                    "one sequence gives up all its blocks",
+                ),
+                (
+                    "minivllm/core/request_queue.py#RequestQueue.choose_victim",
+                    "the choice of that sequence",
+                ),
             ),
         ),
         "serving": Picks(
-            "What a request over HTTP becomes, and the few numbers that tell how a server does.",
+            "What happens to a request over HTTP, and which few numbers describe a server.",
             (4, 7, 10, 17, 18),
             "server",
             (
                 (
                     "minivllm/engine/engine_thread.py#EngineThread",
-                    "requests come in between two steps",
+                    "new requests enter between two steps",
                 ),
                 (
                     "minivllm/server/metrics/router.py",
@@ -174,19 +183,19 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 (
                     "kernels/attention/decode_naive.py#decode_naive_kernel",
-                    "rung 1: a program for each query head",
+                    "version 1: a program per query head",
                 ),
                 (
                     "kernels/attention/decode_grouped.py#decode_grouped_kernel",
-                    "rung 2: a program for each key head",
+                    "version 2: a program per key head",
                 ),
                 (
                     "kernels/attention/decode_split.py#decode_split_kernel",
-                    "rung 3: the context in parts",
+                    "version 3: the context in parts",
                 ),
                 (
                     "kernels/attention/decode_static.py#StaticDecode",
-                    "rung 4: ready for a CUDA graph",
+                    "version 4: ready for a CUDA graph",
                 ),
                 (
                     "kernels/attention/unified.py#unified_kernel",
@@ -201,7 +210,10 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (
                 ("minivllm/config.py#EngineConfig", "the options, under vLLM's names"),
                 ("minivllm/server/feeds/kv_feed.py", "our events as vLLM's KV events"),
-                ("minivllm/core/scheduler.py#Scheduler.schedule", "the rule that lets guesses in"),
+                (
+                    "minivllm/core/scheduler.py#Scheduler.schedule",
+                    "the rule that speculative decoding uses",
+                ),
             ),
         ),
     }

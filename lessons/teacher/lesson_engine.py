@@ -129,13 +129,14 @@ class LessonEngine:
                 return
             self.step()
         raise LessonError(
-            f"What the lesson waits for has not come in {MAX_STEPS} steps: please report it."
+            f"The lesson waited for {MAX_STEPS} steps, and its condition was not met:"
+            " please report it."
         )
 
     def _compare(self) -> None:
         if self.fold.state != self.engine.inspect():
             raise LessonError(
-                "The events tell something else than the engine's own state: please report it."
+                "The events do not agree with the engine's own state: please report it."
             )
 
     # ---- queries ----

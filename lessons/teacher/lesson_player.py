@@ -199,7 +199,7 @@ class LessonPlayer:
         parts = [f"This is the end of **{self._lesson.title}**."]
         if answered:
             parts.append(
-                f"{right} of {answered} predictions were right; each wrong one showed where a"
-                " picture in the head was off."
+                f"{right} of {answered} predictions were right; each wrong one showed you"
+                " what to correct in your picture of the engine."
             )
         return " ".join([*parts, what_comes_next(self._lesson)]).rstrip()

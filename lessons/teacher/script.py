@@ -44,8 +44,8 @@ def _checked(text: str, *more: str) -> None:
     count = sum(len(part.split()) for part in (text, *more))
     if count > MAX_WORDS:
         raise LessonError(
-            f"A chunk has {count} words, and at most {MAX_WORDS} are read: cut the one that begins"
-            f" {text[:40]!r}."
+            f"A chunk has {count} words, more than the {MAX_WORDS} that are allowed: split"
+            f" the one that begins {text[:40]!r}."
         )
 
 
@@ -95,8 +95,7 @@ class Predict:
             answer for answer in self.why if self.choices and answer not in self.choices
         ]:
             raise LessonError(
-                f"No choice of {self.question[:40]!r} is called {strangers[0]!r}: `why` is by"
-                " choice."
+                f"{strangers[0]!r} is a key of `why`, but not a choice of {self.question[:40]!r}."
             )
 
     def read(self, typed: str) -> Answer | None:
@@ -136,8 +135,8 @@ class Predict:
         answer = self.answer()
         if self.choices and answer not in self.choices:
             raise LessonError(
-                f"The engine answers {answer!r} to {self.question[:40]!r}, which is none of the"
-                " choices."
+                f"The engine answers {answer!r} to {self.question[:40]!r}, which is not one"
+                " of the choices."
             )
         return answer
 
@@ -146,7 +145,7 @@ class Predict:
         because = self.because if isinstance(self.because, str) else self.because()
         shown = f"**{self.shown(answer)}**"
         if given is None:
-            return Verdict(None, _sentences(f"It is {shown}.", because))
+            return Verdict(None, _sentences(f"{shown}.", because))
         if self.is_right(given, answer):
             return Verdict(True, _sentences(f"Right: {shown}.", because))
         why = self.why.get(given, self.otherwise)
@@ -245,7 +244,7 @@ class Teacher:
         """Highlight this panel from the next chunk on; None keeps the current one."""
         if panel is not None and panel not in PANEL_NAMES:
             raise LessonError(
-                f"There is no panel {panel!r} to light: take one of {', '.join(PANEL_NAMES)}."
+                f"There is no panel {panel!r} to light: use one of {', '.join(PANEL_NAMES)}."
             )
         self.lit = panel or self.lit
 
@@ -288,7 +287,7 @@ class Teacher:
         """Show a claim as checked. Raises `LessonError`, even outside of tests, if it is false."""
         if not holds:
             raise LessonError(
-                f"The lesson says that {claim}, and on this engine that is not so: please"
+                f"The lesson claims that {claim}, but this engine shows otherwise: please"
                 " report it."
             )
         self._claims.append(claim)
