@@ -82,7 +82,7 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
     log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
     warning = (
         f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture"
-        " shows what stands before it.\n"
+        " shows the state before it.\n"
     )
     assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
 
@@ -109,7 +109,10 @@ def test_shot_and_replay_do_without_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--size", "120"], "--size must be columns and rows up to 1000, as in 120x36; got '120'."),
+        (
+            ["--size", "120"],
+            "--size must be columns and rows up to 1000, such as 120x36; got '120'.",
+        ),
         (
             ["--screen", "home"],
             "--screen must be one of overview, blocks, scheduler, requests, events, compare;",
@@ -191,7 +194,10 @@ def test_a_log_that_cannot_be_opened_is_one_sentence_and_status_1(
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
-        ("no-such.jsonl", "no-such.jsonl does not exist, and nobody has begun to write it."),
+        (
+            "no-such.jsonl",
+            "no-such.jsonl does not exist: check the path, or start the program that writes it.",
+        ),
         (
             "foreign.jsonl",
             "foreign.jsonl is not a minivllm recording: its first line is no header.",
@@ -216,7 +222,7 @@ def test_a_source_that_cannot_be_attached_to_is_one_sentence_and_status_1(
     ("command", "instead"),
     [
         (["replay", str(LOG)], "shot LOG draws a picture of it"),
-        (["attach", str(LOG)], "once SOURCE --json says in one line what the engine is doing"),
+        (["attach", str(LOG)], "once SOURCE --json prints"),
         (
             ["live", "--model", "tiny-random"],
             "demo --headless and generate run an engine without one",

@@ -72,11 +72,11 @@ def give(monkeypatch, capsys):
 
 
 def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, capsys):
-    assert "go on at page" not in give("\n1\n\nq\n"), "nothing was left yet"
+    assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson"]) == 0
     assert "To go on: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
-    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2, (
+    assert again.count("continue at page 4 (enter), or from the start (s)?") == 2, (
         "what is neither is asked again"
     )
     assert "Paging cuts" not in again

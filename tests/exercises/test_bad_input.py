@@ -73,7 +73,7 @@ SWALLOWS = (
 @pytest.mark.parametrize(
     ("statement", "kind", "words"),
     [
-        ("while True: pass", "time", "does a loop end?"),
+        ("while True: pass", "time", "endless loop"),
         pytest.param(SWALLOWS, "time", "", marks=pytest.mark.slow),
         ("print('x' * 30_000_000, flush=True)", "output", "more than 1 MB"),
         ("hoard = bytearray(10**9)", "memory", "more than 512 MB"),
@@ -125,7 +125,7 @@ def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(
     ("lines", "words"),
     [
         ("def", "SyntaxError in line"),
-        pytest.param("while True: pass", "does a loop end?", marks=pytest.mark.slow),
+        pytest.param("while True: pass", "endless loop", marks=pytest.mark.slow),
         ("import no_such_module", "ModuleNotFoundError"),
         ("del BlockPool", "BlockPool"),
     ],
@@ -182,10 +182,7 @@ def test_the_students_code_sees_nothing_of_our_environment(
 def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
     result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"))
     failure = result.first_failure.counterexample.failure
-    assert (
-        failure.kind == "raised"
-        and "what it did or gave back cannot be used: AttributeError: 'int'" in failure.text
-    )
+    assert failure.kind == "raised" and "cannot be used: AttributeError: 'int'" in failure.text
     result = check_and_diagnose(
         EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False
     )

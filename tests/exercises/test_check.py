@@ -72,7 +72,7 @@ def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_erro
         if "raise ValueError('the" in text
     )
     assert found.sentence.startswith(
-        f"In step {found.step} yours ends: ValueError in line {line}, in release: the "
+        f"In step {found.step} yours stops: ValueError in line {line}, in release: the "
     )
     assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
     assert "\x1b" not in found.sentence

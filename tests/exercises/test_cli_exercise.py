@@ -32,7 +32,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     number = next(
         i for i, line in enumerate(file.read_text().splitlines(), 1) if "# TODO block-pool" in line
     )
-    assert f"Expected: this starts red. Nothing is broken: open {file}, line {number}" in told
+    assert f"expected, and nothing is broken: open {file}, line {number}" in told
     assert "The smallest case that shows it:" in told
     file.write_text(SOURCE)
     assert main(["exercise", "check"]) == 0
@@ -72,7 +72,7 @@ def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
     ]
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2
-    assert file.read_text() == "# my work\n" and "is there already" in capsys.readouterr().err
+    assert file.read_text() == "# my work\n" and "already exists" in capsys.readouterr().err
     assert main(["exercise", "reset", "block-pool"]) == 0
     assert "# TODO block-pool" in file.read_text()
     assert (file.parent / "block_pool.before-1.py").read_text() == "# my work\n"

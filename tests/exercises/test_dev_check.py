@@ -99,5 +99,5 @@ def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(tmp_path:
     exercise = _Changed(*find_exercise("block-pool"))
     exercise.files = twins
     told = list(dev_check(exercise))
-    assert "block-pool: a.py cannot be told apart from b.py." in told
-    assert "block-pool: b.py cannot be told apart from a.py." in told
+    assert "block-pool: a.py cannot be distinguished from b.py." in told
+    assert "block-pool: b.py cannot be distinguished from a.py." in told

@@ -113,7 +113,9 @@ def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_pr
         if model.steps.current is not None and not planned >= set(model.fold.running):
             said.append(rows(Budget(), model)[2])
             assert any("no tokens yet" in row for row in rows(BatchOrder(), model, height=20))
-    assert len(set(said)) > 10 and all(re.fullmatch(r"step \d+ is under way", one) for one in said)
+    assert len(set(said)) > 10 and all(
+        re.fullmatch(r"step \d+ is in progress", one) for one in said
+    )
 
 
 def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:

@@ -236,7 +236,7 @@ class _Worker:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
         return {
             "kind": "raised",
-            "text": f"its effect or its result cannot be used: {what}{message}",
+            "text": f"its result or its side effects cannot be used: {what}{message}",
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:

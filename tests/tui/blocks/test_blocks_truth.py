@@ -136,7 +136,7 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
         if level:
             assert parents[0] == above[level - 1]
         elif parents[0] is not None:
-            assert "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
+            assert "unreachable" in text and parents[0] not in {b.hash for b in fold.blocks}
         above[level:] = [names[-1]]
     assert sorted(seen) == [
         block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None

@@ -71,7 +71,7 @@ def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pre
         assert (shown["Why?"], shown["Quit"]) == ("f9", "f10")
         assert shown["Step"] in ("^→", "ctrl+right", "^right")
         await seat.press("question_mark")
-        assert re.search(r"ctrl\+right y +Step +To the end of the next step", seat.window_text())
+        assert re.search(r"ctrl\+right y +Step +Go to the end of the next step", seat.window_text())
         assert re.search(r"f10 +Quit", seat.window_text())
         await seat.press("escape", "f10")
         assert app._exit
@@ -116,8 +116,8 @@ def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
     app = app_for(memory_pressure.run(5), state="paused", has_next=True)
     expected = {
         "left": "the beginning", "left_square_bracket": "the beginning",
-        "left_curly_bracket": "the beginning", "down": "tab goes to one", "z": "tab goes to one",
-        "enter": "Nothing is chosen", "end right right": "nothing after",
+        "left_curly_bracket": "the beginning", "down": "tab moves", "z": "tab moves",
+        "enter": "Nothing is selected", "end right right": "nothing after",
         "m apostrophe": "no other",
         "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
         "ctrl+s": "cannot be written", "E": "cannot be written",
