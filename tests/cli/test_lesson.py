@@ -46,7 +46,7 @@ def test_the_list_says_what_was_done(capsys, progress, monkeypatch):
     assert main(["lesson"]) == 0
     listed = capsys.readouterr().out
     assert re.match(r"✓ +1 .* done", listed)
-    assert "To go on: minivllm lesson 2." in listed
+    assert "Continue with: minivllm lesson 2." in listed
     assert main(["lesson", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
@@ -74,7 +74,7 @@ def give(monkeypatch, capsys):
 def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, capsys):
     assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson"]) == 0
-    assert "To go on: minivllm lesson 4." in capsys.readouterr().out
+    assert "Continue with: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
     assert again.count("continue at page 4 (enter), or from the start (s)?") == 2, (
         "what is neither is asked again"

@@ -142,7 +142,7 @@ def check_the_queue(app: DashboardApp, truth: Fold) -> None:
     rows = [row.rstrip() for row in drawn(app, "waiting") if row.strip()]
     assert panel(app, "waiting").border_title == f"Waiting  {len(truth.waiting)}"
     if not truth.waiting:
-        assert rows == ["nobody waits"]
+        assert rows == ["none waiting"]
         return
     shown = [row for row in rows if not row.startswith("+ ")]
     if len(shown) < len(truth.waiting):

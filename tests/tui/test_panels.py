@@ -99,7 +99,7 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     assert missing_from(said(model), "r2", f"{need} blocks", f"{free} free") == []
     # In a narrow queue, too, the reason stays whole and the details give way.
     assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
-    assert "nobody waits" in said(folded(memory_pressure.run()))
+    assert "none waiting" in said(folded(memory_pressure.run()))
     first = DashboardModel(shared_prefix.header)
     first.apply(ev.RequestArrived(1, 0, 0.0, "new", "new.0", 0, [1, 2, 3], 9))
     assert "new waits" in " ".join(rows(Budget(), first))

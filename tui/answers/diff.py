@@ -108,9 +108,7 @@ def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
         yield _numbers("cached", old.num_cached_tokens, new.num_cached_tokens)
     yield from _table_changes(old.block_table, new.block_table)
     if old.deferred != new.deferred:
-        yield (
-            "is no longer deferred" if new.deferred is None else f"waits: {deferral(*new.deferred)}"
-        )
+        yield ("no longer waits" if new.deferred is None else f"waits: {deferral(*new.deferred)}")
 
 
 def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:

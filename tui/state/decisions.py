@@ -49,10 +49,10 @@ class DecisionLog(msgspec.Struct):
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
         """Add an event. owner: its sequence, or the last owner of its block."""
-        telling = _TELL.get(type(event))
-        if telling is None:
+        in_words = _SENTENCES.get(type(event))
+        if in_words is None:
             return
-        verb, after, style = telling(event)
+        verb, after, style = in_words(event)
         block_id = getattr(event, "block_id", None)
         key = (event.step, event.__struct_config__.tag, owner, verb, after)
         if block_id is not None:
@@ -76,21 +76,21 @@ class DecisionLog(msgspec.Struct):
 
 def sentence_of(event: ev.Event) -> str:
     """One event in words; its fields, if the kind has no sentence."""
-    telling = _TELL.get(type(event))
-    if type(event) in _TELL_NUMBERS:
-        return _TELL_NUMBERS[type(event)](event)
-    if telling is None:
+    in_words = _SENTENCES.get(type(event))
+    if type(event) in _NUMBERS:
+        return _NUMBERS[type(event)](event)
+    if in_words is None:
         own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
         return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
-    verb, after, _ = telling(event)
+    verb, after, _ = in_words(event)
     owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
     name = f"{short_name(owner)} " if owner else ""
     return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
 
 
 def style_of(event: ev.Event) -> str:
-    telling = _TELL.get(type(event))
-    return "muted" if telling is None else telling(event)[2]
+    in_words = _SENTENCES.get(type(event))
+    return "muted" if in_words is None else in_words(event)[2]
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
@@ -154,7 +154,7 @@ _END_A_WAIT = (
 )
 
 # Event -> (verb, rest of the sentence, style). Block ids go between the two parts.
-_TELL = {
+_SENTENCES = {
     ev.RequestArrived: lambda e: (
         "arrives",
         f", {plural(len(e.prompt_token_ids), 'prompt token')}",
@@ -206,7 +206,7 @@ _TELL = {
     ),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
-TOLD_KINDS = frozenset(_TELL)
+TOLD_KINDS = frozenset(_SENTENCES)
 """Kinds with a sentence in the log of decisions; the others need no `add`."""
 
 
@@ -218,10 +218,10 @@ def _seconds(e: ev.StepEnd) -> str:
         (e.t_model, "model"),
         (e.t_sample, "sample"),
     )
-    told = ", ".join(
+    listed = ", ".join(
         f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds
     )
-    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {told}" if told else ""
+    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {listed}" if listed else ""
 
 
 def _most_mass(e: ev.AttentionMass) -> str:
@@ -232,8 +232,8 @@ def _most_mass(e: ev.AttentionMass) -> str:
 
 
 # Steps and tokens: only in the list of all events.
-_TELL_NUMBERS = {
-    ev.StepBegin: lambda e: f"step {e.step} begins with a budget of {plural(e.budget, 'token')}",
+_NUMBERS = {
+    ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
     ev.StepScheduled: lambda e: (
         f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from"
         f" position {e.num_computed_tokens}"

@@ -164,9 +164,9 @@ class VllmBlocks(VllmPanel):
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
         status = self._source.kv_status
         if status is None:
-            return [
-                Row(width).put("unknown: start with --kv-events tcp://HOST:5557", "faint").line()
-            ][:height]
+            return [Row(width).put("unknown without --kv-events tcp://HOST:5557", "faint").line()][
+                :height
+            ]
         if model.last_number is None:
             return [Row(width).put(clean(status.text), "faint").line()][:height]
         return [*self._sums(model, width), *self._grid(model, width, height)][:height]

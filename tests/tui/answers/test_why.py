@@ -100,7 +100,7 @@ def test_with_nothing_chosen_the_most_interesting_fact_is_told(
     one = folded(stage([ask("r0", "word " * 30, "x " * 40)]).run(3))
     says(why(one, NOTHING), 1, len(one.fold.free_queue), 64, 0, 30)
     full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    says(why(full, NOTHING), 0, 8, "preempted")
+    says(why(full, NOTHING), 0, 8, "preempts")
     # Trouble comes before anything else.
     pressed.apply(
         ev.InvariantViolated(pressed.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]")
@@ -163,7 +163,7 @@ def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
     [
         ("token_budget", 30, 7, ["30 tokens", 7]),
         ("preempted_this_step", 1, 0, ["preempted", "1 block", 0]),
-        ("no_contiguous_run", 9, 4, ["9 blocks", 4]),
+        ("no_contiguous_run", 9, 4, ["9 contiguous blocks", 4]),
         ("static_batch", 3, 0, ["batch", 3]),
         ("batch_delay", 4, 1, [1, 4]),
         ("of a newer\x1b version", 4, 1, ["of a newer version"]),

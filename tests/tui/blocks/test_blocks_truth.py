@@ -63,7 +63,7 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
         assert f"shared by {len(owners)}" in state
     named = [f"{model.letter(s)} {short_name(s)} entry {entry}" for s, entry in owners]
     assert re.split(r"\s\s+", facts.get("owners") or facts["owner"]) == named or (
-        not owners and "nobody" in facts["owner"]
+        not owners and "none" in facts["owner"]
     )
     if owners:
         filled = max(

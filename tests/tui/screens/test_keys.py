@@ -87,7 +87,7 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
             pilot.app.clear_notifications()
             await pilot.press(command.keys.split(",")[0])
             await until(pilot, lambda: told(pilot.app))
-            assert "can only be watched" in told(pilot.app)[0], command.id
+            assert "another process" in told(pilot.app)[0], command.id
 
     drive(app_for(stage), watching)
 
@@ -95,7 +95,7 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
         for key in ("x", "X"):
             await pilot.press(key)
             await settle(pilot)
-            assert "Choose a running" in told(pilot.app)[-1]
+            assert "Select a running" in told(pilot.app)[-1]
         assert control.calls == []
         control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
         sentence = " ".join(control.to_say)
@@ -118,7 +118,7 @@ def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
         "left": "the beginning", "left_square_bracket": "the beginning",
         "left_curly_bracket": "the beginning", "down": "tab moves", "z": "tab moves",
         "enter": "Nothing is selected", "end right right": "nothing after",
-        "m apostrophe": "no other",
+        "m apostrophe": "the only mark",
         "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
         "ctrl+s": "cannot be written", "E": "cannot be written",
     }  # fmt: skip

@@ -236,7 +236,7 @@ def test_messages_are_the_same_however_the_stream_is_cut_and_none_is_endless() -
         parser = SseParser()
         pieces = [STREAM[start : start + length] for start in range(0, len(STREAM), length)]
         assert [message for piece in pieces for message in parser.feed(piece)] == MESSAGES
-    with pytest.raises(EventLogError, match="without an end"):
+    with pytest.raises(EventLogError, match="does not end"):
         SseParser().feed(b"data: " + b"x" * MAX_MESSAGE_BYTES)
 
 

@@ -316,7 +316,7 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(
         app = VllmApp(VllmSource(url), ascii=ascii)
         shown = asyncio.run(main())
     assert missing_from(shown, "waiting unknown", "LIVE", "25.0%") == []
-    assert "unknown: --kv-events" in shown
+    assert "unknown without --kv-events" in shown
     assert not ascii or shown.isascii()
 
 
@@ -328,7 +328,7 @@ URL = "http://localhost:8000"
     [
         ([], "Name one engine"),
         ([URL, "--vllm", URL], "Name one engine"),
-        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events belongs to --vllm"),
+        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events needs --vllm"),
         (["--vllm", URL], "needs a terminal"),
     ],
 )

@@ -128,7 +128,7 @@ class Comparison(Panel):
             Figure("waste, %", *waste, ".1f"),
             count("preemptions", "num_preemptions"),
             Figure("seconds", *seconds, ",.2f"),
-            Figure("tokens a second", *speed, ",.1f"),
+            Figure("tokens per second", *speed, ",.1f"),
             count("tokens computed", "scheduled_tokens"),
             count("tokens cached", "prefix_cache_hits"),
             Figure("blocks in use", a.pool_use().used, b.pool_use().used),

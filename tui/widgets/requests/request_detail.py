@@ -131,7 +131,7 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
         )
     times = [
         (first_token_after(life), "to its first token"),
-        (life.time_per_output_token, "a token after that"),
+        (life.time_per_output_token, "per token after that"),
     ]
     if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))

@@ -195,7 +195,7 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, 
         row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
     else:
         row.put(part, "warn", indent)
-    scale = f", {axis.steps_per_cell:,} a cell" if axis.steps_per_cell > 1 else ""
+    scale = f", {axis.steps_per_cell:,} per cell" if axis.steps_per_cell > 1 else ""
     seconds = model.fold.t - model.header.mono
     return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
 

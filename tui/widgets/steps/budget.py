@@ -26,7 +26,7 @@ class Budget(Panel):
     def title(self, model: DashboardModel, width: int) -> str:
         used, budget = _used(model), _budget(model)
         cell = _tokens_per_cell(budget, width, _bar_rows(budget, width, self.content_size.height))
-        scale = f", {cell} a cell" if cell > 1 else ""
+        scale = f", {cell} per cell" if cell > 1 else ""
         return f"Token budget  {used:,} of {budget:,}{scale}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
