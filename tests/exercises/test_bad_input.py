@@ -78,7 +78,7 @@ SWALLOWS = (
         ("print('x' * 30_000_000, flush=True)", "output", "more than 1 MB"),
         ("hoard = bytearray(10**9)", "memory", "more than 512 MB"),
         ("raise ValueError('\\ud800 \\x1b[2J')", "raised", "ValueError in line"),
-        ("import os; os._exit(7)", "died", "exit status 7"),
+        ("import os; os._exit(7)", "died", "exited with status 7"),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "died", "SIGKILL"),
         ("return -1", "differs", ""),
         ("import os; os.write(1, b'{}'); raise SystemExit", "exit", "sys.exit"),
@@ -186,7 +186,7 @@ def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
     result = check_and_diagnose(
         EXERCISE, submit("BlockPool.touch = lambda self, block: 'yes'"), diagnoses=False
     )
-    assert "says 'yes'" in result.first_failure.counterexample.told[-1]
+    assert "returns 'yes'" in result.first_failure.counterexample.told[-1]
 
 
 @pytest.mark.slow
@@ -215,11 +215,11 @@ KVCacheManager._extend_hashes = extend
         (b"", "the engine needs "),
         (
             b"from minivllm.core import block_pool\nclass BlockPool(block_pool.BlockPool): pass",
-            "cannot get BlockPool",
+            "cannot import BlockPool",
         ),
         (
             b"from minivllm.core.block_pool import BlockPool",
-            "cannot get BlockPool from there in line 1",
+            "cannot import BlockPool from there in line 1",
         ),
         (b"\xff\xfe\x00 not python", ""),
     ],

@@ -74,7 +74,7 @@ def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_erro
     assert found.sentence.startswith(
         f"In step {found.step} yours stops: ValueError in line {line}, in release: the "
     )
-    assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
+    assert f"A, the engine, continues: step {found.step}: block.freed" in found.sentence
     assert "\x1b" not in found.sentence
     last = json.loads(found.yours.read_text().splitlines()[-1])
     assert last["step"] == found.step and last["ev"] != "step.end"
