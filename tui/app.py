@@ -191,7 +191,7 @@ class DashboardApp(App[str]):
         ):
             self.context.finished = summary.lines
             if self.current_mode != "overview":
-                self.tell("The run is over: press 1 to read what came of it.")
+                self.tell("The run is over: press 1 to see its results.")
             self.draw()
 
     def _go_to_first_step(self) -> bool:
@@ -269,7 +269,9 @@ class DashboardApp(App[str]):
         if self._has_next:
             self.exit("next")
         else:
-            self.tell("There is no other recording: replay takes several.")
+            self.tell(
+                "Only one recording is open: start replay with several to switch between them."
+            )
 
     def toggle_theme(self) -> None:
         self.theme = LIGHT.name if self.theme == DARK.name else DARK.name

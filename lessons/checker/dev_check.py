@@ -77,7 +77,7 @@ def _stub(result: Result) -> Iterator[str]:
     for one in result.behaviours:
         failure = None if one.passed else one.counterexample.failure
         if failure is None or failure.kind != "todo":
-            yield f"{name}: the stub does not fail {one.behaviour.name!r} for not being written."
+            yield f"{name}: the stub does not fail {one.behaviour.name!r} with its TODO."
 
 
 def _wrong(file: Path, result: Result) -> Iterator[str]:
@@ -89,7 +89,10 @@ def _wrong(file: Path, result: Result) -> Iterator[str]:
         yield f"{name} passes."
     elif not result.fitting:
         kinds = {one.counterexample.failure for one in result.behaviours if not one.passed}
-        yield f"{name} is not recognised ({kinds})."
+        yield f"{name} is not recognized ({kinds})."
     elif result.misconception != own:
         others = [one.name for one in result.fitting if one != own]
-        yield f"{name} cannot be told apart from {' and '.join(f'{other}.py' for other in others)}."
+        yield (
+            f"{name} cannot be distinguished from"
+            f" {' and '.join(f'{other}.py' for other in others)}."
+        )

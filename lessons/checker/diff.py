@@ -50,7 +50,7 @@ def _sentence(found: Counterexample, step: int) -> str:
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.told):
         return clean(
-            f"In step {step} yours ends: {failure.text}. A, the engine, goes on: {engine}."
+            f"In step {step} yours stops: {failure.text}. A, the engine, continues: {engine}."
         )
     sentence = (
         f"First difference, in step {step}: A (the engine) {engine}; B (yours) {yours_at(found)}."
@@ -59,5 +59,5 @@ def _sentence(found: Counterexample, step: int) -> str:
         last = next(
             (at for line in reversed(found.told) if (at := step_of(line)) is not None), step
         )
-        sentence += f" In step {last} yours ends: {failure.text}."
+        sentence += f" In step {last} yours stops: {failure.text}."
     return clean(sentence)

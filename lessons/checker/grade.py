@@ -60,7 +60,9 @@ def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
     """Yield all grades. Raises `ExerciseError` if there are no students."""
     if not folder.is_dir():
-        raise ExerciseError(f"{folder} is no folder: give one with a folder for each student.")
+        raise ExerciseError(
+            f"{folder} is not a folder: give one that contains a folder for each student."
+        )
     if is_one_submission(folder, exercises):
         students = [folder]
     else:
@@ -68,7 +70,9 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
             one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")
         )
     if not students:
-        raise ExerciseError(f"{folder} is empty: give a folder with a folder for each student.")
+        raise ExerciseError(
+            f"{folder} is empty: give a folder that contains a folder for each student."
+        )
     for student in students:
         for exercise in exercises:
             yield grade_one(student, exercise, secret)

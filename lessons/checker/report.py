@@ -31,8 +31,8 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         return
     if result.is_untouched and first_todo is not None:
         yield (
-            f"Expected: this starts red. Nothing is broken: open {result.file}, line {first_todo},"
-            " and write what is missing."
+            f"This failure is expected, and nothing is broken: open {result.file}, line"
+            f" {first_todo}, and write what is missing."
         )
         yield ""
     for one in result.behaviours:
@@ -50,10 +50,10 @@ def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
         yield from _advice(result, failed)
     elif result.passed:
         yield (
-            "Passed: the engine and the dashboard run on your code. See it with `minivllm exercise"
-            f" demo {name}`."
+            "Passed: the engine and the dashboard run on your code. See it with `minivllm"
+            f" exercise demo {name}`."
         )
-        yield f"How the engine has it: {result.exercise.source_file}"
+        yield f"The engine's own code: {result.exercise.source_file}"
 
 
 def _failure(failed: BehaviourResult) -> Iterator[str]:
@@ -128,12 +128,12 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
     yield ""
     if result.is_untouched:
         yield (
-            f"Read {result.file.with_name('README.md')} first; `minivllm exercise hint {name}`"
-            " helps."
+            f"Read {result.file.with_name('README.md')} first; `minivllm exercise hint"
+            f" {name}` prints a hint."
         )
         return
     if result.misconception is not None:
-        yield f"Your code does just what follows from this belief: {result.misconception.sentence}"
+        yield f"Your code behaves as if this were true: {result.misconception.sentence}"
     if hint := hint_for(result, failed):
         yield f"Hint: {hint}"
     if any(not one.passed and one.behaviour.is_trace for one in result.behaviours):

@@ -50,8 +50,8 @@ class Workspace:
         """Raises `ExerciseError` if the exercise was not started."""
         if not self.is_started(exercise):
             raise ExerciseError(
-                f"There is no {self.file(exercise)}: begin with `minivllm exercise start"
-                f" {exercise.name}`."
+                f"There is no {self.file(exercise)}: create it with `minivllm exercise"
+                f" start {exercise.name}`."
             )
         return Submission(self.file(exercise))
 
@@ -62,13 +62,13 @@ class Workspace:
         """
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             raise ExerciseError(
-                f"{self.root} is a repository: choose a folder outside with --workspace, so that no"
-                " solution is committed."
+                f"{self.root} is a repository: give a folder outside with --workspace, so"
+                " that no solution is committed."
             )
         if self.is_started(exercise):
             raise ExerciseError(
-                f"{self.file(exercise)} is there already: go on with it, or begin anew with "
-                f"`minivllm exercise reset {exercise.name}`."
+                f"{self.file(exercise)} already exists: continue with it, or start again"
+                f" with `minivllm exercise reset {exercise.name}`."
             )
         try:
             self.folder(exercise).mkdir(parents=True, exist_ok=True)

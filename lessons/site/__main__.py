@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument(
         "folder", type=Path, metavar="DOCS", help="the folder docs/ of the repository"
     )
-    parser.add_argument("--only", metavar="LESSON", help="the page of this lesson alone")
+    parser.add_argument("--only", metavar="LESSON", help="only the page of this lesson")
     args = parser.parse_args(arguments)
     try:
         if not args.folder.is_dir():

@@ -89,8 +89,8 @@ If you have one hour, take 1, 2, 3, 4 and 8. For scheduling, take 6, 7 and 10; f
 
 ## How to run one
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
-find it.
+`minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
+path.
 
 <!-- not run: opens the dashboard and waits for guesses; tests/cli/test_lesson.py runs these \
 options -->
@@ -136,8 +136,8 @@ Begin with any exercise that interests you, after its lesson. None needs a GPU.
 _HOW = """
 ## How it goes
 
-`minivllm` is in the environment that `make` made: `source .venv/bin/activate` lets your shell \
-find it.
+`minivllm` is in the environment that `make` created: `source .venv/bin/activate` puts it on your \
+path.
 
 <!-- not run: makes a folder in the reader's home; tests/exercises/test_cli_exercise.py begins and \
 checks exercises -->

@@ -40,7 +40,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             (3, 5, 8, 14, 16),
             "kv-cache",
             (
-                ("minivllm/runtime/kv_cache.py", "how large the cache may be, and its tensors"),
+                ("minivllm/runtime/kv_cache.py", "the size of the cache, and its tensors"),
                 (
                     "minivllm/runtime/attention/torch_backend.py#TorchAttentionBackend",
                     "keys and values written and read",
@@ -123,7 +123,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
                 ("minivllm/core/block_math.py#hash_block_tokens", "the hash of a block"),
                 (
                     "minivllm/core/kv_cache_manager.py#KVCacheManager.get_computed_blocks",
-                    "the search for a prefix",
+                    "the lookup of a prefix",
                 ),
                 (
                     "minivllm/core/block_pool.py#BlockPool.release",

@@ -100,8 +100,8 @@ class Progress:
             return msgspec.json.decode(data, type=ProgressFile)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise LessonError(
-                f"{self.path} is damaged and was left as it is: move it away to begin a new one"
-                f" ({error})."
+                f"{self.path} is damaged and was not changed: move it away to start a new"
+                f" one ({error})."
             ) from error
 
     def change(self, change: Callable[[ProgressFile], None]) -> None:

@@ -136,8 +136,8 @@ class Predict:
         answer = self.answer()
         if self.choices and answer not in self.choices:
             raise LessonError(
-                f"The engine answers {answer!r} to {self.question[:40]!r}, which is none of the"
-                " choices."
+                f"The engine answers {answer!r} to {self.question[:40]!r}, which is not one"
+                " of the choices."
             )
         return answer
 

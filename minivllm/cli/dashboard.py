@@ -22,15 +22,15 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--ascii",
         action="store_true",
-        help="draw with plain characters, for terminals without others",
+        help="draw with ASCII characters only, for terminals without others",
     )
     group.add_argument(
-        "--light", action="store_true", help="begin with the light theme (t changes it)"
+        "--light", action="store_true", help="start with the light theme (t switches it)"
     )
     group.add_argument(
         "--keys",
         metavar="FILE",
-        help="your own keys (default: minivllm/keys.toml in your configuration)",
+        help="your own key table (default: minivllm/keys.toml in your configuration folder)",
     )
 
 

@@ -123,8 +123,8 @@ def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
         control.abort("user-1")
         control.set_option("max_num_seqs", 2)
         assert control.messages() == [
-            "Request user-1 will be aborted when the step that is under way has ended.",
-            "max_num_seqs will change when the step that is under way has ended.",
+            "Request user-1 will be aborted when the current step has ended.",
+            "max_num_seqs will change when the current step has ended.",
         ]
         watched.settle()
         assert not watched.of(ev.RequestAborted)

@@ -60,9 +60,9 @@ def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_erro
     result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
     found = write_difference(result, tmp_path / "diff")
     line = result.file.read_text().partition("raise ValueError('the")[0].count("\n") + 1
-    words = f"In step {found.step} yours ends: ValueError in line {line}, in release: the "
+    words = f"In step {found.step} yours stops: ValueError in line {line}, in release: the "
     assert found.sentence.startswith(words)
-    assert f"A, the engine, goes on: step {found.step}: block.freed" in found.sentence
+    assert f"A, the engine, continues: step {found.step}: block.freed" in found.sentence
     assert "\x1b" not in found.sentence
     last = json.loads(found.yours.read_text().splitlines()[-1])
     assert last["step"] == found.step and last["ev"] != "step.end"

@@ -57,7 +57,7 @@ def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
     ]
     file.write_text("# my work\n")
     assert main(["exercise", "start", "block-pool"]) == 2
-    assert file.read_text() == "# my work\n" and "is there already" in capsys.readouterr().err
+    assert file.read_text() == "# my work\n" and "already exists" in capsys.readouterr().err
     assert main(["exercise", "reset", "block-pool"]) == 0
     assert "# TODO block-pool" in file.read_text()
     assert (file.parent / "block_pool.before-1.py").read_text() == "# my work\n"

@@ -137,7 +137,7 @@ def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes
             for event in shared_prefix.events[steps.index(9) : steps.index(11)]:
                 log.write(event)
         await until(pilot, lambda: "NOT RECORDED FROM STEP 9" in drawn(app, "header")[0])
-        sentence = f"The recording is whole only up to step 8: {REASON}."
+        sentence = f"The recording is complete only up to step 8: {REASON}."
         await until(pilot, lambda: told(app) == [sentence])
         assert "LIVE" in drawn(app, "header")[0], "the engine itself goes on"
 

@@ -142,7 +142,7 @@ def check_the_queue(app: DashboardApp, truth: Fold) -> None:
     rows = [row.rstrip() for row in drawn(app, "waiting") if row.strip()]
     assert panel(app, "waiting").border_title == f"Waiting  {len(truth.waiting)}"
     if not truth.waiting:
-        assert rows == ["nobody waits"]
+        assert rows == ["none waiting"]
         return
     shown = [row for row in rows if not row.startswith("+ ")]
     if len(shown) < len(truth.waiting):
@@ -171,7 +171,7 @@ def reason_in_words(truth: Fold, sequence) -> str:
         return f"needs {need} {unit}{'s' if need > 1 else ''}, {free} free"
     return {
         "token_budget": "token budget used",
-        "preempted_this_step": "somebody was preempted this step",
+        "preempted_this_step": "no admission after a preemption",
     }[reason]
 
 

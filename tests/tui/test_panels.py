@@ -99,7 +99,7 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     assert missing_from(said(model), "r2", f"{need} blocks", f"{free} free") == []
     # In a narrow queue, too, the reason stays whole and the details give way.
     assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
-    assert "nobody waits" in said(folded(memory_pressure.run()))
+    assert "none waiting" in said(folded(memory_pressure.run()))
     first = DashboardModel(shared_prefix.header)
     first.apply(ev.RequestArrived(1, 0, 0.0, "new", "new.0", 0, [1, 2, 3], 9))
     assert "new waits" in " ".join(rows(Budget(), first))
@@ -113,7 +113,9 @@ def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_pr
         if model.steps.current is not None and not planned >= set(model.fold.running):
             said.append(rows(Budget(), model)[2])
             assert any("no tokens yet" in row for row in rows(BatchOrder(), model, height=20))
-    assert len(set(said)) > 10 and all(re.fullmatch(r"step \d+ is under way", one) for one in said)
+    assert len(set(said)) > 10 and all(
+        re.fullmatch(r"step \d+ is in progress", one) for one in said
+    )
 
 
 def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:

@@ -43,8 +43,8 @@ class SourceLines(NamedTuple):
     def syntax(self, dark: bool) -> RenderableType:
         if not self.code:
             return Text(
-                "This minivllm is not the one that wrote the recording, or it was installed without"
-                " its source."
+                "This minivllm is not the version that wrote the recording, or it was"
+                " installed without its source."
             )
         chrome = DARK if dark else LIGHT
         # Import late: Rich's highlighter has many parts, and the first frame does not need it.

@@ -108,11 +108,7 @@ def _changes(old: SequenceState, new: SequenceState) -> Iterator[str]:
         yield _numbers("cached", old.num_cached_tokens, new.num_cached_tokens)
     yield from _table_changes(old.block_table, new.block_table)
     if old.deferred != new.deferred:
-        yield (
-            "waits for nothing any more"
-            if new.deferred is None
-            else f"waits: {deferral(*new.deferred)}"
-        )
+        yield ("no longer waits" if new.deferred is None else f"waits: {deferral(*new.deferred)}")
 
 
 def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
@@ -215,7 +211,7 @@ def _plan(scheduled: list[ScheduledState]) -> list[str]:
 
 def _few(words: list[str]) -> str:
     more = f" and {len(words) - _MOST_NAMES} more" if len(words) > _MOST_NAMES else ""
-    return ", ".join(words[:_MOST_NAMES]) + more or "nobody"
+    return ", ".join(words[:_MOST_NAMES]) + more or "none"
 
 
 def _or_none(slot: int | None) -> str:

@@ -39,7 +39,7 @@ class Notices:
         if status.state != self._trouble and status.text and status.state != "indexing":
             # Do not jump to a new engine while the user looks at the old engine's past.
             self._tell(
-                "Another engine runs there now: end goes to it."
+                "The server runs another engine now; press end to follow it."
                 if status.replaced
                 else clean(status.text)
             )
@@ -50,7 +50,7 @@ class Notices:
         if recorder is not None and recorder.loss is not None and not self._reported_loss:
             self._reported_loss = True
             self._tell(
-                f"The recording is whole only up to step {recorder.last_step:,}:"
+                f"The recording is complete only up to step {recorder.last_step:,}:"
                 f" {recorder.loss.reason}."
             )
 
@@ -67,6 +67,7 @@ class Notices:
             if done.reason == "length" and life is not None and is_ours:
                 self._cut |= {done.seq_id}
                 self._tell(
-                    f"{short_name(done.seq_id)} was cut at {plural(life.num_tokens, 'token')}, its"
-                    " max_tokens or the end of the context: a asks with a larger one."
+                    f"{short_name(done.seq_id)} was cut at"
+                    f" {plural(life.num_tokens, 'token')}, by max_tokens or the end of the"
+                    " context; press a to ask with a larger max_tokens."
                 )

@@ -32,18 +32,19 @@ def why(model: DashboardModel, selection: Selection) -> str:
 
 def why_step(model: DashboardModel, step: int) -> str:
     if model.steps.current is not None and model.steps.current.step == step:
-        return f"Step {step:,} is under way: what it did with its budget is known when it ends."
+        return f"Step {step:,} is in progress; how it used its budget is known when it ends."
     record = next((record for record in reversed(model.steps.records) if record.step == step), None)
     if record is None:
         return (
-            f"Step {step:,} is not remembered at this moment: it comes later, or is none of the"
+            f"Step {step:,} is not in memory: it is later than this moment, or none of the"
             f" last {STEPS_KEPT} steps."
         )
     used = (
-        f"Step {step:,} gave out {record.used:,} of {plural(record.budget, 'token')} "
-        f"({record.decode_tokens:,} decode, {record.prefill_tokens:,} prefill)"
+        f"Step {step:,} scheduled {record.used:,} of"
+        f" {plural(record.budget, 'token')} ({record.decode_tokens:,} decode,"
+        f" {record.prefill_tokens:,} prefill)"
     )
-    return f"{used}{_preempted_in(record)}, {_why_left_over(model, record)}."
+    return f"{used}{_preempted_in(record)}; {_why_left_over(model, record)}."
 
 
 def _preempted_in(record: StepRecord) -> str:
@@ -65,9 +66,9 @@ def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
     unused = record.budget - record.used
     if record.deferred is None:
         return (
-            "all there was, and nobody was left waiting"
+            "the budget was used up, and no sequence was left waiting"
             if not unused
-            else f"and {unused:,} were left because nobody waited"
+            else f"{unused:,} were left because no sequence was waiting"
         )
     seq_id, reason, need, free = record.deferred
     because = (
@@ -75,8 +76,8 @@ def _why_left_over(model: DashboardModel, record: StepRecord) -> str:
         f" {reason_to_wait(model, reason, need, free)}"
     )
     if not unused:
-        return f"all there was, and nobody more came in {because}"
-    return f"and {unused:,} were left {because}"
+        return f"the budget was used up, and no other sequence was admitted {because}"
+    return f"{unused:,} were left {because}"
 
 
 def _why_event(model: DashboardModel, seq: int) -> str:
@@ -84,10 +85,7 @@ def _why_event(model: DashboardModel, seq: int) -> str:
         (decision for decision in reversed(model.log.decisions) if decision.seq == seq), None
     )
     if decision is None:
-        return (
-            f"Event {seq:,} is none of the last decisions told here; s shows the code that"
-            " emitted it."
-        )
+        return f"Event {seq:,} is none of the last decisions; s shows the code that emitted it."
     said = "".join(text for text, _ in decision.spans())
     name = f"{decision.name} " if decision.name else ""
     return (
@@ -100,13 +98,14 @@ def _of_the_moment(model: DashboardModel) -> str:
     fold, counters = model.fold, model.fold.counters
     if fold.lost_events:
         return (
-            f"{plural(fold.lost_events, 'event')} are missing here, so the picture stands still at"
+            f"{plural(fold.lost_events, 'event')} are missing here, so the picture stays at"
             f" step {fold.step:,}."
         )
     if counters.invariant_violations:
         violations = plural(counters.invariant_violations, "invariant violation")
         return (
-            f"The engine has reported {violations}, which means a bug in it: the events say which."
+            f"The engine has reported {violations}, so it has a bug: the events name the"
+            " broken rule."
         )
     record = model.steps.records[-1] if model.steps.records else None
     if record is not None and record.preempted:
@@ -116,26 +115,26 @@ def _of_the_moment(model: DashboardModel) -> str:
     free = len(fold.free_queue)
     if fold.running and free <= len(fold.blocks) * _NEARLY_FULL:
         return (
-            f"{free:,} of {plural(len(fold.blocks), 'block')} are free with {len(fold.running):,}"
-            " running: if one of them needs more than that, somebody is preempted."
+            f"{free:,} of {plural(len(fold.blocks), 'block')} are free and"
+            f" {_run(len(fold.running))}: if one needs more blocks than that, the scheduler"
+            " preempts a sequence."
         )
     if not model.header.enable_prefix_caching:
         return (
             "Prefix caching is off, so none of the"
-            f" {plural(counters.prompt_tokens, 'prompt token')} so far came from the cache, and"
-            " none will."
+            f" {plural(counters.prompt_tokens, 'prompt token')} so far came from the cache."
         )
     if fold.running:
         return (
-            f"{_run(len(fold.running))} and nobody waits: {free:,} of"
-            f" {plural(len(fold.blocks), 'block')} are free, and the prefix cache had"
+            f"{_run(len(fold.running))} and none wait: {free:,} of"
+            f" {plural(len(fold.blocks), 'block')} are free, and the prefix cache held"
             f" {counters.prefix_cache_hits:,} of the"
             f" {plural(counters.prefix_cache_queries, 'prompt token')} looked up so far."
         )
     ended = counters.finished_requests + counters.aborted_requests
     return (
-        f"Nobody runs and nobody waits at step {fold.step:,}: {plural(ended, 'request')} have"
-        f" ended, {clean(model.header.model)} is idle."
+        f"{clean(model.header.model)} is idle at step {fold.step:,}: no sequence is running"
+        f" or waiting, and {plural(ended, 'request')} have ended."
     )
 
 

@@ -14,8 +14,8 @@ def why_block(model: DashboardModel, block_id: int) -> str:
     blocks = model.fold.blocks
     if not 0 <= block_id < len(blocks):
         return (
-            f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')}, and the"
-            " first is 0."
+            f"There is no block {block_id}: the pool has {plural(len(blocks), 'block')},"
+            " and the first is 0."
         )
     block = blocks[block_id]
     if block.ref_cnt > 1:
@@ -24,8 +24,8 @@ def why_block(model: DashboardModel, block_id: int) -> str:
         return _held(model, block_id)
     if block_id not in model.fold.free_queue:
         return (
-            f"Block {block_id} has just lost its last owner: the event after this one puts it on"
-            " the free queue."
+            f"Block {block_id} has just lost its last owner: the next event puts it on the"
+            " free queue."
         )
     return _cached(model, block_id) if block.hash is not None else _empty(model, block_id)
 
@@ -34,19 +34,19 @@ def _held(model: DashboardModel, block_id: int) -> str:
     owners = model.owners(block_id)
     if not owners:
         return (
-            f"Block {block_id} is in use, and the block table that holds it is not known at this"
-            " moment."
+            f"Block {block_id} is in use, but the block table that holds it is not known at"
+            " this moment."
         )
     (seq_id, logical), size = owners[0], model.header.block_size
     sequence = model.fold.sequences[seq_id]
     written = min(max(sequence.num_computed_tokens - logical * size, 0), size)
     since = _taken(model, seq_id, block_id)
     if model.fold.blocks[block_id].hash is not None:
-        use = "it is full and has a hash, so a prompt that begins alike can share it"
+        use = "it is full and has a hash, so a prompt with the same beginning can share it"
     elif not model.header.enable_prefix_caching:
-        use = "prefix caching is off, so nobody else can find it"
+        use = "prefix caching is off, so no other sequence can find it"
     else:
-        use = "it has no hash yet, so nobody else can find it"
+        use = "it has no hash yet, so no other sequence can find it"
     return (
         f"Block {block_id} is held by {short_name(seq_id)} alone, as entry {logical:,} of its block"
         f" table{since}: {written:,} of {plural(size, 'token')} are written, and {use}."
@@ -84,7 +84,7 @@ def _shared(model: DashboardModel, block_id: int) -> str:
         reasons.append(
             f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}"
         )
-    because = ", and ".join(reasons) or "how they came by it is not remembered"
+    because = ", and ".join(reasons) or "how they got it is no longer in memory"
     return (
         f"Block {block_id} is shared by {named(owners)} (reference count {count:,}): {because}; "
         f"{_what_sharing_costs(model, block_id)}."
@@ -114,8 +114,8 @@ def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:
     if written >= size:
         return f"it is full, so its {plural(size, 'token')} are stored once for all of them"
     return (
-        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and who writes the next"
-        " one copies it first"
+        f"{max(written, 0):,} of its {plural(size, 'token')} are written, and the next"
+        " sequence that writes into it copies it first"
     )
 
 
@@ -134,26 +134,26 @@ def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
 def _cached(model: DashboardModel, block_id: int) -> str:
     place = list(model.fold.free_queue).index(block_id) + 1
     return (
-        f"Block {block_id} is free but still cached: {_left(model, block_id)}nobody has needed its"
-        " room since, and a prompt that begins alike still finds it; as the free queue stands, it"
-        f" dies as the {_ordinal(place)} of {len(model.fold.free_queue):,} to be handed out."
+        f"Block {block_id} is free but still cached: {_left(model, block_id)}its content is"
+        " unchanged, so a prompt with the same beginning can reuse it; it is the"
+        f" {_ordinal(place)} of {len(model.fold.free_queue):,} in the free queue, and"
+        " allocating it evicts that content."
     )
 
 
 def _empty(model: DashboardModel, block_id: int) -> str:
     place = list(model.fold.free_queue).index(block_id) + 1
-    where = (
-        f"as the free queue stands, it is the {_ordinal(place)} of {len(model.fold.free_queue):,}"
-        " to be handed out"
-    )
+    where = f"it is the {_ordinal(place)} of {len(model.fold.free_queue):,} in the free queue"
     if model.ages.blocks[block_id] is None:
-        return f"Block {block_id} is empty: nobody has held it in this recording so far; {where}."
+        return (
+            f"Block {block_id} is empty: no sequence has held it in this recording so far; {where}."
+        )
     why = "its content had no hash"
     if not model.header.enable_prefix_caching:
         why = "prefix caching is off"
     return (
-        f"Block {block_id} is empty: {_left(model, block_id)}{why}, so nothing of it can be found"
-        f" again; {where}."
+        f"Block {block_id} is empty: {_left(model, block_id)}{why}, so no lookup can find"
+        f" it; {where}."
     )
 
 
@@ -161,7 +161,7 @@ def _left(model: DashboardModel, block_id: int) -> str:
     age = model.ages.blocks[block_id]
     if age is None or age.last_owner is None:
         return ""
-    return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, "
+    return f"{short_name(age.last_owner)} held it last, until step {age.touched:,}, and "
 
 
 def _ordinal(number: int) -> str:

@@ -34,18 +34,20 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
         case "token_budget" if free:
             return f"needs {plural(need, 'token')} at once with {free:,} of the budget left"
         case "token_budget":
-            return "came after the budget was used up"
+            return "found no budget left"
         case "max_num_seqs":
             return (
                 f"needs {plural(need, 'batch slot')} with {free:,} of {model.max_num_seqs:,} free"
             )
         case "preempted_this_step":
             return (
-                "was not looked at in a step that preempted somebody for want of"
-                f" {plural(need, 'block')}, {free:,} being free"
+                "was not considered in a step that preempted a sequence"
+                f" ({plural(need, 'block')} needed, {free:,} free)"
             )
-        case "no_contiguous_run" | "batch_delay":
+        case "no_contiguous_run":
             return deferral(reason, need, free)
+        case "batch_delay":
+            return f"waits for a full batch: {free} of {need} sequences have arrived"
     return f"waits: {deferral(reason, need, free)}"
 
 
@@ -58,7 +60,7 @@ def named(seq_ids: Iterable[str]) -> str:
         if len(names) == 1
         else f"{', '.join(names[:-1])} and {names[-1]}"
         if names
-        else "nobody"
+        else "no sequence"
     )
 
 
@@ -74,11 +76,11 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
         ahead = (
             f"{short_name(first)}, which {reason}"
             if reason
-            else f"{short_name(first)}, which has not been looked at yet"
+            else f"{short_name(first)}, which the scheduler has not considered yet"
         )
         said = (
-            f"{name} is number {position + 1:,} in the queue, and only the first is looked at:"
-            f" {ahead}"
+            f"{name} is number {position + 1:,} in the queue, and the scheduler considers"
+            f" only the first: {ahead}"
         )
     elif reason:
         said = (
@@ -87,13 +89,13 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
         )
     elif model.fold.step == 0:
         said = (
-            f"{name} is the first in the queue, and no step has been planned yet: the first one"
-            " looks at it"
+            f"{name} is the first in the queue, and no step has been planned yet: the first"
+            " step will consider it"
         )
     else:
         said = (
-            f"{name} is the first in the queue and came after the plan of step {model.fold.step:,}:"
-            " the next one looks at it"
+            f"{name} is the first in the queue and arrived after step {model.fold.step:,}"
+            " was planned: the next step will consider it"
         )
     return f"{said}{_preempted(sequence, life)}."
 
@@ -132,8 +134,8 @@ def _preempted(sequence: SequenceState, life: Life | None) -> str:
     if sequence.status != "PREEMPTED":
         return ""
     again = (
-        f"its {plural(sequence.num_tokens, 'token')} must go through the model again, but for what"
-        " the cache still has"
+        f"its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still"
+        " in the cache"
     )
     if life is None or life.preemption is None:
         return f"; it was preempted, and {again}"
@@ -160,8 +162,8 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
     life = model.lives.by_sequence.get(seq_id)
     if life is not None and life.phases[0][2] == "decode" and life.phases[0][0] == fold.step:
         return (
-            f"{name} was forked in step {fold.step:,} and had no part of its budget: it took over"
-            " what its parent had computed."
+            f"{name} was forked in step {fold.step:,} and used none of its budget: it took"
+            " over its parent's computed tokens."
         )
     none = f"{name} got no token in step {fold.step:,}"
     missing = sequence.num_tokens - sequence.num_computed_tokens
@@ -171,7 +173,7 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
             " a preempted sibling."
         )
     if before >= fold.budget:
-        return f"{none}: those before it used up all {fold.budget:,} of the budget."
+        return f"{none}: the sequences scheduled before it used up the budget of {fold.budget:,}."
     return (
         f"{none} so far: {missing:,} of its {plural(sequence.num_tokens, 'token')} are not computed"
         " yet."
@@ -183,8 +185,8 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
     got = f"got {plural(item.num_tokens, 'token')} in step {model.fold.step:,}"
     if item.kind == "decode":
         return (
-            f"{got}: the first {item.num_computed_tokens:,} of its tokens were computed before, and"
-            " a decode is the one that came last"
+            f"{got}: its first {item.num_computed_tokens:,} tokens were computed before,"
+            " and a decode computes only the newest one"
         )
     start, reaches = item.num_computed_tokens, item.num_computed_tokens + item.num_tokens
     cached = (
@@ -195,12 +197,13 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
     # A chunk that reaches the last known token samples one more, which may be counted already.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
         return (
-            f"{got}: all that were missing after the first {start:,}{cached}, while {left:,} of"
-            f" {model.fold.budget:,} were left for it"
+            f"{got}: all that it needed after the first {start:,}{cached}; {left:,} of the"
+            f" budget of {model.fold.budget:,} were left for it"
         )
     return (
-        f"{got} because no more of the budget of {model.fold.budget:,} was left when its turn came:"
-        f" {reaches:,} of its {plural(sequence.num_tokens, 'token')} are computed now{cached}"
+        f"{got} because no more of the budget of {model.fold.budget:,} was left at its"
+        f" turn: {reaches:,} of its {plural(sequence.num_tokens, 'token')} are computed"
+        f" now{cached}"
     )
 
 
@@ -212,18 +215,18 @@ def _ended(model: DashboardModel, seq_id: str) -> str:
     done = next((done for done in reversed(model.fold.history) if done.seq_id == seq_id), None)
     if done is None:
         return (
-            f"{name} is not known at step {model.fold.step:,}: it comes later, was a beam that"
-            " died, or ended long ago."
+            f"{name} is not known at step {model.fold.step:,}: it arrives later, was a"
+            " pruned beam, or ended long ago."
         )
-    when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, its prompt among them"
+    when = f"in step {done.step:,} with {plural(done.num_tokens, 'token')}, including its prompt"
     match done.reason:
         case "stop":
             return (
-                f"{name} ended by itself {when}: the model gave an end token, or a stop string"
-                " came."
+                f"{name} finished {when}: the model sampled an end token, or its text"
+                " reached a stop string."
             )
         case "length":
-            return f"{name} ended {when}, because that is its token limit."
+            return f"{name} ended {when}, at its token limit."
         case "abort":
-            return f"{name} was ended from outside {when}."
+            return f"{name} was aborted {when}."
     return f"{name} ended {when}, for a reason that this version does not know."

@@ -27,7 +27,7 @@ class EngineKeys:
 
     def _control(self) -> EngineControl | None:
         if self._context.control is None:
-            self._tell("This engine is not in this process, so it can only be watched.")
+            self._tell("This engine is in another process, so the dashboard can only watch it.")
         return self._context.control
 
     def pause(self) -> None:
@@ -65,7 +65,7 @@ class EngineKeys:
             sequence = self._context.transport.view.fold.sequences.get(seq_id or "")
             if sequence is None:
                 self._tell(
-                    "Choose a running or waiting request first (tab to a panel, then ↑ and ↓)."
+                    "Select a running or waiting request first (tab to a panel, then ↑ and ↓)."
                 )
             else:
                 control.abort(sequence.request_id)
@@ -78,7 +78,7 @@ class EngineKeys:
                     return
                 name, _, value = answer.replace("=", " ").partition(" ")
                 if (number := whole_number(value.strip())) is None:
-                    self._tell("Write a name and a whole number, as in: max_num_seqs 2.")
+                    self._tell("Write a name and a whole number, such as: max_num_seqs 2.")
                 else:
                     control.set_option(name, number)
 
@@ -90,19 +90,19 @@ class EngineKeys:
             self._records_mass = not self._records_mass
             control.record_attention_mass(self._records_mass)
             self._tell(
-                "Attention on each block is recorded from the next step on."
+                "From the next step on, the attention on each block is recorded."
                 if self._records_mass
-                else "No longer recorded."
+                else "Attention is no longer recorded."
             )
 
     def xray(self) -> None:
         if control := self._control():
             seq_id = self._context.selection.seq_id
             if seq_id not in self._context.transport.view.fold.running:
-                self._tell("Choose a running sequence first (tab to the slots, then ↑ and ↓).")
+                self._tell("Select a running sequence first (tab to the slots, then ↑ and ↓).")
             else:
                 control.trace_kernel(seq_id)
                 self._tell(
-                    "Its next token is traced: it takes the engine some seconds, then it is on the"
-                    " Blocks screen (2)."
+                    "The kernel is traced at its next token. This takes some seconds; the"
+                    " trace appears on the Blocks screen (2)."
                 )

@@ -39,7 +39,7 @@ def load_keymap(path: str | Path | None) -> dict[str, str]:
         if command_id not in usual:
             near = get_close_matches(command_id, usual, 1)
             hint = f"did you mean {near[0]}?" if near else "docs/reference/keys.md lists them."
-            raise ConfigError(f"{file} has keys for {command_id!r}, which is no command: {hint}")
+            raise ConfigError(f"{file} has keys for {command_id!r}, which is not a command: {hint}")
         if not isinstance(keys, str) or not keys.strip():
             raise ConfigError(
                 f'{file} must give {command_id} its keys as text, as in "ctrl+right,l"; got'
@@ -79,8 +79,8 @@ def _key(file: Path, command_id: str, key: str) -> str:
     known = name in set(Keys) or (len(name) == 1 and name.isprintable()) or _is_character(name)
     if not known or any(modifier not in _MODIFIERS for modifier in modifiers):
         raise ConfigError(
-            f"{file} gives {command_id} the key {key!r}, which is none: write one as in x, f5,"
-            " space or ctrl+right."
+            f"{file} gives {command_id} the key {key!r}, which does not exist: write it"
+            " like x, f5, space or ctrl+right."
         )
     return ordered
 
@@ -102,6 +102,6 @@ def _check_no_key_is_used_twice(file: Path, table: Mapping[str, str]) -> None:
             other = owners.setdefault(character, command_id)
             if other != command_id:
                 raise ConfigError(
-                    f"{file} leaves the key {key} to both {other} and {command_id}: give one of"
-                    " them another key."
+                    f"{file} gives the key {key} to both {other} and {command_id}: give one"
+                    " of them another key."
                 )

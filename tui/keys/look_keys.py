@@ -7,7 +7,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
-_NO_FOCUS = "No panel has the focus: tab goes to one, ↑ and ↓ choose in it."
+_NO_FOCUS = "No panel has the focus: tab moves the focus, ↑ and ↓ select an item."
 
 
 class LookKeys:
@@ -43,9 +43,7 @@ class LookKeys:
         if not isinstance(focused, Panel):
             self._app.tell(_NO_FOCUS)
         elif not focused.move_cursor(by):
-            self._app.tell(
-                "There is nothing to choose in this panel now: tab goes to the next one."
-            )
+            self._app.tell("This panel has nothing to select now: tab moves to the next one.")
 
     async def open(self) -> None:
         """Go to the screen that shows the last selection in detail."""
@@ -57,7 +55,7 @@ class LookKeys:
             "event": "events",
         }
         if target is None:
-            self._app.tell("Nothing is chosen: tab goes to a panel, ↑ and ↓ choose in it.")
+            self._app.tell("Nothing is selected: tab moves to a panel, ↑ and ↓ select an item.")
         else:
             await self.screen(made_for[target.kind])
 

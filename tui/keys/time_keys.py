@@ -64,8 +64,8 @@ class TimeKeys:
             step = self._transport.view.fold.step
             self._transport.to_live()
             self._tell(
-                f"The picture was at step {step:,}. It is live again now, where the engine takes"
-                " this."
+                f"The picture was at step {step:,}. It is live again now, because the"
+                " engine accepts requests only there."
             )
             self.draw_here()
 
@@ -86,7 +86,7 @@ class TimeKeys:
         before = transport.speed
         transport.change_speed(by)
         if transport.speed == before:
-            self._tell(f"It does not play {'slower' if by < 0 else 'faster'} than {before:g}×.")
+            self._tell(f"{before:g}× is the {'slowest' if by < 0 else 'fastest'} speed.")
         self.draw_here()
 
     def mark(self) -> None:
@@ -98,7 +98,7 @@ class TimeKeys:
         before = self._transport.position
         mark = self._transport.to_previous_mark()
         if mark is None:
-            self._tell("There is no mark yet: m sets one.")
+            self._tell("There is no mark yet: press m to set one.")
         elif mark.position == before:
-            self._tell(f"This is mark {mark.name}, and there is no other.")
+            self._tell(f"This is mark {mark.name}, the only mark.")
         self.draw_here()

@@ -45,7 +45,9 @@ class Windows:
     def source(self) -> None:
         rule = rule_of(self._context, self._focused)
         if rule is None:
-            self._app.tell("Choose an event or step to one: its source is shown then.")
+            self._app.tell(
+                "Select an event or step first: then s shows the source that emitted it."
+            )
             return
         found = source_of(rule)
         self._show_text(found.title, found.syntax(dark=self._app.current_theme.dark), found.row)
@@ -53,7 +55,7 @@ class Windows:
     def diff(self) -> None:
         two = self._context.transport.two_marks()
         if two is None:
-            self._app.tell("Set a mark first (m), go elsewhere, and press D again.")
+            self._app.tell("Set a mark first (m), go to another moment, and press D again.")
             return
         title = f"From step {two[0].fold.step:,} to step {two[1].fold.step:,}"
         self._show_text(title, Text("\n".join(difference(*two))))
@@ -80,8 +82,8 @@ class Windows:
             self._app.draw()
 
         hint = (
-            "A word of the kind, the request or the block, as in: evicted. "
-            "With ! before it, those that do not. Empty: all."
+            "A word of the kind, the request or the block, such as: evicted. Put ! before"
+            " it for the events without it. Empty shows all."
         )
         self._app.push_screen(AskScreen("Show events", hint, self._context.event_filter), apply)
 
@@ -99,17 +101,17 @@ class Windows:
             transport.to_step(step)
             if transport.view.fold.step != step:
                 last = (
-                    f"they are {transport.recording.first_step:,} to"
+                    f"it has the steps {transport.recording.first_step:,} to"
                     f" {transport.recording.last_step:,}"
                 )
                 self._app.tell(
-                    f"There is no step {step:,} in this recording so far ({last}): this is the"
-                    " nearest."
+                    f"There is no step {step:,} in this recording so far ({last}): this is"
+                    " the nearest."
                 )
         elif (target := named(self._context, answer)) is None:
             self._app.tell(
-                f"There is no step, request or block called {_short(answer)} in this recording so"
-                " far: write 412, ada or b9."
+                f"There is no step, request or block {_short(answer)} in this recording so"
+                " far: write it like 412, ada or b9."
             )
         else:
             if target.kind == "sequence":

@@ -65,8 +65,8 @@ class DashboardScreen(Screen, inherit_bindings=False):
         columns, rows = event.size
         self.set_class(columns < SMALLEST[0] or rows < SMALLEST[1], "-tiny")
         self.query_one("#too-small", Static).update(
-            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this terminal has"
-            f" {columns} and {rows}."
+            f"The dashboard needs {SMALLEST[0]} columns and {SMALLEST[1]} rows; this"
+            f" terminal has {columns} and {rows}."
         )
 
     def panels(self) -> Iterator[Panel]:

@@ -58,9 +58,9 @@ class QuestionScreen(AskScreen):
     def __init__(self) -> None:
         super().__init__(
             "Ask the model",
-            "One message of a user. tab goes to the numbers: an answer ends at max_tokens, wherever"
-            " it is; temperature 0 always takes the most likely token; n answers share the prompt's"
-            " blocks.",
+            "A user message. tab moves to the numbers: an answer ends after max_tokens at"
+            " the latest; temperature 0 always takes the most likely token; n answers share"
+            " the prompt's blocks.",
         )
 
     def numbers(self) -> Iterable[Widget]:

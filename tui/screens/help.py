@@ -23,9 +23,9 @@ from minivllm.tui.widgets.frame.panel import Panel
 _LETTERS = (
     "Letters",
     (
-        "A sequence gets a letter when it first enters the batch, the initial of its name if that"
-        " is free, and keeps it to its end. Capital and small letters are different sequences; a"
-        " server's request is called by the first digits of its id."
+        "A sequence gets a letter when it first enters the batch, and keeps it until it ends. The"
+        " letter is the initial of its name if that is free. Capital and small letters are"
+        " different sequences. A server's request is named by the first digits of its id."
     ),
 )
 

@@ -66,7 +66,7 @@ class EventStream:
             self._heard = False
             try:
                 self._connect_and_read()
-                why = "it ended the connection"
+                why = "it closed the connection"
             except EventLogError as error:
                 replaced = isinstance(error, AnotherRunError)
                 self.status = SourceStatus(
@@ -115,23 +115,21 @@ class EventStream:
     def _check(self, response: http.client.HTTPResponse) -> None:
         if response.status in (429, 502, 503, 504):
             raise http.client.HTTPException(f"{response.status} {response.reason}")
-        kind = response.getheader("Content-Type", "nothing named")
+        kind = response.getheader("Content-Type", "an unnamed type")
         if response.status == 401:
-            raise EventLogError(
-                f"it wants an API key: put it into the environment variable {VARIABLE}."
-            )
+            raise EventLogError(f"it requires an API key: set the environment variable {VARIABLE}.")
         if response.status == 404:
             raise EventLogError(
-                "it tells no events: start that server with `minivllm serve --events`."
+                "it does not publish events: start that server with `minivllm serve --events`."
             )
         if response.status != 200:
             raise EventLogError(
-                f"it answers {response.status} {response.reason} and no events; is this the address"
-                " of a minivllm server?"
+                f"it answers {response.status} {response.reason} instead of events; is this"
+                " the address of a minivllm server?"
             )
         if kind.partition(";")[0].strip().lower() != "text/event-stream":
             raise EventLogError(
-                f"it sends {kind} and no events; is this the address of a minivllm server?"
+                f"it sends {kind} instead of events; is this the address of a minivllm server?"
             )
 
     def _read(self, response: http.client.HTTPResponse) -> None:
@@ -152,7 +150,7 @@ class EventStream:
     def _begin(self, message: SseMessage) -> None:
         if message.event != "meta":
             raise EventLogError(
-                "its first message is no header; is this the event stream of a minivllm server?"
+                "its first message is not a header; is this the event stream of a minivllm server?"
             )
         header = decode_header("its event stream", message.data)
         if self._stitcher is None:
@@ -177,7 +175,7 @@ def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     if isinstance(error, http.client.IncompleteRead):
-        return "it ended the connection"
+        return "it closed the connection"
     return (
         (error.strerror if isinstance(error, OSError) else None)
         or str(error)

@@ -76,6 +76,6 @@ def _events_url(text: str) -> SplitResult:
         named = False
     if not named:
         raise EventLogError(
-            f"{text} is no address of a server: write it like http://localhost:8000."
+            f"{text} is not the address of a server: write it like http://localhost:8000."
         )
     return url._replace(path="/events") if url.path in ("", "/") else url

@@ -62,7 +62,7 @@ class InProcessSource(Generic[V]):
             return SourceStatus("ended", self.recording.damage)
         if self._writer.num_lost:
             return SourceStatus(
-                "lost", f"No room to keep the events: {self._writer.num_lost:,} are missing."
+                "lost", (f"The events cannot be stored: {self._writer.num_lost:,} are missing.")
             )
         return SourceStatus("live")
 

@@ -26,7 +26,7 @@ class Spool:
         except OSError as error:
             self.file.truncate(self.size)
             raise EventLogError(
-                f"The temporary file that keeps the events cannot grow: {error.strerror or error}."
+                f"The temporary file for the events cannot grow: {error.strerror or error}."
             ) from error
         self.size += len(data)
 

@@ -32,7 +32,7 @@ class SseParser:
         """
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:
-            raise EventLogError("it sends a message without an end")
+            raise EventLogError("it sends a message that does not end")
         return [message for block in blocks if (message := _parse(block)) is not None]
 
 

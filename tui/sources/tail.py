@@ -48,7 +48,8 @@ class TailSource(Generic[V]):
             except FileNotFoundError as error:
                 if time.monotonic() >= deadline:
                     raise EventLogError(
-                        f"{self._path} does not exist, and nobody has begun to write it."
+                        f"{self._path} does not exist: check the path, or start the program"
+                        " that writes it."
                     ) from error
             except OSError as error:
                 raise EventLogError(f"{self._path} cannot be read: {error.strerror}.") from error
@@ -85,28 +86,27 @@ class TailSource(Generic[V]):
             self._trouble = str(error)
             return b""
         except OSError as error:
-            self._trouble = f"{self._path} cannot be read any more: {error.strerror}."
+            self._trouble = f"{self._path} can no longer be read: {error.strerror}."
             return b""
         return data
 
     def _look_for_trouble(self) -> None:
         if self._size < self._spool.size:
             self._trouble = (
-                f"{self._path} was cut short while it was read: attach to it again to see what is"
-                " in it now."
+                f"{self._path} was truncated while it was read: attach again to see its"
+                " current content."
             )
             return
         try:
             now, ours = self._path.stat(), os.fstat(self._file.fileno())
         except FileNotFoundError:
-            self._trouble = f"{self._path} was removed, so nothing more will come."
+            self._trouble = f"{self._path} was removed, so no more events will come."
         except OSError as error:
-            self._trouble = f"{self._path} cannot be read any more: {error.strerror}."
+            self._trouble = f"{self._path} can no longer be read: {error.strerror}."
         else:
             if not os.path.samestat(now, ours):
                 self._trouble = (
-                    f"{self._path} was replaced by another file: attach to it again to see that"
-                    " one."
+                    f"{self._path} was replaced by another file: attach again to see the new one."
                 )
 
     @property

@@ -49,10 +49,10 @@ class DecisionLog(msgspec.Struct):
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
         """Add an event. owner: its sequence, or the last owner of its block."""
-        telling = _TELL.get(type(event))
-        if telling is None:
+        in_words = _SENTENCES.get(type(event))
+        if in_words is None:
             return
-        verb, after, style = telling(event)
+        verb, after, style = in_words(event)
         block_id = getattr(event, "block_id", None)
         key = (event.step, event.__struct_config__.tag, owner, verb, after)
         if block_id is not None:
@@ -76,21 +76,21 @@ class DecisionLog(msgspec.Struct):
 
 def sentence_of(event: ev.Event) -> str:
     """One event in words; its fields, if the kind has no sentence."""
-    telling = _TELL.get(type(event))
-    if type(event) in _TELL_NUMBERS:
-        return _TELL_NUMBERS[type(event)](event)
-    if telling is None:
+    in_words = _SENTENCES.get(type(event))
+    if type(event) in _NUMBERS:
+        return _NUMBERS[type(event)](event)
+    if in_words is None:
         own = [name for name in event.__struct_fields__ if name not in ("seq", "step", "t")]
         return clean(", ".join(f"{name} {getattr(event, name)}" for name in own))
-    verb, after, _ = telling(event)
+    verb, after, _ = in_words(event)
     owner, block_id = getattr(event, "seq_id", None), getattr(event, "block_id", None)
     name = f"{short_name(owner)} " if owner else ""
     return f"{name}{verb}{'' if block_id is None else f' block {block_id}'}{after}"
 
 
 def style_of(event: ev.Event) -> str:
-    telling = _TELL.get(type(event))
-    return "muted" if telling is None else telling(event)[2]
+    in_words = _SENTENCES.get(type(event))
+    return "muted" if in_words is None else in_words(event)[2]
 
 
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
@@ -110,13 +110,13 @@ def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | N
                 else f"all {plural(max_num_seqs, 'slot')} taken"
             )
         case "preempted_this_step":
-            return "somebody was preempted this step"
+            return "no admission after a preemption"
         case "no_contiguous_run":
-            return f"needs {plural(need, 'block')} in a row, the longest free run has {free}"
+            return f"needs {plural(need, 'contiguous block')}, the longest free run has {free}"
         case "static_batch":
-            return f"the batch before it has {plural(need, 'sequence')} left"
+            return f"the previous batch has {plural(need, 'sequence')} left"
         case "batch_delay":
-            return f"waits for company: {free} of {need} have come"
+            return f"batch not full: {free} of {need} have arrived"
     return clean(str(reason))
 
 
@@ -126,7 +126,7 @@ def miss(why: ev.MissReason) -> str:
         "prompt_shorter_than_a_block": "prompt shorter than a block",
         "never_seen": "never seen",
         "evicted": "it was evicted",
-        "prompt_logprobs": "its prompt's log-probabilities are wanted",
+        "prompt_logprobs": "prompt log-probabilities were requested",
     }.get(why, clean(str(why)))
 
 
@@ -138,7 +138,7 @@ def _admitted(event: ev.RequestAdmitted | ev.RequestResumed) -> tuple[str, str, 
 
 def _traced(event: ev.KernelTraced) -> tuple[str, str, str]:
     if event.problem is not None:
-        return "was to be traced", f": {clean(event.problem)}", "warn"
+        return "could not be traced", f": {clean(event.problem)}", "warn"
     seen = f": {plural(len(event.programs), 'program')} over {plural(event.num_tokens, 'token')}"
     if event.recorded == "another":
         return "cannot be traced without Triton", f": a recording of another run{seen}", "warn"
@@ -154,7 +154,7 @@ _END_A_WAIT = (
 )
 
 # Event -> (verb, rest of the sentence, style). Block ids go between the two parts.
-_TELL = {
+_SENTENCES = {
     ev.RequestArrived: lambda e: (
         "arrives",
         f", {plural(len(e.prompt_token_ids), 'prompt token')}",
@@ -168,7 +168,11 @@ _TELL = {
         f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
         "bad",
     ),
-    ev.RequestForked: lambda e: (f"forks off {short_name(e.parent)}", ", blocks shared", "good"),
+    ev.RequestForked: lambda e: (
+        f"is forked from {short_name(e.parent)}",
+        ", blocks shared",
+        "good",
+    ),
     ev.BeamPruned: lambda e: ("is pruned", ": others are better", "warn"),
     ev.BeamsFound: lambda e: ("ends its search", f": {plural(len(e.texts), 'text')} found", "good"),
     ev.RequestFinished: lambda e: (
@@ -182,7 +186,7 @@ _TELL = {
     ev.BlockHit: lambda e: ("reuses", ", already computed", "good"),
     ev.BlockCopied: lambda e: (f"copies shared block {e.src} to {e.dst}", "", "accent"),
     ev.BlockMissed: lambda e: (f"misses its block {e.logical}", f": {miss(e.why)}", "muted"),
-    ev.BlockReleased: lambda e: ("lets go of", "", "muted"),
+    ev.BlockReleased: lambda e: ("releases", "", "muted"),
     ev.BlockFreed: lambda e: (
         "freed",
         ", still cached" if e.position == "tail" else ", empty",
@@ -202,7 +206,7 @@ _TELL = {
     ),
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
-TOLD_KINDS = frozenset(_TELL)
+TOLD_KINDS = frozenset(_SENTENCES)
 """Kinds with a sentence in the log of decisions; the others need no `add`."""
 
 
@@ -214,10 +218,10 @@ def _seconds(e: ev.StepEnd) -> str:
         (e.t_model, "model"),
         (e.t_sample, "sample"),
     )
-    told = ", ".join(
+    listed = ", ".join(
         f"{name} {1000 * seconds:.1f}" for seconds, name in sorted(parts, reverse=True) if seconds
     )
-    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {told}" if told else ""
+    return f" in {1000 * sum(seconds for seconds, _ in parts):.1f} ms: {listed}" if listed else ""
 
 
 def _most_mass(e: ev.AttentionMass) -> str:
@@ -228,15 +232,15 @@ def _most_mass(e: ev.AttentionMass) -> str:
 
 
 # Steps and tokens: only in the list of all events.
-_TELL_NUMBERS = {
-    ev.StepBegin: lambda e: f"step {e.step} begins with {plural(e.budget, 'token')} to give",
+_NUMBERS = {
+    ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
     ev.StepScheduled: lambda e: (
         f"{short_name(e.seq_id)} gets {plural(e.num_tokens, f'{clean(e.kind)} token')} from"
         f" position {e.num_computed_tokens}"
     ),
     ev.StepEnd: lambda e: f"step {e.step} ends: {plural(e.used, 'token')}{_seconds(e)}",
     ev.TokenSampled: lambda e: (
-        f"{short_name(e.seq_id)} says “{clean(e.text[:200])}” (token {e.token_id})"
+        f"{short_name(e.seq_id)} samples “{clean(e.text[:200])}” (token {e.token_id})"
     ),
     ev.TextFlushed: lambda e: (
         f"{short_name(e.seq_id)} shows “{clean(e.text[:200])}”, which was held back"

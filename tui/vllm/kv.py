@@ -47,12 +47,12 @@ class KVEventReader:
         except zmq.ZMQError as error:
             self._context.destroy(linger=0)
             raise ConfigError(
-                f"{endpoint} is no address of KV events ({error.strerror}): write it like"
-                " tcp://localhost:5557."
+                f"{endpoint} is not the address of a KV event publisher ({error.strerror}):"
+                " write it like tcp://localhost:5557."
             ) from error
         # If no reader takes them, the oldest are dropped and their numbers leave a gap.
         self.batches: deque[Numbered] = deque(maxlen=MOST_WAITING)
-        self.status = SourceStatus("lost", f"No KV event has come from {endpoint} yet.")
+        self.status = SourceStatus("lost", f"No KV event has arrived from {endpoint} yet.")
         self._endpoint = endpoint
         self._closing = Event()
         self._thread = Thread(target=self._run, name="minivllm-vllm-kv-events", daemon=True)
@@ -75,7 +75,9 @@ class KVEventReader:
         frames = socket.recv_multipart()
         try:
             if len(frames) != 3 or len(frames[1]) != 8:
-                raise EventLogError("What came is no batch of KV events: it has other frames.")
+                raise EventLogError(
+                    "it sent a message that is not a batch of KV events (it has other frames)."
+                )
             self.batches.append(Numbered(int.from_bytes(frames[1], "big"), decode_batch(frames[2])))
             self.status = SourceStatus("live")
         except EventLogError as error:

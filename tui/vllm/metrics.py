@@ -68,10 +68,12 @@ def parse_scrape(text: str, t: float) -> Scrape:
                     models.add(sample.labels["model_name"])
     except (ValueError, KeyError, IndexError, AttributeError) as error:
         raise EventLogError(
-            "it sends what are no metrics; is this the address of a vLLM server?"
+            "its answer is not in the metrics format; is this the address of a vLLM server?"
         ) from error
     if not values:
-        raise EventLogError("none of its metrics are vLLM's; is this the address of a vLLM server?")
+        raise EventLogError(
+            "none of its metrics are from vLLM; is this the address of a vLLM server?"
+        )
     scrape.values, scrape.models = dict(values), tuple(sorted(models))
     return scrape
 
@@ -90,7 +92,7 @@ class MetricsReader:
             is_address = False
         if not is_address:
             raise EventLogError(
-                f"{url} is no address of a server: write it like http://localhost:8000."
+                f"{url} is not the address of a server: write it like http://localhost:8000."
             )
         self._parts = parts
         self._path = "/metrics" if parts.path in ("", "/") else parts.path
@@ -140,10 +142,12 @@ class MetricsReader:
             answer = connection.getresponse()
             if answer.status == 401:
                 raise EventLogError(
-                    f"it wants an API key: put it into the environment variable {VARIABLE}."
+                    f"it requires an API key: set the environment variable {VARIABLE}."
                 )
             if answer.status != 200:
-                raise EventLogError(f"it answers {answer.status} {answer.reason} and no metrics.")
+                raise EventLogError(
+                    f"it answers {answer.status} {answer.reason} instead of metrics."
+                )
             data = answer.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise EventLogError("its metrics are too long to be vLLM's.")

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from minivllm.text import clean, plural
+from minivllm.text import clean
 from minivllm.tui.draw.lines import Line, Row, Span
 from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.vllm.source import VllmSource
@@ -134,7 +134,7 @@ class VllmMemory(VllmPanel):
 class VllmLatency(VllmPanel):
     """Each latency as a range of vLLM's histogram."""
 
-    HELP_TITLE = "Latency: half, 90 % and 99 % of the last 30 s"
+    HELP_TITLE = "Latency: median, 90 % and 99 % of the last 30 s"
     ROWS: ClassVar = (
         ("first token", "time_to_first_token_seconds"),
         ("between tokens", "inter_token_latency_seconds"),
@@ -155,7 +155,7 @@ class VllmLatency(VllmPanel):
 class VllmBlocks(VllmPanel):
     """The prefix cache as chains of names. vLLM does not report for which request it stored one."""
 
-    HELP_TITLE = "Prefix cache: names, as they were stored"
+    HELP_TITLE = "Prefix cache: block hashes, as they were stored"
 
     def __init__(self, source: VllmSource, *, id: str) -> None:
         super().__init__(id=id)
@@ -164,16 +164,16 @@ class VllmBlocks(VllmPanel):
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:
         status = self._source.kv_status
         if status is None:
-            return [
-                Row(width).put("unknown: --kv-events tcp://HOST:5557 would tell", "faint").line()
-            ][:height]
+            return [Row(width).put("unknown without --kv-events tcp://HOST:5557", "faint").line()][
+                :height
+            ]
         if model.last_number is None:
             return [Row(width).put(clean(status.text), "faint").line()][:height]
         return [*self._sums(model, width), *self._grid(model, width, height)][:height]
 
     def _sums(self, model: VllmView, width: int) -> list[Line]:
-        known = plural(len(model.blocks), "name")
-        sure = "all there are" if model.knows_all_names else "those stored before are unknown"
+        known = f"{len(model.blocks):,} hash{'' if len(model.blocks) == 1 else 'es'}"
+        sure = "all hashes are known" if model.knows_all_names else "earlier hashes are unknown"
         lines = [
             Row(width)
             .put(known, "text*")
@@ -185,9 +185,9 @@ class VllmBlocks(VllmPanel):
         ]
         doubts = [
             (model.num_unsure, "perhaps gone (?)"),
-            (model.num_unknown_removed, "removed that were stored before"),
+            (model.num_unknown_removed, "removed that were stored earlier"),
             (model.num_lost_batches, "batches lost"),
-            (model.num_unknown_kinds, "events of kinds unknown here"),
+            (model.num_unknown_kinds, "events of unknown kinds"),
         ]
         told = ", ".join(f"{count:,} {what}" for count, what in doubts if count)
         return [*lines, *([Row(width).put(told, "warn").line()] if told else [])]
@@ -218,13 +218,13 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
 class VllmUnknown(VllmPanel):
     """Questions that vLLM's metrics and KV events do not answer."""
 
-    HELP_TITLE = "What vLLM does not tell"
+    HELP_TITLE = "What vLLM does not report"
     QUESTIONS: ClassVar = (
         "which request holds which block, and which blocks are shared",
-        "why a request waits, and what it would need",
-        "who was preempted, and for whom",
-        "how the token budget of a step was split",
-        "in which order blocks will be reused",
+        "why a request waits, and what it needs",
+        "which request was preempted, and for which other one",
+        "how a step's token budget was divided",
+        "the order in which blocks will be reused",
     )
 
     def lines(self, model: VllmView, width: int, height: int) -> list[Line]:

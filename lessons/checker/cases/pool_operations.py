@@ -82,10 +82,10 @@ def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named
         got = pool.pop_free_block()
         owners[got.block_id] = 1
         named.discard(got.block_id)
-        return f"pop_free_block() gives block {got.block_id}"
+        return f"pop_free_block() returns block {got.block_id}"
     if kind == "touch":
         owners[block_id] += 1
-        return f"touch(block {block_id}) says {pool.touch(block)!r}"
+        return f"touch(block {block_id}) returns {pool.touch(block)!r}"
     if kind == "release":
         owners[block_id] -= 1
         pool.release(block)
@@ -97,5 +97,5 @@ def _do(pool: Any, kind: str, block_id: int, name: int, owners: list[int], named
     try:
         pool.release(block)
     except BlockPoolError:
-        return f"release(block {block_id}), which nobody owns, is refused"
-    return f"release(block {block_id}), which nobody owns, goes through"
+        return f"release(block {block_id}), which has no owner, raises an error"
+    return f"release(block {block_id}), which has no owner, is accepted"

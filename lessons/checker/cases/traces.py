@@ -64,10 +64,10 @@ def describe_trace(case: Trace) -> str:
     ]
     for number, one in enumerate(case["requests"]):
         samples = f", {one['n']} samples" if one.get("n", 1) > 1 else ""
-        shared = f", the first {one['alike']} as the others" if one["alike"] else ""
+        shared = f", the first {one['alike']} shared with the others" if one["alike"] else ""
         lines.append(
             f"r{number} arrives before step {one['arrives'] + 1}: {len(_prompt(one))}"
-            f" tokens{shared}; answer of {one['max_tokens']}{samples}"
+            f" tokens{shared}; max_tokens {one['max_tokens']}{samples}"
         )
     return "\n".join(lines)
 

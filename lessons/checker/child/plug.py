@@ -45,7 +45,7 @@ def overlay(module_name: str, file: Path) -> ModuleType:
 def _raise_if_too_late(module_name: str) -> None:
     if module_name in sys.modules:
         raise ExerciseError(
-            f"{module_name} is in use already: a student's module needs a fresh process."
+            f"{module_name} is already imported: a student's module needs a fresh process."
         )
 
 

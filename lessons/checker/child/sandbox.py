@@ -139,7 +139,9 @@ class Session:
                 self._rest += data
                 if len(self._rest) > MAX_ANSWER_BYTES:
                     self._end()
-                    return Told([], Failure("output", "it told more than can be read"))
+                    return Told(
+                        [], Failure("output", "it produced more output than the checker reads")
+                    )
         line, _, self._rest = self._rest.partition(b"\n")
         try:
             answer = json.loads(line)
@@ -150,7 +152,7 @@ class Session:
         except (ValueError, TypeError, KeyError):
             self._end()
             return Told(
-                [], Failure("patched", "it wrote into the channel that carries our own answers")
+                [], Failure("patched", "it wrote into the channel of the checker's own answers")
             )
 
     def _died(self) -> Told:
@@ -163,7 +165,7 @@ class Session:
             status = 128 - status
         if status < 0:
             return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
-        return Told([], Failure("died", f"its process ended itself with exit status {status}"))
+        return Told([], Failure("died", f"its process exited with status {status}"))
 
     def _end(self) -> None:
         process, self._process = self._process, None

@@ -43,8 +43,8 @@ def notice() -> str | None:
     if not complaint:
         return None
     return (
-        f"bubblewrap is installed but cannot run here ({complaint}), so the code under test is not"
-        " kept from network and files."
+        f"bubblewrap is installed but cannot run here ({complaint}), so the code under test"
+        " is not isolated from the network and the files."
     )
 
 

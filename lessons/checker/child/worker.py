@@ -199,7 +199,9 @@ class _Worker:
         if isinstance(error, TimeIsUpError):
             return {
                 "kind": "time",
-                "text": f"it took over {seconds:g} seconds{where}: does a loop end?",
+                "text": (
+                    f"it took more than {seconds:g} seconds{where}: is there an endless loop?"
+                ),
             }
         if isinstance(error, MemoryError):
             return {
@@ -221,11 +223,11 @@ class _Worker:
         if needed := self._not_in_it(error):
             if where:
                 text = (
-                    f"it takes the place of {self._exercise.module}, so it cannot get {needed} from"
-                    f" there{where}"
+                    f"it replaces {self._exercise.module}, so it cannot import {needed}"
+                    f" from there{where}"
                 )
             else:
-                text = f"the engine needs {needed} from it, and it is not there"
+                text = f"the engine needs {needed} from it, but it is missing"
             return {"kind": "raised", "text": text}
         what = type(error).__name__
         said = error.msg if isinstance(error, SyntaxError) else str(error)
@@ -234,7 +236,7 @@ class _Worker:
             return {"kind": "raised", "text": f"{what}{where}{message}"}
         return {
             "kind": "raised",
-            "text": f"what it did or gave back cannot be used: {what}{message}",
+            "text": f"its result or its side effects cannot be used: {what}{message}",
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:

@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lesson",
         nargs="?",
         metavar="LESSON",
-        help="its number or name; without it, the list of all",
+        help="number or name of a lesson; without it, list all",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print the lesson instead of opening the dashboard"
@@ -37,18 +37,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto",
         action="store_true",
-        help="print all of it at once, with no pauses and no questions",
+        help="print everything at once, without pauses and questions",
     )
     parser.add_argument(
-        "--transcript", metavar="FILE", help="write all of it into FILE, as Markdown"
+        "--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown"
     )
     parser.add_argument("--from", dest="first", type=int, metavar="N", help="begin at page N")
     parser.add_argument(
         "--model",
         metavar="NAME",
         help=(
-            f"what the engine runs (default: {INSTANT_MODEL}; where the text matters,"
-            f" {READABLE_MODEL} if it is here)"
+            f"the model that the engine runs (default: {INSTANT_MODEL}; where the text"
+            f" matters, {READABLE_MODEL} if it is installed)"
         ),
     )
     add_dashboard_options(parser)
@@ -118,8 +118,8 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
             f"leave --model out: recordings of {INSTANT_MODEL} are shown",
         )
     note(
-        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in recordings"
-        " that were made elsewhere."
+        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in"
+        " recordings from another machine."
     )
 
 
@@ -131,7 +131,7 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     question = (
-        f"Lesson {lesson.number}: go on at page {left_at.page} (enter), or from the start (s)? "
+        f"Lesson {lesson.number}: continue at page {left_at.page} (enter), or from the start (s)? "
     )
     try:
         while (typed := input(question).strip().casefold()) not in ("", "s"):
@@ -181,14 +181,15 @@ def _print_list(*, ascii: bool) -> None:
     )
     following = next(begun, None) or next(fresh, None) or lessons()[0]
     print(
-        f"\n{'To go on' if done else 'To begin'}: minivllm lesson {following.number}. Each runs the"
-        " real engine, and asks before it shows."
+        f"\n{'Continue with' if done else 'Begin with'}: minivllm lesson"
+        f" {following.number}. Each lesson runs the real engine, and asks for your guess"
+        " before it shows the answer."
     )
     if not triton_is_here():
         numbers = " and ".join(str(lesson.number) for lesson in lessons() if lesson.watches_kernels)
         print(
-            f"Triton is not installed here, so lessons {numbers} show its kernels in recordings"
-            " that were made elsewhere."
+            f"Triton is not installed here, so lessons {numbers} show its kernels in"
+            " recordings from another machine."
         )
 
 

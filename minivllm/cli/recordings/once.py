@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help="a recording, which may still be growing, or http://host:port of a server",
+        help=("a recording, even one that is still being written, or http://host:port of a server"),
     )
     parser.add_argument(
         "--step",
         type=_step,
         metavar="N",
-        help="the state after step N (default: the last that is there)",
+        help="the state after step N (default: the last one)",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
@@ -127,8 +127,8 @@ def summary(fold: Fold) -> list[str]:
     ]
     if fold.lost_events:
         lines.append(
-            f"{plural(fold.lost_events, 'event')} were lost: this is the state before the first of"
-            " them."
+            f"{plural(fold.lost_events, 'event')} were lost: this is the state before the"
+            " first of them."
         )
     return lines
 

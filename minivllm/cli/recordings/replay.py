@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "logs",
         metavar="LOG",
         nargs="+",
-        help="recordings, as demo --record writes them; ctrl+n opens the next",
+        help="recordings, as written by demo --record; ctrl+n opens the next",
     )
     parser.add_argument(
         "--with",
@@ -22,14 +22,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a second recording of the same requests, to compare with",
     )
     parser.add_argument(
-        "--step", type=int, metavar="N", help="begin at the end of this step, standing still"
+        "--step", type=int, metavar="N", help="start at the end of this step, paused"
     )
     add_dashboard_options(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     require_terminal(
-        "once LOG --json says what a recording holds, and shot LOG draws a picture of it"
+        "once LOG --json prints the state in a recording, and shot LOG draws a picture of it"
     )
     number, unreadable = 0, ""
     bad: dict[int, EventLogError] = {}

@@ -23,17 +23,20 @@ _LARGEST = 1000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("log", metavar="LOG", help="a recording, as demo --record writes it")
+    parser.add_argument("log", metavar="LOG", help="a recording, as written by demo --record")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the SVG to write")
     parser.add_argument(
-        "--step", type=int, metavar="N", help="the end of this step (default: the last one)"
+        "--step",
+        type=int,
+        metavar="N",
+        help="the step at whose end to draw (default: the last one)",
     )
     parser.add_argument("--screen", default="overview", help="which screen (default: %(default)s)")
     parser.add_argument(
         "--size",
         default="120x36",
         metavar="COLUMNSxROWS",
-        help="of the terminal (default: %(default)s)",
+        help="size of the terminal (default: %(default)s)",
     )
     parser.add_argument(
         "--choose",
@@ -41,14 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="WHAT",
         help=(
-            "a block (b9), a request (ada) or an event (e993) to choose; may be given several times"
+            "a block (b9), a request (ada) or an event (e993) to select; may be given several times"
         ),
     )
     parser.add_argument(
-        "--with", dest="other", metavar="LOG", help="a second recording, for the screen compare"
+        "--with", dest="other", metavar="LOG", help="a second recording, for the compare screen"
     )
-    parser.add_argument("--light", action="store_true", help="in the light theme")
-    parser.add_argument("--ascii", action="store_true", help="with plain characters")
+    parser.add_argument("--light", action="store_true", help="use the light theme")
+    parser.add_argument("--ascii", action="store_true", help="use ASCII characters only")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -58,7 +61,7 @@ def run(args: argparse.Namespace) -> int:
     columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
         raise ConfigError(
-            f"--size must be columns and rows up to {_LARGEST}, as in 120x36; got {args.size!r}."
+            f"--size must be columns and rows up to {_LARGEST}, such as 120x36; got {args.size!r}."
         )
     output = Path(args.output)
     if any(
@@ -140,5 +143,5 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
     while source.poll(1.0):
         pass
     if source.recording.damage is not None:
-        note(f"{source.recording.damage} The picture shows what stands before it.")
+        note(f"{source.recording.damage} The picture shows the state before it.")
     return source

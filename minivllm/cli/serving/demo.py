@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one line of JSON on standard output, and what is for people on standard error",
+        help=("print one line of JSON on standard output, and all other text on standard error"),
     )
     add_record_option(parser)
     parser.add_argument(
@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help=(
-            f"let each step take at least this long (default: {SECONDS_PER_STEP_WATCHED} in the"
-            " dashboard, else 0)"
+            f"make each step take at least this long (default: {SECONDS_PER_STEP_WATCHED}"
+            " in the dashboard, else 0)"
         ),
     )
     add_dashboard_options(parser)

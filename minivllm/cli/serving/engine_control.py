@@ -129,7 +129,7 @@ class EngineThreadControl:
         """Say that a command waits for the end of a paused step, so the user does not repeat it."""
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
-            self._messages.append(f"{what} when the step that is under way has ended.")
+            self._messages.append(f"{what} when the current step has ended.")
 
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:

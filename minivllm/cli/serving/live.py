@@ -15,8 +15,8 @@ from minivllm.cli.terminal import require_terminal
 from minivllm.engine.engine_thread import EngineThread
 
 WATCH = (
-    "a asks the model something, A sends four requests at once; p pauses the engine, n lets it take"
-    " one step."
+    "Press a to ask the model, A to send four requests at once, p to pause the engine, n"
+    " to run one step."
 )
 OPTIONS = {
     "num_gpu_blocks_override": 128,
@@ -41,10 +41,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         default=0.1,
         metavar="SECONDS",
-        help="let each step take at least this long (default: %(default)s)",
+        help="make each step take at least this long (default: %(default)s)",
     )
     add_dashboard_options(parser)
-    add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to be seen whole"))
+    add_engine_options(parser, dict.fromkeys(OPTIONS, "small enough to see all of it"))
 
 
 def run(args: argparse.Namespace) -> int:

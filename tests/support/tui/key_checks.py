@@ -269,7 +269,7 @@ async def shows_the_line_that_decided(seat: Seat, key: str) -> None:
     seat.app.set_focus(None)
     await seat.stand_at(0)
     await seat.press(key)
-    assert "Choose an event" in told(seat.app)[-1]
+    assert "Select an event" in told(seat.app)[-1]
 
 
 @of("look.filter")
@@ -417,7 +417,7 @@ async def saves_the_recording_and_a_trace(seat: Seat, key: str) -> None:
 @of("app.next_recording")
 async def says_that_there_is_no_next_recording(seat: Seat, key: str) -> None:
     await seat.press(key)
-    assert "no other recording" in told(seat.app)[-1]
+    assert "Only one recording is open" in told(seat.app)[-1]
 
 
 @of("app.palette")

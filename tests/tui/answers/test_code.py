@@ -45,7 +45,7 @@ def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Even
 def test_a_rule_that_is_not_here_is_said_in_a_sentence(name: str) -> None:
     found = source_of(Rule(name))
     assert "There is no " in found.title and not found.code and "\x1b" not in found.title
-    assert "not the one that wrote the recording" in str(found.syntax(dark=True))
+    assert "not the version that wrote the recording" in str(found.syntax(dark=True))
 
 
 def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(

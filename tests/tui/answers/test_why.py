@@ -41,7 +41,7 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
         model.apply(one)
         if isinstance(one, ev.StepEnd):
             for item in model.fold.scheduled:
-                if "all that were missing" in ask_why(model, sequence(item.seq_id)):
+                if "all that it needed" in ask_why(model, sequence(item.seq_id)):
                     # Then it had its prompt's last token in this step, and gained one.
                     assert (one.step, item.seq_id) in sampled
         if number % 13:
@@ -70,14 +70,14 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
         if (one := deferred.get(record.step)) is not None:
             says(said, short(one.seq_id), one.need)
         else:
-            says(said, "nobody waited", record.budget - record.used)
+            says(said, "no sequence was", "waiting", record.budget - record.used)
 
 
 def test_a_step_that_is_not_remembered_or_under_way_is_said_to_be_so(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
-    says(ask_why(model, step(900)), 900, "not remembered")
+    says(ask_why(model, step(900)), 900, "not in memory")
     model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
-    says(ask_why(model, step(6)), 6, "under way")
+    says(ask_why(model, step(6)), 6, "in progress")
 
 
 def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
@@ -100,7 +100,7 @@ def test_with_nothing_chosen_the_most_interesting_fact_is_told(
     one = folded(stage([ask("r0", "word " * 30, "x " * 40)]).run(3))
     says(why(one, NOTHING), 1, len(one.fold.free_queue), 64, 0, 30)
     full = folded(stage([ask("r0", "word " * 60, "x " * 4, max_tokens=5)], num_blocks=8).run(1))
-    says(why(full, NOTHING), 0, 8, "preempted")
+    says(why(full, NOTHING), 0, 8, "preempts")
     # Trouble comes before anything else.
     pressed.apply(
         ev.InvariantViolated(pressed.fold.last_seq + 1, 19, 0.0, "no duplicate", "[1, 1]")
@@ -144,7 +144,7 @@ def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, as
     model = folded(shared_prefix.run(4))
     model.apply(ev.RequestArrived(model.fold.last_seq + 1, 4, 0.2, "new", "new.0", 0, [1, 2, 3], 9))
     said = ask_why(model, sequence("new.0"))
-    says(said, "new", "after the plan of step 4")
+    says(said, "new", "after step 4 was planned")
     assert why(model, NOTHING) == said
     before = stage([])
     before.engine.add_request("r0", "some words", ask("r0", "some words", "yes").params)
@@ -154,7 +154,7 @@ def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, as
 def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
     asks = [ask("r0", "word " * 60, "yes"), ask("r1", "word " * 30, "no")]
     model = folded(stage(asks, max_num_batched_tokens=16).run(2))
-    says(ask_why(model, sequence("r1.0")), "r1", "budget was used up")
+    says(ask_why(model, sequence("r1.0")), "r1", "no budget left")
     says(ask_why(model, step(2)), 2, "16 of 16", "0 decode", "16 prefill", "r1")
 
 
@@ -163,7 +163,7 @@ def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
     [
         ("token_budget", 30, 7, ["30 tokens", 7]),
         ("preempted_this_step", 1, 0, ["preempted", "1 block", 0]),
-        ("no_contiguous_run", 9, 4, ["9 blocks", 4]),
+        ("no_contiguous_run", 9, 4, ["9 contiguous blocks", 4]),
         ("static_batch", 3, 0, ["batch", 3]),
         ("batch_delay", 4, 1, [1, 4]),
         ("of a newer\x1b version", 4, 1, ["of a newer version"]),
@@ -187,7 +187,9 @@ def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(
     says(ask_why(model, sequence("r0.0")), "r0", "1 token", 3, "decode")
     says(ask_why(model, sequence("r1.0")), "r1", "31 tokens", 3, 32, 40)
     model = folded(run.run(1))
-    says(ask_why(model, sequence("r1.0")), "r1", "9 tokens", 4, "first 31", "31 of 32")
+    says(
+        ask_why(model, sequence("r1.0")), "r1", "9 tokens", 4, "first 31", "31 of the budget of 32"
+    )
     # Tokens from the cache are part of the reason.
     model = folded(shared_prefix.run(7))
     (item,) = [item for item in model.fold.scheduled if item.seq_id == "r2.0"]
@@ -229,7 +231,7 @@ def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
     run = stage([ask("r0", "a b", "an answer"), long, ask("r2", "e f", "x " * 50)]).run(20)
     run.engine.abort_request("r2")
     model = folded(run)
-    reasons = {"r0": "by itself", "r1": "limit", "r2": "from outside"}
+    reasons = {"r0": "end token", "r1": "limit", "r2": "aborted"}
     for one in model.fold.history:
         said, name = ask_why(model, sequence(one.seq_id)), short(one.seq_id)
         says(said, name, one.step, one.num_tokens, reasons.pop(name))
@@ -282,7 +284,7 @@ def test_a_block_in_nobodys_hands_one_that_was_never_held_and_one_that_is_not_th
             break
     says(ask_why(model, block(one.block_id)), one.block_id, "just lost its last owner")
     model = folded(samples.run(3))
-    says(ask_why(model, block(47)), 47, "empty", "nobody has held it")
+    says(ask_why(model, block(47)), 47, "empty", "no sequence has held it")
     says(ask_why(model, block(48)), "no block 48", "48 blocks")
 
 

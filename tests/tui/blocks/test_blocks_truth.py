@@ -63,7 +63,7 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
         assert f"shared by {len(owners)}" in state
     named = [f"{model.letter(s)} {short_name(s)} entry {entry}" for s, entry in owners]
     assert re.split(r"\s\s+", facts.get("owners") or facts["owner"]) == named or (
-        not owners and "nobody" in facts["owner"]
+        not owners and "none" in facts["owner"]
     )
     if owners:
         filled = max(
@@ -136,7 +136,7 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
         if level:
             assert parents[0] == above[level - 1]
         elif parents[0] is not None:
-            assert "out of reach" in text and parents[0] not in {b.hash for b in fold.blocks}
+            assert "unreachable" in text and parents[0] not in {b.hash for b in fold.blocks}
         above[level:] = [names[-1]]
     assert sorted(seen) == [
         block_id for block_id, block in enumerate(fold.blocks) if block.hash is not None

@@ -121,7 +121,7 @@ def test_a_search_goes_on_by_itself_while_the_picture_stands_still(
     run = memory_pressure.run()
     app, total = app_for(run), f"{len(run.events):,}"
     app.context.event_filter = "nobody"
-    expected = f"0 found in {total} of {total} events looked at"
+    expected = f"0 found in {total} of {total} events searched"
 
     async def script(pilot: Pilot) -> None:
         await at(pilot, 0)

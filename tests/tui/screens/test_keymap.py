@@ -53,7 +53,7 @@ def test_without_a_file_the_keys_stay_as_they_are(
     [
         ('"time.stepp" = "y"', "did you mean time.step"),
         ('"time.step" = "hyperdrive+x"', "hyperdrive+x"),
-        ('"time.step" = "x,,y"', "which is none"),
+        ('"time.step" = "x,,y"', "does not exist"),
         ('"time.step" = 3', "as text"),
         ('"time.step" = "g"', "to both time.step and time.goto"),
         ('"look.why" = "question_mark"', "to both look.why and app.help"),

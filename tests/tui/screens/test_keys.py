@@ -71,7 +71,7 @@ def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pre
         assert (shown["Why?"], shown["Quit"]) == ("f9", "f10")
         assert shown["Step"] in ("^→", "ctrl+right", "^right")
         await seat.press("question_mark")
-        assert re.search(r"ctrl\+right y +Step +To the end of the next step", seat.window_text())
+        assert re.search(r"ctrl\+right y +Step +Go to the end of the next step", seat.window_text())
         assert re.search(r"f10 +Quit", seat.window_text())
         await seat.press("escape", "f10")
         assert app._exit
@@ -87,7 +87,7 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
             pilot.app.clear_notifications()
             await pilot.press(command.keys.split(",")[0])
             await until(pilot, lambda: told(pilot.app))
-            assert "can only be watched" in told(pilot.app)[0], command.id
+            assert "another process" in told(pilot.app)[0], command.id
 
     drive(app_for(stage), watching)
 
@@ -95,7 +95,7 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
         for key in ("x", "X"):
             await pilot.press(key)
             await settle(pilot)
-            assert "Choose a running" in told(pilot.app)[-1]
+            assert "Select a running" in told(pilot.app)[-1]
         assert control.calls == []
         control.to_say = ["max_num_seqs can be at most 4 [b].", "There is no request eve."]
         sentence = " ".join(control.to_say)
@@ -116,9 +116,9 @@ def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
     app = app_for(memory_pressure.run(5), state="paused", has_next=True)
     expected = {
         "left": "the beginning", "left_square_bracket": "the beginning",
-        "left_curly_bracket": "the beginning", "down": "tab goes to one", "z": "tab goes to one",
-        "enter": "Nothing is chosen", "end right right": "nothing after",
-        "m apostrophe": "no other",
+        "left_curly_bracket": "the beginning", "down": "tab moves", "z": "tab moves",
+        "enter": "Nothing is selected", "end right right": "nothing after",
+        "m apostrophe": "the only mark",
         "minus minus minus": "0.25×", "plus plus plus plus plus plus plus": "16×",
         "ctrl+s": "cannot be written", "E": "cannot be written",
     }  # fmt: skip

@@ -41,10 +41,10 @@ def test_a_reader_who_takes_long_is_not_told_that_nothing_came():
         app.context.transport.quiet_seconds = 99.0
         lesson, app.context.lesson = app.context.lesson, None
         panel(app, "header").show_again()
-        await until(pilot, lambda: "nothing came" in " ".join(drawn(app, "header")))
+        await until(pilot, lambda: "no event for" in " ".join(drawn(app, "header")))
         app.context.lesson = lesson
         panel(app, "header").show_again()
-        await until(pilot, lambda: "nothing came" not in " ".join(drawn(app, "header")))
+        await until(pilot, lambda: "no event for" not in " ".join(drawn(app, "header")))
         assert "LIVE" in " ".join(drawn(app, "header"))
 
     drive(app, script, LARGE)

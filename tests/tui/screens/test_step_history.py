@@ -82,7 +82,7 @@ def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options)
         if record.shares:
             assert record.shares == [(event.seq_id, event.kind, event.num_tokens) for event in plan]
         if record.used < record.budget:
-            assert ("nobody waited" in row) == (record.step not in deferred)
+            assert ("none waiting" in row) == (record.step not in deferred)
 
 
 def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_pressure) -> None:

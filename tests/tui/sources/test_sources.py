@@ -91,7 +91,7 @@ def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(
     for event in events[50:80]:
         source.put(event)
     assert source.poll(SOON) == 0
-    assert source.status[:2] == ("lost", "No room to keep the events: 30 are missing.")
+    assert source.status[:2] == ("lost", "The events cannot be stored: 30 are missing.")
     monkeypatch.setattr(source._writer, "_file", real_file)
     for event in events[80:]:
         source.put(event)
@@ -198,7 +198,7 @@ def test_what_is_no_recording_of_ours_is_one_sentence(
 
 
 ACCIDENTS = {
-    "was cut short": lambda path: os.truncate(path, 500),
+    "was truncated": lambda path: os.truncate(path, 500),
     "was replaced": lambda path: (
         shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path)
     ),

@@ -259,7 +259,7 @@ def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
         def refused() -> bool:
             for frames in ((b"", b"short", b""), (b"one",), (b"", bytes(8), b"garbage")):
                 pub.send_multipart(frames)
-            return "no batch of KV events" in source.kv_status.text
+            return "not a batch of KV events" in source.kv_status.text
 
         poll_until(source, refused)
         pub.send_multipart((b"", (3).to_bytes(8, "big"), encode_batch(0.0, [stored(1)], "map")))
@@ -287,9 +287,9 @@ def test_a_server_that_goes_or_has_no_metrics_is_told_and_the_last_numbers_stay(
 
 def test_an_address_that_is_none_is_refused_and_leaves_no_thread() -> None:
     for url in ("localhost:8000", "ftp://host", "http://", "http://host:99999"):
-        with pytest.raises(EventLogError, match="is no address of a server"):
+        with pytest.raises(EventLogError, match="is not the address of a server"):
             VllmSource(url)
-    with pytest.raises(ConfigError, match="is no address of KV events"):
+    with pytest.raises(ConfigError, match="is not the address of a KV event publisher"):
         VllmSource("http://localhost:8000", "nonsense")
     assert not [one for one in threading.enumerate() if one.name.startswith("minivllm-vllm")]
 
@@ -316,7 +316,7 @@ def test_the_screen_shows_what_is_known_and_names_what_is_not(
         app = VllmApp(VllmSource(url), ascii=ascii)
         shown = asyncio.run(main())
     assert missing_from(shown, "waiting unknown", "LIVE", "25.0%") == []
-    assert "unknown: --kv-events" in shown
+    assert "unknown without --kv-events" in shown
     assert not ascii or shown.isascii()
 
 
@@ -328,7 +328,7 @@ URL = "http://localhost:8000"
     [
         ([], "Name one engine"),
         ([URL, "--vllm", URL], "Name one engine"),
-        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events belongs to --vllm"),
+        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events needs --vllm"),
         (["--vllm", URL], "needs a terminal"),
     ],
 )

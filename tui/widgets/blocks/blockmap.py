@@ -67,10 +67,11 @@ class Grid(NamedTuple):
 class BlockMap(Panel):
     HELP_TITLE = "KV cache blocks"
     HELP_TEXT = (
-        "Every block of the KV cache: how full it is, then the letter of its owner, or a digit"
-        " where several sequences share it; who writes into such a block copies it first. ░ is free"
-        " but cached (a prompt that begins alike can still use it), ·· is empty; a reversed mark:"
-        " the last step wrote tokens into the block, or took, found, copied, freed or evicted it."
+        "Every block of the KV cache. A cell shows how full the block is, then the letter"
+        " of its owner, or a digit where several sequences share it; a sequence copies a"
+        " shared block before it writes into it. ░ is free but cached (a prompt with the"
+        " same beginning can reuse it), ·· is empty. A reversed cell: the last step wrote"
+        " tokens into the block, or took, found, copied, freed or evicted it."
     )
 
     def __init__(self, *, id: str | None = None) -> None:

@@ -16,13 +16,13 @@ from minivllm.tui.widgets.frame.panel import Panel
 class FreeQueue(Panel):
     HELP_TITLE = "Free queue"
     HELP_TEXT = (
-        "Blocks that nobody holds, in the order in which they will be handed out, the next one"
-        " first. Those marked ░ are still in the prefix cache: a prompt that begins alike takes"
-        " them out of the middle, and being handed out evicts them."
+        "Free blocks in the order in which they will be allocated, next first. Blocks"
+        " marked ░ are still in the prefix cache: a prompt with the same beginning takes"
+        " them out of the queue, and allocating them evicts their content."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
-        return "Free queue: what dies next"
+        return "Free queue, next first"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         queue = model.fold.free_queue

@@ -43,10 +43,10 @@ class Use(NamedTuple):
 class Inspector(Panel):
     HELP_TITLE = "Block inspector"
     HELP_TEXT = (
-        "Everything about the chosen block: who holds it and as which entry of their block tables,"
-        " its tokens, and how many allocations it will survive if it is free. Its hash names its"
-        " content together with all before it, so it leads to a parent, and to the blocks that"
-        " follow it or hold the same."
+        "Everything about the selected block: its owners and its entry in their block"
+        " tables, its tokens, and, if it is free, how many allocations it will survive. Its"
+        " hash covers its content and all blocks before it, so the panel also lists its"
+        " parent, the blocks that follow it and the blocks with the same content."
     )
 
     def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
@@ -57,9 +57,9 @@ class Inspector(Panel):
         block_id = None if self.context is None else self.context.selection.block_id
         if block_id is None:
             hints = (
-                "No block is chosen.",
-                "Click on one, or tab to a panel and take ↑ ↓;",
-                "g and b12 goes to block 12.",
+                "No block is selected.",
+                "Click on one, or tab to a panel and use ↑ ↓;",
+                "g, then b12, goes to block 12.",
             )
             return [Row(width).put(hint, "faint").line() for hint in hints][:height]
         if block_id >= len(model.fold.blocks):
@@ -133,7 +133,7 @@ def _owners(model: DashboardModel, block_id: int, owners: list[tuple[str, int]])
     return Fact(
         "owner",
         [
-            Item("nobody", "muted"),
+            Item("none", "muted"),
             *([] if last is None else [_sequence(model, last, " had it last")]),
         ],
     )
@@ -215,7 +215,7 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     if age is None:
         return Fact("age", [Item("never used", "muted")])
     # A recording that begins in the middle of a run lacks the allocation.
-    taken = "taken before this began" if age.born is None else f"taken in step {age.born:,}"
+    taken = "taken before recording" if age.born is None else f"taken in step {age.born:,}"
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 

@@ -30,19 +30,19 @@ class Bar(NamedTuple):
 class Mass(Panel):
     HELP_TITLE = "Attention mass"
     HELP_TEXT = (
-        "How much of the attention of a sequence's newest token fell on each block of its table,"
-        " from the first entry on the left, averaged over layers and heads: of the chosen sequence,"
-        " or else of the first that runs. M switches it on; a high first bar is the attention sink"
-        " that most models have."
+        "How much attention the newest token of a sequence paid to each block of its"
+        " table, first entry on the left, averaged over layers and heads. The sequence is"
+        " the selected one, or else the first running one. M starts the recording; a high"
+        " first bar is the attention sink that most models have."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         seq_id = self._whose(model)
         if seq_id is None:
             hint = (
-                "nobody runs"
+                "none running"
                 if not model.fold.running
-                else "not recorded: M records it from the next step on"
+                else "not recorded: M starts it at the next step"
             )
             return [Row(width).put(hint, "faint").line()]
         bars = bars_of(model, seq_id, width)

@@ -24,10 +24,11 @@ _IDS_SHOWN = 64
 class PrefixTree(Panel):
     HELP_TITLE = "Prefix cache"
     HELP_TEXT = (
-        "The chains of cached blocks, one row for each piece without a branch: its blocks (= the"
-        " same content in other blocks), then the letters of those who hold it, or ░ if it is free"
-        " but still a hit. ● marks what the lookup of the chosen sequence, or else of the last that"
-        " came in, found there, and × the entry where it ended."
+        "The chains of cached blocks, one row for each section without a branch: its"
+        " blocks (= the same content in other blocks), then the letters of their owners, or"
+        " ░ if the section is free but can still be hit. ● marks the blocks that the lookup"
+        " of the selected sequence, or else the newest lookup, found; × marks the entry"
+        " where it ended."
     )
     RULE = "minivllm.core.kv_cache_manager:KVCacheManager.get_computed_blocks"
 
@@ -39,7 +40,7 @@ class PrefixTree(Panel):
         if not model.header.enable_prefix_caching:
             return [
                 Row(width)
-                .put("Prefix caching is off: no prompt finds another's blocks.", "muted")
+                .put("Prefix caching is off: no prompt can reuse another's blocks.", "muted")
                 .line()
             ]
         index, chosen = self._index.of(model), self._chosen(model)
@@ -142,7 +143,7 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     if lookup.missed is None:
         return first_that_fits(
             width,
-            (*who, found, (f", all it asked for, in step {lookup.step:,}", "muted")),
+            (*who, found, (f", all it looked up, in step {lookup.step:,}", "muted")),
             (*who, found),
         )
     why = miss(lookup.why)
@@ -182,7 +183,7 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
     if not any(node.holders):
         row.put(" free", "cached")
     if node.orphaned:
-        row.put(" out of reach, its beginning is evicted", "warn")
+        row.put(" unreachable, its beginning is evicted", "warn")
     return row.line()
 
 

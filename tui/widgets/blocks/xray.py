@@ -47,10 +47,11 @@ def moment(trace: KernelTraced, counter: int) -> Moment:
 class XRay(Panel):
     HELP_TITLE = "Kernel x-ray"
     HELP_TEXT = (
-        "The attention kernel at one real token, played tile by tile: its programs, the blocks that"
-        " the one that plays has read (█), reads (▶) and will read (·), and the running maximum and"
-        " sum of its softmax for each query head. Choose a running sequence and press X; ↑ and ↓ go"
-        " from tile to tile. Where Triton is not installed, a recording made elsewhere is played."
+        "The attention kernel at one real token, replayed tile by tile: its programs; the"
+        " blocks that the current program has read (█), is reading (▶) and will read (·);"
+        " and the running maximum and sum of its softmax for each query head. Select a"
+        " running sequence and press X; ↑ and ↓ move between tiles. Where Triton is not"
+        " installed, a recording from another machine is shown."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -107,7 +108,7 @@ class XRay(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         trace = model.trace
         if trace is None:
-            hint = "No kernel was traced: choose a running sequence and press X."
+            hint = "No kernel was traced: select a running sequence and press X."
             return [Row(width).put(hint, "faint").line()]
         if trace.problem or not trace.programs:
             return [
@@ -213,9 +214,7 @@ def _tiles(
     are_ours: the blocks belong to this pool
     """
     if not program.tiles:
-        return [
-            Row(width).put("reads no key: puts together what the others have found", "muted").line()
-        ]
+        return [Row(width).put("reads no keys: combines the results of the others", "muted").line()]
     rows, here = [Row(width)], 0
     for number, tile in enumerate(program.tiles):
         sign = _sign(number, current)

@@ -40,9 +40,9 @@ class Figure(NamedTuple):
 class Comparison(Panel):
     HELP_TITLE = "A and B"
     HELP_TEXT = (
-        "Both recordings after the same step: the first step that they planned differently, the"
-        " chosen request (or one that runs) in both, and their numbers, with B over A as ×. Choose"
-        " a request in any panel to follow it here."
+        "Both recordings after the same step: the first step whose plans differ, the"
+        " selected request (or a running one) in both, and their numbers. × is B divided by"
+        " A. Select a request in any panel to follow it here."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -87,7 +87,7 @@ class Comparison(Panel):
             iter([*a.fold.running, *b.fold.running]), None
         )
         if seq_id is None:
-            return [Row(width).put("nobody runs in either", "muted").line()]
+            return [Row(width).put("none running in either", "muted").line()]
         target = sequence(seq_id)
         lines = []
         for label, model in (("A", a), ("B", b)):
@@ -128,7 +128,7 @@ class Comparison(Panel):
             Figure("waste, %", *waste, ".1f"),
             count("preemptions", "num_preemptions"),
             Figure("seconds", *seconds, ",.2f"),
-            Figure("tokens a second", *speed, ",.1f"),
+            Figure("tokens per second", *speed, ",.1f"),
             count("tokens computed", "scheduled_tokens"),
             count("tokens cached", "prefix_cache_hits"),
             Figure("blocks in use", a.pool_use().used, b.pool_use().used),
@@ -157,7 +157,7 @@ def _parting(search: PlanSearch, width: int) -> list[Line]:
         return [
             Row(width)
             .put(words, "muted")
-            .put(" Looking on …" if search.has_more else "", "warn")
+            .put(" Still searching …" if search.has_more else "", "warn")
             .line()
         ]
     row = Row(width).put("First different plan: ", "muted")
@@ -213,7 +213,7 @@ def _same_tokens(a: list[int], b: list[int], room: int) -> Line:
     words = (
         f"first {plural(both, 'token')} the same"
         if parted is None
-        else f"texts part at token {parted + 1}"
+        else f"texts differ from token {parted + 1}"
     )
     row = Row(room).put("   ")
     return (

@@ -22,9 +22,9 @@ from minivllm.tui.widgets.steps.budget import bar_cells
 _NO_SECOND = (
     ("No second recording is open.", "text"),
     ("", "text"),
-    ("One trace through two policies, both recorded:", "muted"),
+    ("Run one trace with two policies, and record both:", "muted"),
     ("  minivllm compare --record FOLDER", "accent"),
-    ("Both of them side by side:", "muted"),
+    ("Open both side by side:", "muted"),
     ("  minivllm replay FOLDER/a.jsonl --with FOLDER/b.jsonl", "accent"),
 )
 
@@ -32,9 +32,10 @@ _NO_SECOND = (
 class Side(Panel):
     HELP_TITLE = "One of two recordings"
     HELP_TEXT = (
-        "The policy of a recording, with ≠ where the other one's is different, and its state after"
-        " the same step: the last plan as a bar as wide as the token budget, and the block map."
-        " Waste is memory that is allocated and not used, over all that is allocated."
+        "The policy of a recording, with ≠ where the other one differs, and its state"
+        " after the same step: the last plan as a bar as wide as the token budget, and the"
+        " block map. Waste is memory that is allocated but not used, as a share of all"
+        " allocated memory."
     )
 
     def __init__(self, label: str, *, is_second: bool, id: str | None = None) -> None:

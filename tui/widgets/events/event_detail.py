@@ -24,9 +24,9 @@ class EventDetail(Panel):
 
     HELP_TITLE = "Event"
     HELP_TEXT = (
-        "One event with all its fields, what its kind means, and the function of the engine that"
-        " emitted it. Sequences, blocks and steps in it can be chosen, and s shows the function"
-        " with the line."
+        "One event with all its fields, the meaning of its kind, and the function of the"
+        " engine that emitted it. Sequences, blocks and steps in it can be selected, and s"
+        " shows the function with the line."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -36,7 +36,7 @@ class EventDetail(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         event = None if self.context is None else event_in_question(self.context)
         if event is None:
-            return [Row(width).put("Nothing has happened yet here.", "muted").line()][:height]
+            return [Row(width).put("There is no event yet.", "muted").line()][:height]
         top = [
             Row(width)
             .put(event.__struct_config__.tag, "accent*")

@@ -24,9 +24,10 @@ class EventList(Panel):
 
     HELP_TITLE = "Events"
     HELP_TEXT = (
-        "Everything that the engine said, an event a row: number, step, seconds since the"
-        " beginning, whose, kind and what it says; ▶ came last, and what is faint has not happened"
-        " yet. ↑, ↓ and a click go to an event in time, and / shows only those that contain a word."
+        "Every event of the engine, one per row: number, step, seconds since the"
+        " beginning, letter of the sequence, kind and description. ▶ marks the current"
+        " event; faint events have not happened yet. ↑, ↓ and a click go to an event in"
+        " time, and / shows only events with a word."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -141,7 +142,7 @@ def _heading(width: int) -> Line:
     if width >= 90:
         row.put(f"{'seconds':>{_Columns.TIME}} ", "faint")
     row.put("   ").put(f"{'kind':<{_Columns.KIND}} ", "faint")
-    return row.put("what it says", "faint").line()
+    return row.put("description", "faint").line()
 
 
 def _row(
@@ -178,6 +179,6 @@ def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line
         f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
     )
     row.put(f"  {len(search.found):,} found", "text*")
-    looked = f"{search.stop - search.start:,} of {total:,} events looked at"
+    looked = f"{search.stop - search.start:,} of {total:,} events searched"
     row.put(f" in {looked}", "muted")
-    return row.put("" if search.done else ", looking on …", "warn").line()
+    return row.put("" if search.done else ", still searching …", "warn").line()

@@ -13,8 +13,8 @@ from minivllm.tui.widgets.frame.panel import Panel
 class EventLog(Panel):
     HELP_TITLE = "Recent events"
     HELP_TEXT = (
-        "What the engine decided, newest last, with the number of the step. Tokens and plans come"
-        " at every step and are left out: the slots and the budget show them."
+        "The engine's decisions, newest last, with their step. Tokens and plans come at"
+        " every step and are left out: the slots and the budget show them."
     )
 
     def targets(self) -> list[Target]:

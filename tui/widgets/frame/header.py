@@ -19,9 +19,10 @@ class Header(Panel, can_focus=False):
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
-        "The model, the number of the last step, output tokens per second (of a run on a virtual"
-        " clock, as in lessons: per step), and the part of all prompt tokens that the prefix cache"
-        " had. Blocks are in use, cached (free, but still a hit until they are reused) or empty."
+        "The model, the number of the last step, output tokens per second (per step on a"
+        " virtual clock, as in lessons), and the share of all prompt tokens that came from"
+        " the prefix cache. Blocks are in use, cached (free, but still a hit until they are"
+        " reused) or empty."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -73,7 +74,7 @@ class Header(Panel, can_focus=False):
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
             # The writer may be silent or gone; a file does not show which.
-            return f"● LIVE, nothing came for {_duration(int(transport.quiet_seconds))}", "warn*"
+            return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
 
     def _facts(self, model: DashboardModel, width: int) -> list[list[Span]]:

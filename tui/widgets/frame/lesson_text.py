@@ -21,9 +21,9 @@ _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 class LessonText(Panel):
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
-        "The lesson's words; the bright panel beside them is the one they are about. All panels"
-        " show the engine that the lesson runs, and everything that works on the dashboard works"
-        " here: step through time with the arrows, choose, ask why."
+        "The text of the lesson; the bright panel beside it is the one it explains. All"
+        " panels show the lesson's engine, and all keys of the dashboard work here: step"
+        " through time with the arrows, select items, ask why."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
@@ -63,7 +63,7 @@ class LessonText(Panel):
         if self.trouble:
             rows += _hanging("", self.trouble, "warn", "warn", width)
         if self.busy:
-            return [*rows, Row(width).put("The engine is at work ...", "muted").line()]
+            return [*rows, Row(width).put("The engine is running ...", "muted").line()]
         if page.waits:
             row = (
                 Row(width).put("Your guess: ", "accent*").put(self.typed, "text*").put(" ", "text!")

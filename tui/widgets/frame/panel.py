@@ -37,7 +37,7 @@ class Panel(Widget, can_focus=True):
 
     HELP_TITLE: ClassVar[str] = ""
     HELP_TEXT: ClassVar[str] = ""
-    """Two sentences for the help."""
+    """A few sentences for the help."""
     RULE: ClassVar[str | None] = None
     """The engine function behind this panel, for the key s: `module:Class.function`."""
     NEWEST_LAST: ClassVar[bool] = False

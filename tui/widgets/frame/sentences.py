@@ -14,7 +14,7 @@ class Watch(Panel, can_focus=False):
     """The sentence under the top line."""
 
     HELP_TITLE = "What to watch"
-    HELP_TEXT = "What this run was made to show. Look for it in the panels below."
+    HELP_TEXT = "What this run demonstrates. Look for it in the panels below."
 
     def __init__(self, sentence: str, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -39,8 +39,8 @@ class Watch(Panel, can_focus=False):
 class Summary(Panel, can_focus=False):
     HELP_TITLE = "Summary"
     HELP_TEXT = (
-        "The run has finished and these are its results. The other panels stay as the last step"
-        " left them."
+        "The run has finished, and these are its results. The other panels show the state"
+        " after the last step."
     )
 
     def __init__(self, *, id: str | None = None) -> None:

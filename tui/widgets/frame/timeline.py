@@ -16,9 +16,9 @@ class TimeLine(Panel, can_focus=False):
 
     HELP_TITLE = "Time line"
     HELP_TEXT = (
-        "Where in the recording the picture stands, with marks (m) as letters, and the event that"
-        " came last there. ← and → go step by step, [ and ] event by event, { and } to the next"
-        " thing worth seeing, end back to live; the bar can be clicked and dragged."
+        "The current position in the recording, with marks (m) as letters, and the last"
+        " event before it. ← and → go step by step, [ and ] event by event, { and } to"
+        " the next notable event, end back to live; click or drag the bar to move."
     )
 
     class Moved(Message):

@@ -22,9 +22,10 @@ class BatchOrder(Panel):
 
     HELP_TITLE = "Running and waiting"
     HELP_TEXT = (
-        "Everybody in the order in which the scheduler decides: first those that run, with the"
-        " tokens that the last step gave each and how far it is, then the queue. Only the first in"
-        " the queue is looked at, and its reason for waiting is the scheduler's own."
+        "All sequences in the order in which the scheduler considers them: first the"
+        " running ones, with the tokens that each got in the last step and its progress,"
+        " then the queue. The scheduler considers only the first in the queue, and the"
+        " reason for waiting is its own."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
@@ -42,7 +43,7 @@ class BatchOrder(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         running, waiting = model.fold.running, model.fold.waiting
         if not running and not waiting:
-            return [Row(width).put("nobody runs and nobody waits", "faint").line()]
+            return [Row(width).put("none running, none waiting", "faint").line()]
         top, bottom = _rooms(len(running), len(waiting), height)
         chosen = None if self.context is None else self.context.selection.seq_id
         scheduled = {item.seq_id: item for item in model.fold.scheduled}

@@ -12,9 +12,10 @@ REASONS = {"stop": ("done", "good"), "length": ("at limit", "muted"), "abort": (
 class Finished(Panel):
     HELP_TITLE = "Finished"
     HELP_TEXT = (
-        "The last sequences that ended, newest first: done (an end token or a stop string), at"
-        " limit (max_tokens) or aborted; a beam search stands here once, with the best text that it"
-        " found. Then all their tokens, prompt and output, and the beginning of the output."
+        "The last sequences that ended, newest first: done (an end token or a stop"
+        " string), at limit (max_tokens) or aborted. A beam search has one row, with its"
+        " best text. Each row has the number of tokens, prompt and output, and the"
+        " beginning of the output."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -26,7 +27,7 @@ class Finished(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         history = model.fold.history
         if not history:
-            return [Row(width).put("nobody yet", "faint").line()]
+            return [Row(width).put("none yet", "faint").line()]
         newest = [history[-1 - back] for back in range(min(height, len(history)))]
         name_width = min(max(len(short_name(done.seq_id)) for done in newest), 14)
         lines = []

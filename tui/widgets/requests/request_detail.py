@@ -32,9 +32,9 @@ class _Texts(NamedTuple):
 class RequestDetail(Panel):
     HELP_TITLE = "Chosen request"
     HELP_TEXT = (
-        "The chosen sequence, or else the first that runs: its parameters, what the prefix cache"
-        " had of it, how often it was preempted, its phases with the times at which they began, its"
-        " prompt and its text. Where a text is longer than the room, its end is shown."
+        "The selected sequence, or else the first running one: its parameters, its tokens"
+        " from the prefix cache, its preemptions, its phases with their start times, its"
+        " prompt and its text. If a text is longer than the panel, its end is shown."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -42,7 +42,7 @@ class RequestDetail(Panel):
         life = shown_life(model, chosen)
         if life is None:
             words = (
-                "nobody to show yet"
+                "no request yet"
                 if chosen is None
                 else f"{short_name(chosen)} is not known at this moment"
             )
@@ -131,7 +131,7 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
         )
     times = [
         (first_token_after(life), "to its first token"),
-        (life.time_per_output_token, "a token after that"),
+        (life.time_per_output_token, "per token after that"),
     ]
     if said := ", ".join(f"{duration(time)} {what}" for time, what in times if time is not None):
         sentences.append((said, "text"))
@@ -207,7 +207,7 @@ def _texts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
     if height < 3:
         return _styled(output[-height:], "text", width)
     prompt = (
-        ["not told: it was given as token ids"]
+        ["unknown: it was given as token ids"]
         if texts.prompt is None
         else wrap_tail(texts.prompt, width, height)
     )

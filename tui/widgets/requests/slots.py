@@ -22,10 +22,10 @@ class Slots(Panel):
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
-        "One row for each sequence that runs, also for each sample or beam of one request (ada,"
-        " ada.1): its slot and letter, PREFILL with tokens done of tokens known or DECODE with"
-        " tokens written, the block table, and its text. ↺2 means that it was preempted twice and"
-        " had to compute again."
+        "One row per running sequence, including each sample or beam of a request (ada,"
+        " ada.1): its slot and letter, PREFILL with computed and known tokens or DECODE"
+        " with output tokens, the block table, and its text. ↺2 means that it was preempted"
+        " twice and had to recompute its tokens."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -40,7 +40,7 @@ class Slots(Panel):
         super().show(model)
 
     def title(self, model: DashboardModel, width: int) -> str:
-        gone = "  as last heard" if self._is_gone() else ""
+        gone = "  last known" if self._is_gone() else ""
         return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
 
     def _is_gone(self) -> bool:

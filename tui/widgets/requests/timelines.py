@@ -56,10 +56,10 @@ class Axis(NamedTuple):
 class Timelines(Panel):
     HELP_TITLE = "Requests"
     HELP_TEXT = (
-        "Every request from left to right, one cell for one or more steps: ░ waits in the queue, ▓"
-        " prefill, its letter for decode, × preempted. Then its state, the time to its first token"
-        " and the time from one token to the next; a sample or beam is indented under the one that"
-        " it was forked off, and moves up when that one is pruned."
+        "Every request from left to right, one cell for one or more steps: ░ waits in the"
+        " queue, ▓ prefill, its letter for decode, × preempted. Then its state, the time to"
+        " its first token and the time between tokens. A sample or beam is indented under"
+        " its parent, and moves up when the parent is pruned."
     )
 
     def targets(self) -> list[Target]:
@@ -74,7 +74,7 @@ class Timelines(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         lives = in_order(model)
         if not lives:
-            return [Row(width).put("no request has come yet", "faint").line()]
+            return [Row(width).put("no request yet", "faint").line()]
         chosen = None if self.context is None else self.context.selection.seq_id
         head = height >= 3
         start, shown = _window(model, lives, chosen, height - head)
@@ -195,7 +195,7 @@ def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, 
         row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
     else:
         row.put(part, "warn", indent)
-    scale = f", {axis.steps_per_cell:,} a cell" if axis.steps_per_cell > 1 else ""
+    scale = f", {axis.steps_per_cell:,} per cell" if axis.steps_per_cell > 1 else ""
     seconds = model.fold.t - model.header.mono
     return row.put(f"steps {axis.first:,} to {last:,}{scale}; now {seconds:,.2f} s", "muted").line()
 

@@ -13,9 +13,9 @@ from minivllm.tui.widgets.frame.panel import Panel
 class Waiting(Panel):
     HELP_TITLE = "Waiting"
     HELP_TEXT = (
-        "Who waits for a batch slot, next first, with the scheduler's own reason. Only the first"
-        " one is looked at: if it does not fit, those behind it wait for it, so that a large"
-        " request cannot be overtaken for ever."
+        "Requests that wait for a batch slot, next first, with the scheduler's reason. The"
+        " scheduler considers only the first one: if it does not fit, the others wait"
+        " behind it, so that a large request is not overtaken for ever."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -24,7 +24,7 @@ class Waiting(Panel):
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
         waiting = model.fold.waiting
         if not waiting:
-            return [Row(width).put("nobody waits", "faint").line()]
+            return [Row(width).put("none waiting", "faint").line()]
         shown = waiting if len(waiting) <= height else waiting[: max(height - 1, 1)]
         name_width = min(max(len(short_name(seq_id)) for seq_id in shown), 14)
         for detail in (2, 1, 0):

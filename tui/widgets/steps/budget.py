@@ -17,16 +17,16 @@ from minivllm.tui.widgets.steps.bars import spark
 class Budget(Panel):
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The bar is the most tokens one step may compute, each part marked with the letter of the"
-        " sequence that got it (+ where several share a cell): a decode takes one token, a prefill"
-        " a chunk, in reverse. Below: the sums, why some of it was not used, and how much the last"
-        " steps used."
+        "The bar is the most tokens that one step may compute; each part has the letter of"
+        " the sequence that got it (+ where several share a cell). A decode takes one"
+        " token; a prefill, in reverse, takes a chunk. Below: the sums, why some of the"
+        " budget was not used, and the usage of the last steps."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
         used, budget = _used(model), _budget(model)
         cell = _tokens_per_cell(budget, width, _bar_rows(budget, width, self.content_size.height))
-        scale = f", {cell} a cell" if cell > 1 else ""
+        scale = f", {cell} per cell" if cell > 1 else ""
         return f"Token budget  {used:,} of {budget:,}{scale}"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -117,15 +117,15 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
     if unused == 0:
         return "all used"
     if _may_give_more(model):
-        return f"step {fold.step:,} is under way"
+        return f"step {fold.step:,} is in progress"
     if not fold.waiting:
-        return "unused: nobody waits" if fold.scheduled else "nothing to compute"
+        return "unused: none waiting" if fold.scheduled else "nothing to compute"
     first = fold.waiting[0]
     deferred = fold.sequences[first].deferred
     if deferred is None and fold.step == 0:
         return f"no step yet: {short_name(first)} waits for the first"
     if deferred is None:
-        return f"unused: {short_name(first)} came after the plan"
+        return f"unused: {short_name(first)} arrived after the plan"
     return f"unused, {short_name(first)}: {deferral(*deferred, model.max_num_seqs)}"
 
 

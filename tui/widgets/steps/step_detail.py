@@ -17,10 +17,10 @@ _PHASES = ("schedule", "prepare", "model", "sample")
 class StepDetail(Panel):
     HELP_TITLE = "Chosen step"
     HELP_TEXT = (
-        "The step that is chosen in the history, or else the last one: its budget, why some of it"
-        " was left over, who was preempted for whom, blocks hit and evicted, its time, and how many"
-        " tokens each sequence got. Choose a sequence here and press w to be told why it got so"
-        " many."
+        "The step that is selected in the history, or else the last one: its budget, why"
+        " some of it was left over, preemptions and their reasons, blocks hit and evicted,"
+        " its time, and the tokens of each sequence. Select a sequence and press w to see"
+        " why it got so many."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
@@ -31,7 +31,7 @@ class StepDetail(Panel):
             words = (
                 "no step has ended yet"
                 if chosen is None
-                else f"step {chosen:,} is not remembered at this moment"
+                else f"step {chosen:,} is not in memory at this moment"
             )
             return [Row(width).put(words, "faint").line()]
         lines = [_sums(model, record, width), *_left_over(model, record, width)]
@@ -68,7 +68,7 @@ def _left_over(model: DashboardModel, record: StepRecord, width: int) -> list[Li
     unused = record.budget - record.used
     row = Row(width)
     if record.deferred is None:
-        words = f"{unused:,} left over: nobody waited" if unused else "all used, and nobody waited"
+        words = f"{unused:,} left over: none waiting" if unused else "all used, none waiting"
         return [row.put(words, "muted").line()]
     seq_id, reason, need, free = record.deferred
     why = f": {deferral(reason, need, free, model.max_num_seqs)}"
@@ -113,7 +113,7 @@ def _times(record: StepRecord, width: int) -> Line:
 
 def _shares(model: DashboardModel, record: StepRecord, width: int, height: int) -> list[Line]:
     if not record.shares:
-        words = f"who got how much is remembered for {SHARES_KEPT} steps" if record.used else ""
+        words = f"tokens per sequence are kept for {SHARES_KEPT} steps" if record.used else ""
         return [Row(width).put(words, "faint").line()]
     shown = record.shares if len(record.shares) <= height else record.shares[: max(height - 1, 0)]
     lines = []

@@ -25,11 +25,11 @@ _REASON_WIDTH = 30
 class StepHistory(Panel):
     HELP_TITLE = "Steps"
     HELP_TEXT = (
-        "One row a step: its token budget as a bar in the letters of those who got a part (prefill"
-        " in reverse, + for several, in older steps only ▄ decode and ▓ prefill), then tokens of"
-        " decode and prefill, blocks hit and evicted, and ↺ sequences preempted. At the end why"
-        " part of the budget was left over, and where there is room, how many milliseconds went"
-        " into scheduling, preparing, the model and sampling."
+        "One row per step: its token budget as a bar with the letters of the sequences"
+        " (prefill in reverse, + for several; older steps have only ▄ decode and ▓"
+        " prefill), then the tokens of decode and prefill, blocks hit and evicted, and ↺"
+        " preempted sequences. Then why part of the budget was left over, and, where there"
+        " is room, the milliseconds for scheduling, preparing, the model and sampling."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
     NEWEST_LAST = True
@@ -142,7 +142,7 @@ def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
     if record.used >= record.budget:
         return "", "text"
     if record.deferred is None:
-        return "nobody waited", "faint"
+        return "none waiting", "faint"
     seq_id, reason, need, free = record.deferred
     if reason == "preempted_this_step":
         return f"{short_name(seq_id)}: after a preemption", "warn"
