@@ -1,4 +1,4 @@
-"""The site, built once for all tests of a worker."""
+"""The site, built once per pytest worker."""
 
 from pathlib import Path
 

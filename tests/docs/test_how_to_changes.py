@@ -1,6 +1,4 @@
-"""The changes that the how-to pages propose, made to a copy of the source: they apply, and do what
-the page says.
-"""
+"""The changes on the how-to pages apply to a copy of the source, and work as described."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from support.patience import SOON
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package as it is installed: with kernels, tui and lessons inside."""
+    """The package as installed: with kernels, tui and lessons inside."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "minivllm", tmp_path / "minivllm", ignore=ignore)
     return tmp_path
@@ -38,7 +36,7 @@ def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
     )
 
 
-def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
+def test_the_policy_of_the_page_works_in_the_engine(copy: Path):
     files_of_page("docs/how-to/add-a-policy.md", copy)
     options = "--headless --model tiny-random --scenario burst --record run.jsonl"
     command = [sys.executable, "-m", "minivllm", "demo", *options.split()]
@@ -57,9 +55,7 @@ def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
 
 
 def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
-    """For each admission: the length of the prompt that came in, and of those that waited, in order
-    of arrival.
-    """
+    """Per admission: prompt lengths of the admitted request, and of the waiting ones by arrival."""
     waiting: dict[str, int] = {}
     found = []
     for event in map(json.loads, recording.read_text().splitlines()):

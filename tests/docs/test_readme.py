@@ -1,4 +1,4 @@
-"""What README counts is so, and what it measures stands in the pages that say how."""
+"""README's counts are true, and its measurements appear in the pages that explain them."""
 
 import re
 import subprocess
@@ -9,7 +9,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def rows_under(heading: str) -> list[list[str]]:
-    """The tables of a section, without their heads: each row as its cells."""
+    """Table rows of a section, without headers: each row as its cells."""
     section = README.split(f"\n## {heading}\n")[1].split("\n## ")[0]
     rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
@@ -19,7 +19,7 @@ def rows_under(heading: str) -> list[list[str]]:
     return [row for row in rows[1:] if not row[0].startswith("---")]
 
 
-def test_the_lines_of_the_engine_are_as_many_as_the_command_beside_them_counts() -> None:
+def test_the_line_count_of_the_engine_is_what_the_command_beside_it_prints() -> None:
     (command,) = re.findall(r"`(find [^`]*)`", README)
     counted = subprocess.check_output(["bash", "-c", command], cwd=ROOT, text=True)
     rows = {row[0]: row[1] for row in rows_under("What is different here")}
@@ -27,7 +27,7 @@ def test_the_lines_of_the_engine_are_as_many_as_the_command_beside_them_counts()
     assert abs(int(counted) - int(told.replace(",", ""))) < 500, f"say {counted} in README.md"
 
 
-def test_every_row_of_numbers_stands_in_a_section_that_has_its_command() -> None:
+def test_every_row_of_numbers_is_in_a_section_that_has_its_command() -> None:
     pages = "".join(
         (DOCS / name).read_text(encoding="utf-8") for name in ("performance.md", "reliability.md")
     )
@@ -35,10 +35,10 @@ def test_every_row_of_numbers_stands_in_a_section_that_has_its_command() -> None
     rows = rows_under("Numbers")
     assert len(rows) >= 6
     for what, measured, command in rows:
-        # `make soak`, `minivllm bench core`
+        # such as `make soak` or `minivllm bench core`
         name = " ".join(command.strip("`").split()[:3]).split(" --")[0]
         numbers = re.findall(r"\d[\d.,]*\d|\d", measured)
-        # 0.6 is there as 0.62: digits may follow, and none may stand before.
+        # 0.6 may appear there as 0.62: more digits can follow, but not precede.
         found = [
             all(re.search(rf"(?<![\d.,]){re.escape(one)}", text) for one in numbers)
             for text in sections

@@ -1,4 +1,4 @@
-"""Random cases: what a seed draws, and how much of it is made for whom."""
+"""Random cases: what a seed draws, and how many kinds of cases there are."""
 
 import pytest
 
@@ -8,11 +8,11 @@ from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3
 BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
-"""Of pools and of traces."""
+"""Behaviours on pools and on traces."""
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
-def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_them(
+def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(
     behaviour: Behaviour,
 ):
     cases = search._Cases(behaviour, SEED)

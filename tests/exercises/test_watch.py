@@ -1,6 +1,4 @@
-"""`exercise check --watch` in a terminal: it checks at each save, takes keys meanwhile, and ends
-with the last result.
-"""
+"""`exercise check --watch` in a terminal: checks at each save, takes keys, exits with the result."""
 
 import os
 import select
@@ -32,7 +30,7 @@ class Watching:
         os.write(self._ours, key.encode())
 
     def read_until(self, words: str, times: int = 1) -> None:
-        """Until the words were told so often since the beginning."""
+        """Wait until the words have been printed this often."""
         deadline = time.monotonic() + 60
         while self.told.count(words) < times:
             ready = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]
@@ -53,12 +51,12 @@ def watching(home: Path) -> Iterator[Watching]:
     watching.close()
 
 
-def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(
+def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(
     watching: Watching, home: Path
 ):
     watching.read_until("q quit")
     assert "this starts red" in watching.told
-    watching.press("hl")  # faster than it looks: the second is not lost
+    watching.press("hl")  # the second key is not lost
     watching.read_until("Hint 1 of 3")
     watching.read_until("begun")
     (home / "workspace" / "block-pool" / "block_pool.py").write_text(SOURCE)
@@ -69,9 +67,9 @@ def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(
     assert watching.told.count("points in") == 2
 
 
-def test_a_watch_of_what_is_red_ends_with_status_one_and_a_key_pressed_during_a_check_is_not_lost(
+def test_a_red_watch_ends_with_status_one_and_keys_during_a_check_are_not_lost(
     watching: Watching,
 ):
     watching.read_until("q quit")
-    watching.press("rq")  # the second while it checks
+    watching.press("rq")  # the second key during the check
     assert watching.process.wait(30) == 1

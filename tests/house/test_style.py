@@ -1,7 +1,6 @@
-"""The house style that a machine can check; the rest is in CONTRIBUTING.md and up to the reader.
+"""The house style that a machine can check; the rest is in CONTRIBUTING.md.
 
-Every rule is checked over all files at once and reports all that break it, so one run is enough to
-mend them.
+Each rule reports every violation in all files at once.
 """
 
 import ast

@@ -1,6 +1,4 @@
-"""A made-up GPU report: the files that stages would write on a machine with a GPU, with round
-numbers.
-"""
+"""A made-up GPU report: the stage files of a GPU machine, with round numbers."""
 
 import json
 from pathlib import Path
@@ -22,7 +20,7 @@ ENVIRONMENT = {
 
 
 class HandClock:
-    """Shows what it was set to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
