@@ -133,7 +133,7 @@ class TestMemoryAsked:
     """Direct calls of the KV cache manager, for cases that are rare in a whole engine."""
 
     def hit(self, num_blocks: int = 60) -> tuple[KVCacheManager, Sequence]:
-        """A sequence with a fully cached prompt of two blocks, which computes its last token again."""
+        """A sequence whose whole prompt of two blocks is cached; only the last token is recomputed."""
         manager = new_manager(num_blocks)
         first, sequence = request(8).sequences[0], request(8).sequences[0]
         manager.allocate_slots(first, 8)
@@ -151,7 +151,7 @@ class TestMemoryAsked:
         manager.allocate_slots(sequence, 9)
         assert manager.take_copies() == [] and manager.num_copied_blocks == 0
 
-    def test_blocks_in_use_keep_their_hashes_when_the_cache_is_reset(self):
+    def test_blocks_in_use_keep_their_hashes_when_unused_ones_are_evicted(self):
         manager, sequence = self.hit()
         used, unused = sequence.block_table
         manager.pool.release(unused)

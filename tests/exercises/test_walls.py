@@ -18,7 +18,7 @@ installed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap
 
 
 @installed
-def test_sandboxed_code_reaches_no_file_or_network_or_a_warning_is_printed(
+def test_sandboxed_code_cannot_write_outside_or_use_the_network_or_a_notice_says_so(
     submit: Callable, tmp_path: Path
 ):
     mark = tmp_path / "written"

@@ -1,4 +1,4 @@
-"""`exercise check --watch` in a terminal: checks at each save, takes keys, exits with the result."""
+"""`exercise check --watch` in a terminal: it checks each save, takes keys and exits."""
 
 import os
 import select

@@ -1,6 +1,4 @@
-"""The committed traces of the demo's scenarios: they open, they fold, and they are what the engine
-does today.
-"""
+"""The committed traces of the demo's scenarios open, fold, and match today's engine."""
 
 import re
 import subprocess
@@ -20,10 +18,10 @@ MAKE_TRACES = ROOT / "tools/pictures/make_traces.py"
 POLICIES = TRACES / "policies"
 KERNELS = TRACES / "kernels"
 LARGEST = 480_000
-"""Bytes: they are a part of every clone."""
+"""Bytes; the traces are in every clone."""
 
 
-def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
+def test_each_scenario_has_a_trace_and_there_is_no_other_file():
     assert {path.name for path in TRACES.iterdir()} == {
         "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
@@ -89,8 +87,9 @@ def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
 def test_a_committed_trace_is_what_the_engine_does_today(
     name: str, tmp_path: Path, smollm2_path: Path
 ):
-    """If it is not, and that is meant: tools/pictures/make_traces.py. (In `beams` and `x-ray`
-    another processor may round other last digits.)
+    """If a change is intended, run tools/pictures/make_traces.py.
+
+    In `beams` and `x-ray`, another processor may round the last digits differently.
     """
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)

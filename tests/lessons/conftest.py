@@ -1,4 +1,4 @@
-"""Fixtures for the tests of scenarios."""
+"""Fixtures for the tests of lessons and scenarios."""
 
 from pathlib import Path
 

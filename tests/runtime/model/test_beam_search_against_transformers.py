@@ -1,9 +1,7 @@
-"""The arithmetic of beam search against that of transformers, in double precision, where there are
-no ties.
+"""Beam search against that of transformers, in double precision, where there are no ties.
 
-A model of twelve tokens of which up to three end a text: so texts end early, at different lengths
-and several in one step, which is where the rules of early stopping and of the length penalty
-matter.
+Up to three of twelve tokens end a text. Texts then end early, at different lengths and several in
+one step, where early stopping and the length penalty matter.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""Memory that was freed goes back to the system, at once and while a model is loaded."""
+"""Freed memory returns to the system, at once and while a model is loaded."""
 
 import subprocess
 import sys
@@ -22,6 +22,6 @@ print(before - resident())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_freed_blocks_between_used_ones_are_given_back() -> None:
+def test_freed_blocks_between_used_ones_return_to_the_system() -> None:
     done = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True)
     assert int(done.stdout) > 80_000_000
