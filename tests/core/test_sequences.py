@@ -133,7 +133,7 @@ class TestMemoryAsked:
     """Direct calls of the KV cache manager, for cases that are rare in a whole engine."""
 
     def hit(self, num_blocks: int = 60) -> tuple[KVCacheManager, Sequence]:
-        """A sequence whose whole prompt of two blocks is cached; only the last token is recomputed."""
+        """A sequence with a fully cached prompt of two blocks, which recomputes its last token."""
         manager = new_manager(num_blocks)
         first, sequence = request(8).sequences[0], request(8).sequences[0]
         manager.allocate_slots(first, 8)

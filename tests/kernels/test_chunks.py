@@ -37,7 +37,7 @@ def unified(
 def run(
     kernel: Callable[..., torch.Tensor], case: PagedCase, query_lens: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Output of the kernel (NaN where unwritten) and the reference: [num_tokens, heads, head_size]."""
+    """Output of the kernel (NaN where unwritten) and the reference: [tokens, heads, head_size]."""
     shape = case.shape
     starts = [0, *torch.tensor(query_lens).cumsum(0).tolist()]
     query = case.random(starts[-1], shape.num_heads, shape.head_size)

@@ -24,7 +24,7 @@ from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 
 def split_in_4(query: torch.Tensor, *arguments: object) -> torch.Tensor:
-    """The split version with a workspace full of NaN, which must not be read where no split wrote."""
+    """The split version with a workspace full of NaN, which must not reach the result."""
     workspace = SplitWorkspace.empty(query, 4)
     workspace.out.fill_(float("nan"))
     workspace.lse.fill_(float("nan"))

@@ -28,7 +28,7 @@ class FakeServer:
     ends: str = "well"
     """Or: `cut`, `error`, `silent about usage`, `refuses`."""
     only_every: int = 1
-    """Every how many requests one ends so; the others end well."""
+    """One request in this many ends like that; the others end well."""
     bodies: list[dict] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     running: int = 0

@@ -22,9 +22,7 @@ PLANNED = (
     ev.RequestPreempted, ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit,
     ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
 )  # fmt: skip
-"""The scheduler's decisions. Ids of blocks and tokens are left out: they depend on the model's
-output.
-"""
+"""The scheduler's decisions, without block and token ids, which depend on the model."""
 CROWD = CrowdOptions(
     num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7,
     random_prefix_len=40, prefix_groups=3, urgent_share=0.3, seed=5,

@@ -194,7 +194,7 @@ def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes
 
 
 @pytest.mark.parametrize("name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000])
-def test_a_tensors_name_is_never_used_as_a_path(tmp_path, name):
+def test_a_hostile_tensor_name_gives_a_short_printable_error(tmp_path, name):
     path = tmp_path / "m.gguf"
     write_gguf(path, extra_tensors={name.decode(): np.zeros(4, np.float32)})
     with pytest.raises(ModelError) as error:

@@ -89,7 +89,7 @@ WAITING = "Waiting for another process that is preparing m-v1.\n"
 
 
 def start_child(root: Path) -> subprocess.Popen:
-    """A process that fills an entry until the file `go` exists, and prints when it begins or waits."""
+    """Fill an entry in a process until the file `go` exists; it prints when it begins or waits."""
     return subprocess.Popen(
         [sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True
     )

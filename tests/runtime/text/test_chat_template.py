@@ -90,7 +90,7 @@ def test_a_forbidden_template_operation_is_refused_without_details_for_clients(
     assert "secret" not in str(refused.value)
 
 
-def test_the_log_has_the_templates_own_error() -> None:
+def test_the_cause_of_the_error_is_the_templates_own_message() -> None:
     with pytest.raises(InvalidRequestError) as refused:
         ChatTemplate("{{ raise_exception('roles must alternate') }}", {}).render(MESSAGES)
     assert "roles must alternate" in str(refused.value.__cause__)

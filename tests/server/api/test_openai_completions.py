@@ -37,7 +37,7 @@ def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
 
 
 def chunks_of(client: OpenAI, **fields: object) -> list:
-    """The chunks of a stream. OpenAI's type requires a finish reason, so the client is not strict."""
+    """The chunks of a stream, from a client that accepts them without a finish reason."""
     loose = OpenAI(base_url=client.base_url, api_key=client.api_key, max_retries=0)
     return list(loose.completions.create(stream=True, **fields))
 

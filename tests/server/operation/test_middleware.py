@@ -106,7 +106,7 @@ def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> 
     assert ServerOptions().max_body_bytes == 1 << 20
 
 
-def test_the_wait_for_a_missing_body_is_short(live: LiveServer) -> None:
+def test_a_missing_body_gets_a_408_after_a_short_wait(live: LiveServer) -> None:
     assert b" 408 " in raw(live, POST + b"Content-Length: 50\r\n\r\n" + b'{"prompt":')
 
 

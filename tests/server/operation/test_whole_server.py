@@ -83,7 +83,7 @@ def test_events_are_sent_only_if_enabled_and_only_with_the_key(
         source.close()
 
 
-def test_metrics_use_the_served_model_name() -> None:
+def test_metrics_count_requests_under_the_served_model_name() -> None:
     with serving(served_model_name="org/name") as live:
         for prompt in PROMPTS:
             assert post(live, {"prompt": prompt}).status_code == 200

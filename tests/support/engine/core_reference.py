@@ -161,7 +161,7 @@ class ReferenceCore:
     def _tell(self, kind: type[Event], *fields: object) -> None:
         self._out.append((kind, *fields))
 
-    # ---- who comes and goes ----
+    # ---- requests in and out ----
 
     def _arrive(self, request: Request) -> None:
         params = request.params
