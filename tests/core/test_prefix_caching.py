@@ -84,9 +84,7 @@ def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
     assert engine.events_of(ev.BlockEvicted) == []
 
 
-def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(
-    monkeypatch,
-):
+def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(monkeypatch):
     hashed = []
 
     def hash_and_note(parent, token_ids, extra_keys):

@@ -12,9 +12,7 @@ BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
-def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(
-    behaviour: Behaviour,
-):
+def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour: Behaviour):
     cases = search._Cases(behaviour, SEED)
     made = list(cases)
     assert len(made) == behaviour.examples

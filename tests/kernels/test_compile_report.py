@@ -97,9 +97,7 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
     assert [row for row in (*in_float32, *with_most_splits) if row["spills"] > 0] == []
 
 
-def test_products_use_matrix_instructions_and_long_ones_the_newest(
-    rows: list[dict],
-) -> None:
+def test_products_use_matrix_instructions_and_long_ones_the_newest(rows: list[dict]) -> None:
     for row in rows:
         assert bool(row["matrix_instructions"]) == (row["kernel"] in WITH_PRODUCTS), row
     newest = {

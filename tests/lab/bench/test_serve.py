@@ -117,9 +117,7 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert sorted(body["prompt"] for body in bodies) == sorted(make_prompts(8, 12, seed=0))
 
 
-def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(
-    capsys,
-) -> None:
+def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys) -> None:
     server = FakeServer(first=0.03, gap=0.0)
     options = ["--num-prompts", "9", "--random-output-len", "2", "--max-concurrency", "3"]
     _, result, _ = bench(server, capsys, *options)

@@ -38,9 +38,7 @@ def our_peak_bytes() -> int:
 
 
 @pytest.mark.parametrize("source", HUNGRY.values(), ids=HUNGRY.keys())
-def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(
-    source: str,
-) -> None:
+def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(source: str) -> None:
     before = our_peak_bytes()
     with pytest.raises(InvalidRequestError, match="chat template") as refused:
         ChatTemplate(source, {}, max_seconds=0.5).render(MESSAGES)
@@ -82,9 +80,7 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
         "{{ messages.__setitem__(0, 1) }}",
     ],
 )
-def test_a_forbidden_template_operation_is_refused_without_details_for_clients(
-    source: str,
-) -> None:
+def test_a_forbidden_template_operation_is_refused_without_details_for_clients(source: str) -> None:
     with pytest.raises(InvalidRequestError, match="does not accept these messages") as refused:
         ChatTemplate(source, {}).render(MESSAGES)
     assert "secret" not in str(refused.value)

@@ -220,9 +220,7 @@ def test_end_tokens_are_gathered_from_all_three_files(
     assert Tokenizer.from_directory(directory).eos_token_ids == expected
 
 
-def test_a_token_that_the_config_names_is_special_even_if_the_vocabulary_disagrees(
-    ours,
-):
+def test_a_token_that_the_config_names_is_special_even_if_the_vocabulary_disagrees(ours):
     tokenizer = ours["llama3-like"]
     assert tokenizer.eos_token_ids == {1, 2}
     assert tokenizer.decode([2, 3 + 65], skip_special_tokens=True) == tokenizer.decode([3 + 65])

@@ -42,9 +42,7 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
         assert not any(stop in whole["text"] for stop in fields["stop"])
 
 
-def test_over_http_an_incomplete_character_can_be_a_stop_string(
-    tiny_server: LiveServer,
-) -> None:
+def test_over_http_an_incomplete_character_can_be_a_stop_string(tiny_server: LiveServer) -> None:
     """Its U+FFFD appears only at the end, when no token can complete it any more."""
     half, *_ = tiny_server.engine.tokenizer.encode("🤗")  # one token per byte
     fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}

@@ -89,9 +89,7 @@ def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(
         assert http.post("/tokenize", json={"prompt": "y" * LARGE}).status_code == 200
 
 
-def test_a_body_returns_its_bytes_however_it_ends(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_returns_its_bytes_however_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[HeldBodies] = []
 
     class Counted(HeldBodies):
