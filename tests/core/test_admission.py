@@ -35,7 +35,7 @@ class TestStatic:
             if name == "b":
                 engine.step()
         engine.step()
-        assert deferred(engine, "c.0") == ("static_batch", 2, 0), "though there is room"
+        assert deferred(engine, "c.0") == ("static_batch", 2, 0), "there is room"
         assert all_tokens_are_right(engine, prompts)
         assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (7, "c.0"), (7, "d.0")]
 

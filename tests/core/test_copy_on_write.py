@@ -34,7 +34,7 @@ def test_samples_share_one_prefill_and_all_but_the_last_copy_the_partial_block()
     assert tables == [[0, 1, 3], [0, 1, 4], [0, 1, 2]]
     engine.run()
     copies = [(copy.src, copy.seq_id, copy.logical) for copy in engine.events_of(ev.BlockCopied)]
-    assert copies == [(2, "a.0", 2), (2, "a.1", 2)], "from then on each has a block of its own"
+    assert copies == [(2, "a.0", 2), (2, "a.1", 2)], "from then on each has its own block"
     assert samples(engine, "a") == expected_samples(prompt(10), 8, 3)
 
 
@@ -51,7 +51,7 @@ def test_a_victims_copy_is_dropped_when_its_block_gets_a_new_owner():
     copied = [(event.seq_id, event.dst) for event in engine.events_of(ev.BlockCopied)]
     names = ["victim.0", "victim.1", "important.0", "important.1"]
     assert [seq_id for seq_id, _ in copied] == names
-    assert copied[3][1] == copied[1][1], "the block of victim.1 is that of important.1 now"
+    assert copied[3][1] == copied[1][1], "important.1 now has the block of victim.1"
     assert len(plan.copies) == 3 and len({copy.dst for copy in plan.copies}) == 3
     (last,) = [copy for copy in plan.copies if copy.dst == copied[3][1]]
     assert last.src == engine.events_of(ev.BlockCopied)[3].src
@@ -65,7 +65,7 @@ def test_best_of_gives_back_the_most_probable_samples():
     assert [one.index for one in outputs] == [0, 1]
     # The fake model gives sample i a log-probability of -1 - i per token.
     assert [one.token_ids for one in outputs] == expected_samples(prompt(10), 4, 2)
-    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not asked for"
+    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not requested"
 
 
 @pytest.mark.parametrize("red", ["red", "\ud83d"], ids=["a word", "half a surrogate pair"])
@@ -96,7 +96,7 @@ class TestDeltas:
         ends: dict[int, int] = {0: 0, 1: 0}
         for output in outputs:
             for one in output.outputs:
-                assert one.token_ids, "nothing is handed out that is no news"
+                assert one.token_ids, "an output without news was handed out"
                 pieces[one.index] += one.token_ids
                 ends[one.index] += one.finish_reason is not None
         assert ends == {0: 1, 1: 1}

@@ -170,7 +170,7 @@ def test_an_invariant_that_is_broken_is_reported_by_its_name(
         lambda scene: scene.plan.preempted.append(scene.first),
         set_to(("batch_delay", 2, 1), "waiting", "deferred"),
     ],
-    ids=["a preemption", "a wait for company"],
+    ids=["a preemption", "a batch delay"],
 )
 def test_a_step_may_schedule_nothing_when_that_is_progress_or_intended(
     change: Callable[[Scene], object], scene: Scene

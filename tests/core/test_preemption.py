@@ -28,7 +28,7 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
     while not engine.events_of(ev.RequestResumed):
         engine.step()
     assert kept == engine.fold.sequences["new.0"].output_token_ids[: len(kept)].tolist() != []
-    assert engine.fold.counters.resumed_hit_tokens > 0, "it finds what is left of its own blocks"
+    assert engine.fold.counters.resumed_hit_tokens > 0, "it hits the rest of its own blocks"
     engine.run()
     assert engine.token_ids("new") == expected_output(prompt(8, first=50), 8)
 
@@ -41,7 +41,7 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
         # The end of `long` lacks six blocks. `c` has four, so `b` is preempted as well.
         ({"num_blocks": 26, "max_num_batched_tokens": 10}, 20, [("c.0", 6, 0), ("b.0", 6, 4)]),
     ],
-    ids=["two shortages", "two victims of one"],
+    ids=["two shortages", "two victims for one"],
 )
 def test_after_several_preemptions_waiting_requests_report_the_last_shortage(
     options, length, shortages

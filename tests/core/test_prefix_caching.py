@@ -36,7 +36,7 @@ def test_vllms_worked_example_matches_except_for_freed_partial_blocks():
     engine.step()
     assert engine.fold.sequences["1.0"].block_table == [0, 1, 5, 6]
     assert [engine.fold.blocks[i].ref_cnt for i in (0, 1)] == [1, 1], (
-        "request 0 has ended, request 1 still holds them"
+        "request 0 has ended, but request 1 still holds them"
     )
     # Time 5: request 0 has ended. Block 4 was partial: head. Blocks 3 and 2 are cached: tail.
     assert list(engine.fold.free_queue) == [4, 7, 8, 9, 3, 2]

@@ -32,7 +32,7 @@ def new_manager(num_blocks: int) -> KVCacheManager:
         (3, 4, 0, [31, 8, 9, 10]),
         (7, 3, 8, [NOT_WRITTEN, 20, 21]),
     ],
-    ids=["a prompt", "a chunk", "what the cache gave is not written"],
+    ids=["a prompt", "a chunk", "cached tokens are not written"],
 )
 def test_each_token_has_its_slot(start, num_tokens, num_cached, slots):
     sequence, pool = request().sequences[0], BlockPool(10, EventBus(VirtualClock()))
@@ -98,11 +98,11 @@ class TestForks:
 
 
 def test_a_request_derives_its_needs_from_its_parameters():
-    assert request(n=1, best_of=2).num_logprobs == 0, "to choose the best, though nobody asked"
+    assert request(n=1, best_of=2).num_logprobs == 0, "needed to choose the best"
     assert request(n=1, best_of=2, logprobs=3).num_logprobs == 3
     assert request(n=2).num_logprobs is None
     wide = [request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})]
-    assert wide == [0, 2, 3], "one sequence is there, all others are to be forked"
+    assert wide == [0, 2, 3], "one sequence exists, the others must be forked"
     assert Request("r", [1], SamplingParams(), cache_salt="").extra_keys == (("cache_salt", ""),)
     assert Request("r", [1], SamplingParams()).extra_keys == ()
 

@@ -51,7 +51,7 @@ def test_the_policy_of_the_page_works_in_the_engine(copy: Path):
     assert all(chosen == min(waiting) for chosen, waiting in chosen_among)
     assert any(
         len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among
-    ), "fcfs would do the same"
+    ), "fcfs would give the same order"
 
 
 def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:

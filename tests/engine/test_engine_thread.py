@@ -217,7 +217,7 @@ def test_with_nothing_to_do_the_thread_sleeps_until_a_command_comes(monkeypatch)
     with EngineThread(make_engine()) as thread:
         assert token_ids(add(thread, "a")) == EXPECTED
         asked(thread, lambda engine: rests.queue.clear())
-        assert rests.get(timeout=SOON) is None, "without end, and not to look now and then"
+        assert rests.get(timeout=SOON) is None, "it sleeps without a timeout"
 
 
 def test_steps_begin_no_faster_than_the_pace_and_commands_do_not_wait_for_it():
@@ -289,7 +289,7 @@ class TestInTheMiddleOfAStep:
             assert "b.0" in asked(thread, lambda engine: engine.inspect().waiting)
             thread.resume()
             assert token_ids(first) == token_ids(second) == EXPECTED
-        assert set(asked_in) == {"schedule"}, "a script is asked between steps alone"
+        assert set(asked_in) == {"schedule"}, "a script is called only between steps"
 
     def test_an_abort_waits_for_the_end_of_the_step(self, num_phases):
         with EngineThread(make_engine()) as thread:
@@ -310,7 +310,7 @@ class TestInTheMiddleOfAStep:
         abort_of_another = thread.abort_request("nobody")
         thread.stop()
         thread.join(SOON)
-        assert token_ids(future) == EXPECTED[:1], "the token of the step that was under way"
+        assert token_ids(future) == EXPECTED[:1], "the token of the step in progress"
         assert future.result().outputs[0].finish_reason == "abort"
         assert abort_of_another.result(SOON) is None
         assert len(engine.inspect().free_queue) == 200

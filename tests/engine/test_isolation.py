@@ -100,7 +100,7 @@ def test_the_request_that_the_model_fails_for_ends_and_the_others_get_their_toke
     assert engine.pool.num_free_blocks == num_blocks
     assert engine.engine._stepper.output_processor._outputs == {}
     engine.add("next", [50, *PROMPT], max_tokens=12)
-    assert run_by_phases(engine)["next"].num_cached_tokens == 0, "what it wrote is not trusted"
+    assert run_by_phases(engine)["next"].num_cached_tokens == 0, "its blocks are not trusted"
     assert engine.token_ids("next") == expected_output([50, *PROMPT], 12)
 
 

@@ -29,7 +29,7 @@ def test_memory_is_bounded_by_thinning_out_and_the_first_keyframe_stays() -> Non
     counts = sorted({frames.before(count).count for count in range(5000)})
     assert counts[0] == 0 and len(counts) == len(frames) > 10
     distances = [b - a for a, b in pairwise(counts)]
-    assert max(distances) <= 4 * min(distances), "they lie evenly enough"
+    assert max(distances) <= 4 * min(distances), "they are spread evenly enough"
 
 
 def test_the_keyframe_before_a_target_has_no_later_event() -> None:

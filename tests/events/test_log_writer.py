@@ -62,7 +62,7 @@ def check_the_loss(run: Run, lost: int, gaps: int) -> None:
     recording = Recording(run.path)
     found = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]
     assert [gap.lost for gap in found] == [lost] * gaps
-    assert gaps or recording.last_step == 3, "what is there is whole"
+    assert gaps or recording.last_step == 3, "the written part is complete"
 
 
 def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):

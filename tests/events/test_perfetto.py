@@ -96,7 +96,7 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     reasons = Counter(s.args["reason"] for s in lives if "reason" in s.args)
     told = Counter(e.reason for e in events if isinstance(e, ev.RequestFinished))
     told += Counter(pruned=kinds[ev.BeamPruned], abort=kinds[ev.RequestAborted])
-    assert reasons == told, "each end is told once"
+    assert reasons == told, "each end is reported once"
 
     decisions = Counter(record["name"].partition(":")[0] for record in trace.instants)
     assert decisions["evict"] == kinds[ev.BlockEvicted]
@@ -244,7 +244,7 @@ def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(
         fold = Fold(header_of(busy))
         for event in busy.events[: trace.about["events"]]:
             fold.apply(event)
-        assert bool(cut_off) == bool(fold.sequences), "who had not ended is marked"
+        assert bool(cut_off) == bool(fold.sequences), "unfinished requests are marked"
 
 
 def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_path: Path):

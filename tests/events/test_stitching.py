@@ -40,7 +40,7 @@ def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:
         msgspec.structs.replace(told, lost=6),
         event(10),
     ]
-    assert stitched(stitcher, [told]) == [], "all of it had come"
+    assert stitched(stitcher, [told]) == [], "everything had arrived"
 
 
 @pytest.mark.parametrize("line", [b"hello", b'{"seq": 3}', b"[]"])

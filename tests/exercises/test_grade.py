@@ -85,7 +85,7 @@ def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
         assert words in capsys.readouterr().err
     assert main([*GRADE, str(submissions), "--junit", "x.xml"]) == 2
     told = capsys.readouterr().err
-    assert "--json" in told and "--csv" in told, "what remains of a format that is gone"
+    assert "--json" in told and "--csv" in told, "the remaining formats"
 
 
 @pytest.mark.parametrize("option", ["--csv", "--json"])

@@ -23,7 +23,7 @@ def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behavio
     observed = []
     counting = behaviour._replace(observe=lambda case: observed.append(case) or [])
     first = next(iter(search._Cases(counting, SEED)))
-    assert [first[0]] == observed, "whoever fails on the first does not wait for the others"
+    assert [first[0]] == observed, "the others are not drawn when the first fails"
 
 
 def test_hardly_a_case_is_drawn_twice_and_the_first_ones_are_small():

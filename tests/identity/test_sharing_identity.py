@@ -131,7 +131,7 @@ def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smol
     assert len({len(tokens) for ours in outputs for tokens in ours}) > 1
     without = SamplingParams(n=params.n, beam_width=params.n, max_tokens=8, stop_token_ids=stops)
     assert search == "six beams" or run(smollm2, some, without, max_num_seqs=64)[0] != outputs, (
-        "the options do something"
+        "the options have an effect"
     )
 
 

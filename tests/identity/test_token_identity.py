@@ -72,7 +72,7 @@ def assert_tokens_equal_those_of_transformers(
     if "preempted" in schedule:
         assert counters.num_preemptions >= 3
     if schedule == "batched":
-        assert counters.prefix_cache_hits >= 0.58 * longest, "what the two long ones share"
+        assert counters.prefix_cache_hits >= 0.58 * longest, "shared by the long prompts"
 
 
 @pytest.mark.parametrize("schedule", QUICK_SCHEDULES)

@@ -43,12 +43,12 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
     assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
     fold = recording.view_at_event(len(recording))
-    assert fold.requests == {} and fold.sequences == {}, "all that came has ended"
+    assert fold.requests == {} and fold.sequences == {}, "every request has finished"
     assert fold.counters.finished_requests == len(scenario.arrivals)
     assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
     assert fold.t == pytest.approx((fold.step - 1) * 0.01)
     text = " ".join(one.text for one in fold.history)
-    assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "words that a person can read"
+    assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "readable words"
 
 
 def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
@@ -71,7 +71,7 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
     assert texts[0] == texts[1] and len(texts[0]) == 12
-    assert folds[0].step > 2 * folds[1].step, "what the comparison is there to show"
+    assert folds[0].step > 2 * folds[1].step, "the point of the comparison"
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):

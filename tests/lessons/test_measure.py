@@ -25,7 +25,7 @@ def test_a_continuous_batch_leaves_no_slot_idle_while_a_request_waits(lesson_she
     assert token_steps(engine, "cleo") == [3, 4]
     assert steps_to_first_token(engine, "cleo") == 3
     assert idle_slots_while_waiting(engine) == 0
-    assert gaps(engine, "ada") == [1, 1, 1], "whoever runs undisturbed"
+    assert gaps(engine, "ada") == [1, 1, 1], "ada runs undisturbed"
     assert work_per_step(engine) == [6, 2, 4, 2]
 
 

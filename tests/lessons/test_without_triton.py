@@ -91,7 +91,7 @@ def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(w
     assert all(verdict.startswith("You said") for verdict in taken["verdicts"])
     assert ("not installed here" in taken["first_page"]) is (number in ON_KERNELS)
     assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), (
-        "the recording is of this very decode"
+        "the recording matches this decode"
     )
 
 

@@ -37,7 +37,7 @@ def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected
     assert model.dtype == expected == model.decoder.embed_tokens(torch.tensor([0])).dtype
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
 def test_cuda_without_a_device_is_refused_before_anything_is_loaded():
     with pytest.raises(ConfigError, match="no CUDA device"):
         load_model(EngineConfig(model="there-is-no-such-model", device="cuda"))

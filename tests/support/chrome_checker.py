@@ -41,7 +41,7 @@ class CheckedTrace:
             assert type(record["pid"]) is int and type(record["tid"]) is int, record
             assert isinstance(record["name"], str) and record["name"], record
         in_order = [record["ts"] for record in self.records if record["ph"] != "s"]
-        assert all(a <= b for a, b in pairwise(in_order)), "written in order of time"
+        assert all(a <= b for a, b in pairwise(in_order)), "not in order of time"
         # A viewer sorts by time and keeps file order for equal times.
         self._sorted = sorted(self.records, key=lambda record: record["ts"])
         self.tracks = self._names()

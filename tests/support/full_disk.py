@@ -14,7 +14,7 @@ def files_no_larger_than(num_bytes: int) -> Iterator[None]:
     """Limit every file that this process writes to `num_bytes`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, (
-        "Python ignores it, so that write() fails instead"
+        "Python must ignore SIGXFSZ, so that write() fails"
     )
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:

@@ -68,9 +68,7 @@ def test_only_requested_rows_are_measured_and_each_has_its_own_key():
     assert all(len(row["runs"]) == 1 for row in rows)
 
 
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured"
-)
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the CUDA device would be measured")
 def test_an_interpreted_run_has_a_row_for_every_kernel_version_and_is_marked(capsys):
     assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
     captured = capsys.readouterr()

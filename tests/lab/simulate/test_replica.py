@@ -105,7 +105,9 @@ def test_the_simulation_plans_what_the_engine_plans(options: dict, kind: type[ev
         decisions(events_of_the_engine(crowd, **options)),
         decisions(recorded(crowd, **options)),
     )
-    assert any(one[0] == kind.__name__ for one in real), "this crowd does not show what is compared"
+    assert any(one[0] == kind.__name__ for one in real), (
+        "these requests do not cover the compared case"
+    )
     assert simulated == real
 
 

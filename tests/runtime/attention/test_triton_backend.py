@@ -143,7 +143,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     return monkeypatch
 
 
-@pytest.mark.skipif(not INTERPRETED, reason="on the CPU kernels are interpreted or do not run")
+@pytest.mark.skipif(not INTERPRETED, reason="on a CPU, kernels are interpreted or cannot run")
 def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step() -> None:
     cpu = torch.device("cpu")
     assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")

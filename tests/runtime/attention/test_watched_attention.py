@@ -203,7 +203,7 @@ def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torc
         assert (traced.layer, traced.num_tokens, traced.problem) == (0, sample.num_tokens, None)
         check(traced, sample, tables[traced.seq_id])
     silent = Run(model, backend).finish()
-    assert run.tokens == silent.tokens, "to be watched changes no token"
+    assert run.tokens == silent.tokens, "watching changes no token"
 
 
 @interpreted

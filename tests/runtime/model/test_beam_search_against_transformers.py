@@ -97,6 +97,4 @@ def test_random_searches_find_what_transformers_finds(peer, early_stopping):
         )
         num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
         lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
-    assert num_ended > 40 and len(lengths) > 5, (
-        "or neither stopping nor the penalty decided anything"
-    )
+    assert num_ended > 40 and len(lengths) > 5, "stopping and penalty must matter"

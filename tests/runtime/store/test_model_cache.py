@@ -55,7 +55,7 @@ def test_an_entry_is_filled_once_and_then_found(tmp_path):
         (KeyboardInterrupt("key"), KeyboardInterrupt, "key"),
         (OSError(errno.ENOSPC, "No space left"), NotEnoughDiskSpaceError, "the disk ran full"),
     ],
-    ids=["an error", "Ctrl-C", "a disk that fills up"],
+    ids=["an error", "Ctrl-C", "a full disk"],
 )
 def test_a_failure_half_way_leaves_nothing_behind(tmp_path, error, seen, words):
     def fail_half_way(directory: Path) -> None:

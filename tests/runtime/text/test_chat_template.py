@@ -46,7 +46,7 @@ def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(source
     assert our_peak_bytes() - before < 64 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep this limit")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce this limit")
 @pytest.mark.slow
 def test_no_worker_exceeds_its_memory_limit() -> None:
     code = f"""

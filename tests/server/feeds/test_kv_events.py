@@ -58,7 +58,7 @@ class Follower:
                     assert int(short_hash(parent), 16) == name
                     self.full[name] = parent
             case BlockRemoved():
-                assert self.names.issuperset(event.block_hashes), "removed though not stored"
+                assert self.names.issuperset(event.block_hashes), "removed but never stored"
                 self.names.difference_update(event.block_hashes)
             case AllBlocksCleared():
                 self.names.clear()
@@ -103,7 +103,7 @@ def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_toke
             int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None
         }
     assert len(follower.full) > 30
-    assert feed._tokens == feed._tables == {}, "nothing is kept of requests that have ended"
+    assert feed._tokens == feed._tables == {}, "ended requests leave nothing behind"
     assert len(feed._holders) <= num_blocks
     kinds = {type(event) for event in engine.events}
     assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}

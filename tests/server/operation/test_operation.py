@@ -173,7 +173,7 @@ def test_the_clients_request_id_is_in_the_answer_and_in_the_events() -> None:
             arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
             assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
             assert len(set(arrived)) == len(arrived), (
-                "two requests of one id would draw the same samples"
+                "two requests with one id would draw the same samples"
             )
             for answer in answers:
                 assert prefix == "gen" or any(

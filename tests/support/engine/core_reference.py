@@ -93,7 +93,7 @@ class ReferenceCore:
             given = next(
                 (i for i in range(at, len(heard)) if self._is_given(heard[i][0], i == at)), None
             )
-            assert given is not None, f"out of nothing: {heard[at][0]}"
+            assert given is not None, f"unexpected event: {heard[at][0]}"
             self._out.clear()
             self._react(*heard[given])
             for number, expected in enumerate(self._out, at):
