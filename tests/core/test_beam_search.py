@@ -1,14 +1,10 @@
 """Beam search in the engine finds what the search over plain lists finds."""
 
 import pytest
-from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams
+from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, prompt
 
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.events import types as ev
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def search(width: int, max_tokens: int, **options: object) -> BeamSearch:

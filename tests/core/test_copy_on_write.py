@@ -1,16 +1,12 @@
 """Parallel sampling: one prefill, shared blocks, and a copy only where two would write."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def samples(engine: WatchedEngine, request_id: str) -> list[list[int]]:

@@ -1,13 +1,9 @@
 """Preemption by recomputation costs time, never a token."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.events import types as ev
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_output():

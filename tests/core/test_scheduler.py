@@ -1,7 +1,7 @@
 """The scheduling rule: running first, then waiting in order, under one token budget."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.errors import RequestTooLargeError
 
@@ -9,10 +9,6 @@ from minivllm.errors import RequestTooLargeError
 def plan_of(engine: WatchedEngine) -> list[tuple[str, int, str]]:
     """Sequence, number of tokens and kind of each item of the last step."""
     return [(item.seq_id, item.num_tokens, item.kind) for item in engine.fold.scheduled]
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 class TestTokenBudget:

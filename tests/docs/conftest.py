@@ -21,7 +21,6 @@ def our_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def site(our_build: Build) -> Path:
-    """The folder of the built site."""
     if our_build.status:
         pytest.fail(f"the site does not build:\n{our_build.said}")
     return our_build.site

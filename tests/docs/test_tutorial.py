@@ -37,7 +37,6 @@ def comparable(svg: str) -> list[tuple]:
 
 
 def stale_pictures(pictures: dict[str, str]) -> list[str]:
-    """Pictures that the lesson would draw differently today."""
     folder = DOCS / "assets/lessons"
     drawn = {file: (folder / file).read_text(encoding="utf-8") for file in pictures}
     return [file for file, svg in pictures.items() if comparable(drawn[file]) != comparable(svg)]

@@ -34,7 +34,6 @@ class Run:
             self.watched.step()
 
     def num_events(self, first: int, last: int = 10**9) -> int:
-        """Events of the steps `first` to `last`."""
         return sum(first <= event.step <= last for event in self.watched.events)
 
 

@@ -21,7 +21,6 @@ def many_keyframes(path: Path) -> Recording:
 
 
 def written(tmp_path: Path, lines: list[bytes]) -> Path:
-    """A recording of these lines."""
     path = tmp_path / "changed.jsonl"
     path.write_bytes(b"".join(lines))
     return path

@@ -38,8 +38,6 @@ def silent():
 
 
 class _Small(Exercise):
-    """An exercise on the source above."""
-
     @property
     def source(self) -> str:
         return SOURCE

@@ -17,8 +17,6 @@ SOURCE = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
 
 
 class Watching:
-    """A watch in a pseudo-terminal."""
-
     def __init__(self) -> None:
         self._ours, theirs = os.openpty()
         command = [sys.executable, "-m", "minivllm", "exercise", "check", "block-pool", "--watch"]

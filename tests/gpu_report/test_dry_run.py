@@ -31,7 +31,6 @@ def read(folder: Path, stage: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole dry run."""
     out = tmp_path_factory.mktemp("report")
     done = run("--out", str(out))
     assert done.returncode == (0 if CAN_TUNE else 1), done.stdout + done.stderr

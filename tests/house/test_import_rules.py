@@ -39,7 +39,6 @@ def lines_of_code(file: Path) -> int:
 
 
 def run_python(code: str, *arguments: str, cwd: Path) -> str:
-    """Standard output of a fresh interpreter."""
     child = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True
     )

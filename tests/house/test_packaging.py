@@ -42,7 +42,6 @@ def copy_of_the_sources(folder: Path) -> Path:
 
 
 def run_python(*arguments: str, **options: object) -> str:
-    """Standard output of an interpreter."""
     child = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, **options
     )

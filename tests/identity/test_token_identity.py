@@ -40,8 +40,6 @@ def prompts(smollm2) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def expected(smollm2_peer) -> Callable[[tuple[int, ...], int], list[int]]:
-    """transformers' output for a prompt alone."""
-
     @cache
     def of(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
         return generate(smollm2_peer, list(prompt), max_new_tokens=max_tokens)[0]

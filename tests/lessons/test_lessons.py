@@ -33,8 +33,6 @@ class OnePage:
 
 @dataclass
 class Run:
-    """One lesson, played."""
-
     lesson: Lesson
     pages: tuple[Page, ...]
     questions: list[Predict]

@@ -10,6 +10,7 @@ from support.model.tiny_models import (
     load_into_ours,
     make_peer,
     peer_logits,
+    prompt,
 )
 
 from minivllm.core.block_math import slot_mapping
@@ -27,12 +28,6 @@ def peer():
 @pytest.fixture(scope="module")
 def decoder(peer):
     return load_into_ours(peer)
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(
-        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
 
 
 # ---- the flat batch ----

@@ -20,8 +20,6 @@ ENVIRONMENT = {
 
 
 class HandClock:
-    """A clock that a test sets."""
-
     def __init__(self) -> None:
         self.seconds = 0.0
 

@@ -84,7 +84,6 @@ class FakeServer:
 
 
 def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[str]]:
-    """Exit status, the JSON, and the text lines."""
     with served(server.app()) as url:
         status = main(["bench", "serve", "--base-url", url, "--json", *options])
     captured = capsys.readouterr()

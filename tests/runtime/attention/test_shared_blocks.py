@@ -36,7 +36,6 @@ class Watch:
         self.num_watched = 0
 
     def owners(self) -> dict[int, frozenset[str]]:
-        """The owners of each block."""
         owners: dict[int, set[str]] = {}
         for seq_id, sequence in self.engine.inspect().sequences.items():
             for block_id in sequence.block_table:

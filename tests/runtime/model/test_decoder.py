@@ -5,23 +5,17 @@ import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import (
     PEERS,
-    VOCAB_SIZE,
     PlannedRunner,
     config_of,
     load_into_ours,
     make_peer,
     peer_logits,
+    prompt,
 )
 
 from minivllm.errors import ModelIntegrityError
 from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.weight_map import weight_shards
-
-
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(
-        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
 
 
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:

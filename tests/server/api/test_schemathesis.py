@@ -78,8 +78,6 @@ def errors_are_in_openais_shape(ctx, response, case) -> None:
 
 
 class Run:
-    """The findings of a schemathesis run."""
-
     def __init__(self, server: LiveServer, max_examples: int, seed: int) -> None:
         self.failures: list[str] = []
         self.phases: set[str] = set()

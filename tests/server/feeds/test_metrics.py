@@ -28,8 +28,6 @@ GRAFANA_NAMES = [
 
 
 class Scrape:
-    """A parsed text."""
-
     def __init__(self, metrics: EngineMetrics) -> None:
         self.families = {
             family.name: family

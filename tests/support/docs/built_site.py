@@ -39,7 +39,6 @@ def build(configuration: Path, site: Path) -> Build:
 
 
 def settings() -> dict:
-    """Read mkdocs.yml."""
     with (ROOT / "mkdocs.yml").open(encoding="utf-8") as file:
         return yaml_load(file, get_yaml_loader())
 

@@ -24,8 +24,6 @@ MODELS = ("tiny-random", "smollm2-tokens")
 
 @dataclass
 class Played:
-    """A scenario after its last step."""
-
     engine: LLMEngine
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
@@ -35,7 +33,6 @@ class Played:
         return [event for event in self.events if type(event) is kind]
 
     def steps(self) -> dict[int, list[StepScheduled]]:
-        """Scheduled items by step."""
         steps: dict[int, list[StepScheduled]] = {}
         for event in self.of(StepScheduled):
             steps.setdefault(event.step, []).append(event)

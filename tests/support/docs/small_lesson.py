@@ -7,8 +7,6 @@ WHY = "One block holds only 4 tokens."
 
 
 class Spy:
-    """Records which engines were built."""
-
     def __init__(self) -> None:
         self.engines: list[LessonEngine] = []
 

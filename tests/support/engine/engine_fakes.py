@@ -49,6 +49,10 @@ class FakeTokenizer:
         return False
 
 
+def prompt(length: int, first: int = 0) -> list[int]:
+    return [(first + i) % 99 for i in range(length)]
+
+
 def _draw(token_ids: list[int], salt: int) -> int:
     digest = blake2b(
         bytes(token_id % 256 for token_id in token_ids),
@@ -179,7 +183,6 @@ class FakeRunner:
         return in_use
 
     def block(self, block_id: int) -> list[tuple[int, ...] | None]:
-        """The contents of a block's slots."""
         first = block_id * self.block_size
         return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 

@@ -38,7 +38,6 @@ def _options(draw: st.DrawFn) -> dict[str, object]:
 
 
 def run_of(stage: Callable, ask: Callable, requests: list[tuple], options: dict[str, object]):
-    """Run these requests; return the stage."""
     asks = []
     for number, (prompt, answer, arrives, samples, alike) in enumerate(requests):
         words = " ".join(f"{'same' if alike else number}w{word}" for word in range(prompt))

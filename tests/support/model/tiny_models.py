@@ -90,6 +90,12 @@ def peer_logits(peer: transformers.PreTrainedModel, token_ids: list[int]) -> tor
 
 
 @torch.no_grad()
+def prompt(length: int, seed: int = 0) -> list[int]:
+    return torch.randint(
+        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
+
+
 def steps_of_all_kinds(run: "PlannedRunner") -> list[torch.Tensor]:
     """Logits of mixed steps: chunks, decodes, a shared prefix, a fully cached prompt."""
     generator = torch.Generator().manual_seed(3)

@@ -80,8 +80,6 @@ def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: obje
 
 @dataclass
 class LiveServer:
-    """A running server, its engine and its clients."""
-
     url: str
     engine: LLMEngine
     service: EngineService
@@ -121,7 +119,6 @@ class LiveServer:
         self.loop.call_soon_threadsafe(self.server.begin_exit)
 
     def loop_has_ended(self) -> bool:
-        """Whether the server's event loop has ended."""
         return not self.loop.is_running()
 
     def wait_until_idle(self) -> None:

@@ -114,7 +114,6 @@ def row_with(app: DashboardApp, id: str, words: str) -> int:
 
 
 async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
-    """Click on these words in a panel."""
     app = pilot.app
     y = row_with(app, id, words)
     x = drawn(app, id)[y].index(words)

@@ -26,8 +26,6 @@ CHECKS: dict[str, Check] = {}
 
 
 def of(command_id: str) -> Callable[[Check], Check]:
-    """Decorate the check of a command."""
-
     def note(check: Check) -> Check:
         CHECKS[command_id] = check
         return check

@@ -65,7 +65,6 @@ class Seat:
 
     @property
     def running(self) -> str:
-        """A sequence that runs at this moment."""
         return self.app.model.fold.running[0]
 
     async def sit_down(self) -> None:

@@ -15,7 +15,6 @@ ROOMS = [(1, 1), (2, 3), (10, 2), (24, 4), (38, 9), (79, 8), (118, 20), (200, 60
 
 
 def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20) -> list[str]:
-    """A panel's lines as text."""
     if panel.context is None and isinstance(panel, Header):
         panel.context = standing_at(model)
     return [text_of(line).rstrip() for line in panel.lines(model, width, height)]

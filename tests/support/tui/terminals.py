@@ -37,8 +37,6 @@ _RESTORED = {
 
 
 class Program:
-    """A program in its own terminal."""
-
     def __init__(self, *command: str | Path, size: tuple[int, int] = (120, 36)) -> None:
         self._ours, self._its = pty.openpty()
         self._ends = [self._ours, self._its]
