@@ -13,7 +13,7 @@ def resident():
     return int(open("/proc/self/statm").read().split()[1]) * 4096
 
 blocks = [np.ones(64 << 10, dtype=np.uint8) for _ in range(2000)]
-pins = blocks[::100]  # so that what is freed lies between blocks in use
+pins = blocks[::100]  # freed blocks are between used ones
 del blocks
 before = resident()
 trim_heap()

@@ -105,9 +105,6 @@ def test_sampling_leaves_the_global_generator_and_the_logits_alone():
     assert torch.equal(logits, before)
 
 
-# ---- seeds ----
-
-
 # ---- the edges of truncation ----
 
 

@@ -113,7 +113,7 @@ def test_a_killed_worker_is_replaced() -> None:
     assert template.render(MESSAGES) == "Hi"
     process = template._idle[0]._process
     os.kill(process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # nobody reads its pipe any more
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its pipe has no reader now
     with pytest.raises(InvalidRequestError):
         template.render(MESSAGES)
     assert process.returncode is not None

@@ -1,9 +1,8 @@
 """`ReferenceCore`: a slow, plain copy of the core. It predicts every event of the scheduler.
 
 Its inputs are the engine's inputs: arrivals, sampled tokens, aborts, options, and the choices of a
-beam search. From these it computes who gets how many tokens, which block goes to which sequence,
-who is preempted and why the first sequence waits. Each prediction is compared with the engine's
-event, field by field.
+beam search. From these it computes the plan, the block of each token, the preemptions, and why the
+first sequence waits. Each prediction is compared with the engine's event, field by field.
 
 Everything is simple: the free queue is a list, owners are counted in the block tables, and a
 block's name is its full token prefix. This file is the scheduler; `core_reference_memory` is the
