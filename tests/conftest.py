@@ -1,4 +1,4 @@
-"""Fixtures for all tests: the models that are used in many places."""
+"""Fixtures for all tests, most of them shared models."""
 
 from __future__ import annotations
 
@@ -14,21 +14,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-# Imports Triton, if it is installed, in the mode that this machine can run. Later would be too
-# late: model classes of transformers, which many test modules import, import Triton too, and where
-# there is no GPU it must interpret.
+# Import Triton now, if installed, in the mode for this machine: without a GPU it must interpret.
+# Model classes of transformers, which many test modules import, would import it too.
 with contextlib.suppress(ModuleNotFoundError):
     import minivllm.kernels.mode  # noqa: F401
 
 from minivllm.runtime.store.model_store import resolve_model
 
-# For every test, and before any of them is read: how long an example takes says how busy this
-# machine is.
+# Turn off hypothesis' deadlines: the duration of an example shows how busy the machine is.
 settings.register_profile("minivllm", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("minivllm")
 
-# A shell that starts us in the background has Ctrl-C ignored, and processes that tests start and
-# interrupt would inherit that.
+# A background shell starts us with Ctrl-C ignored, and child processes inherit that. Restore it,
+# because tests interrupt such processes.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -40,17 +38,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module", autouse=True)
 def what_is_there_is_not_looked_through_again() -> None:
-    """Models and recordings stay for the whole session: each collection of garbage would look for
-    some among them.
-    """
+    """Exclude models and recordings that live for the whole session from garbage collection."""
     gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
 def these_tests_keep_their_turns() -> Iterator[None]:
-    """`minivllm attach` makes its process give way to others, and here that would be all tests that
-    come after it.
-    """
+    """Disable `os.nice`: `minivllm attach` lowers the priority of its process, which is pytest."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "nice", lambda increment: 0)
         yield
@@ -58,8 +52,10 @@ def these_tests_keep_their_turns() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def each_test_leaves_as_many_threads_as_it_found() -> Iterator[None]:
-    """`bench` and `compare` ask for two. Left behind in both of pytest's workers, they would wait
-    for one another spinning, and every operation after that would take ten times as long.
+    """Restore torch's thread count, which `bench` and `compare` set to two.
+
+    Two pytest workers with two threads each would spin on each other: every later operation would
+    take ten times as long.
     """
     torch = sys.modules.get("torch")
     found = torch.get_num_threads() if torch else int(os.environ.get("OMP_NUM_THREADS", 0))
@@ -70,9 +66,7 @@ def each_test_leaves_as_many_threads_as_it_found() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def smollm2_path() -> Path:
-    """The directory of SmolLM2-135M-Instruct, from the model cache; fetched if this is the first
-    time.
-    """
+    """Directory of SmolLM2-135M-Instruct in the model cache; downloaded on first use."""
     return resolve_model("smollm2")
 
 
@@ -97,5 +91,5 @@ def smollm2_peer(smollm2_path: Path) -> PreTrainedModel:
 
 @pytest.fixture(scope="session")
 def tiny_random_path() -> Path:
-    """The directory of the tiny random Llama, made on the spot."""
+    """Directory of the tiny random Llama, generated on first use."""
     return resolve_model("tiny-random")

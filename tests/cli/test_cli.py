@@ -1,4 +1,4 @@
-"""The `minivllm` command: exit status, errors in one line, and the small commands."""
+"""The `minivllm` command: exit status, one-line errors, and small commands."""
 
 import io
 import json
@@ -55,13 +55,13 @@ def test_ctrl_c_is_status_130_without_a_traceback(capsys: pytest.CaptureFixture,
     assert capsys.readouterr().err == ""
 
 
-def test_a_bug_is_not_dressed_up_as_an_error_of_the_user(monkeypatch):
+def test_a_bug_is_not_reported_as_a_user_error(monkeypatch):
     monkeypatch.setattr("minivllm.runtime.store.model_store.resolve_model", lambda model: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         main(["model", "path"])
 
 
-def test_text_that_would_command_the_terminal_is_shown_and_not_obeyed():
+def test_terminal_escapes_in_text_are_shown_and_not_executed():
     from minivllm.cli.terminal import show
 
     class Terminal(io.StringIO):
@@ -91,9 +91,9 @@ def test_help_and_wrong_usage_load_neither_torch_nor_textual(tmp_path: Path):
     assert json.loads(result.stdout.splitlines()[-1]) == [[0, 0, 0, 0, 0, 2], []], result.stderr
 
 
-def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path):
+def test_a_closed_pipe_ends_the_command_quietly(tmp_path: Path):
     read_end, write_end = os.pipe()
-    os.close(read_end)  # it is gone before the first word
+    os.close(read_end)  # closed before the first word
     command = [sys.executable, "-m", "minivllm", "model", "list"]
     result = subprocess.run(
         command, stdout=write_end, stderr=subprocess.PIPE, cwd=tmp_path, timeout=SOON
@@ -102,7 +102,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path):
     assert (result.returncode, result.stderr) == (cli.BROKEN_PIPE, b"")
 
 
-def test_a_ctrl_c_during_an_import_is_obeyed_when_the_import_is_whole(monkeypatch):
+def test_a_ctrl_c_during_an_import_takes_effect_when_the_import_is_complete(monkeypatch):
     from minivllm.cli import loading
     from minivllm.config import EngineConfig
 
@@ -110,7 +110,7 @@ def test_a_ctrl_c_during_an_import_is_obeyed_when_the_import_is_whole(monkeypatc
 
     def slow_import(name: str) -> None:
         os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # a handler runs between two steps of the interpreter
+        time.sleep(0.01)  # a signal handler runs between two bytecodes
         done.append(name)
 
     monkeypatch.setattr(loading, "import_module", slow_import)

@@ -1,4 +1,4 @@
-"""`minivllm compare`, on the model that needs no download."""
+"""`minivllm compare` on the model that needs no download."""
 
 import itertools
 import json
@@ -21,15 +21,15 @@ def compare(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[dict, 
 
 
 @pytest.fixture
-def an_hour_at_each_look(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clock on the wall, on a machine that does much else between two looks at it."""
+def an_hour_at_each_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wall clock that advances one hour at each reading."""
     hours = itertools.count(0.0, 3600.0)
     others = {"thread_time": time.thread_time, "sleep": time.sleep}
     monkeypatch.setattr(clock, "time", SimpleNamespace(monotonic=lambda: next(hours), **others))
 
 
-def test_two_configurations_run_the_same_trace_in_processor_time_and_stand_side_by_side(
-    capsys, tmp_path: Path, an_hour_at_each_look: None
+def test_two_configurations_run_the_same_trace_in_processor_time_and_appear_side_by_side(
+    capsys, tmp_path: Path, an_hour_at_each_reading: None
 ):
     sides = ("--a", "static+contiguous", "--b", "continuous+paged")
     result, table = compare(capsys, *sides, "--scenario", "burst", "--record", str(tmp_path))
@@ -46,7 +46,7 @@ def test_two_configurations_run_the_same_trace_in_processor_time_and_stand_side_
     for letter, side in (("a", a), ("b", b)):
         assert side["recording"] == str(tmp_path / f"{letter}.jsonl")
         assert Recording(side["recording"]).view_at_step(10**9).counters.finished_requests == 12
-        # The table is the recording's, to the last digit.
+        # The table equals the recording's figures to the last digit.
         assert measure_recording(side["configuration"], Path(side["recording"])).as_json() == side
 
 
@@ -72,7 +72,7 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
         ("--a buddy", "has the part 'buddy'"),
         ("--a paged --b contiguous --scenario parallel-sampling", "cannot share"),
         ("--a paged --b contiguous --scenario burst --kv-budget 40960", "cache has"),
-        # Room for less than one reservation of 512 tokens.
+        # Less than one reservation of 512 tokens.
         ("--scenario burst --kv-budget 163840", "reserves max_model_len"),
     ],
 )

@@ -1,6 +1,4 @@
-"""The commands around the dashboard: `shot` draws, and what cannot be shown is told in one
-sentence.
-"""
+"""`shot` draws screens; recordings that cannot be shown give one sentence."""
 
 import re
 import subprocess
@@ -25,14 +23,14 @@ SCREENS = {
     "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
     "compare": ("A: this recording", "B: the second one", "First different plan"),
 }
-"""What must stand on these screens after the preemption of step 93; `tests/tui` looks at all."""
+"""Words on these screens after the preemption of step 93; `tests/tui` checks every screen."""
 
 Shoot = Callable[..., str]
 
 
 @pytest.fixture
 def shoot(tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch) -> Shoot:
-    """Run `minivllm shot LOG` with more arguments; what it drew."""
+    """Run `minivllm shot LOG` with more arguments; return the drawing."""
     monkeypatch.delenv("NO_COLOR", raising=False)
 
     def run(*arguments: object, log: Path = LOG, warning: str = "") -> str:
@@ -58,7 +56,7 @@ def test_a_screen_is_drawn_as_it_is_in_a_terminal_of_this_size_at_this_step(
     assert "PAUSED" in rows[0] and "Pause" in rows[-1]
 
 
-def test_a_picture_asks_no_other_host_and_is_whole_xml_whatever_the_file_is_called(
+def test_a_picture_loads_nothing_and_is_valid_xml_for_any_file_name(
     shoot: Shoot, tmp_path: Path
 ) -> None:
     log = tmp_path / "a<b>&\x1b[31m'\".jsonl"
@@ -81,7 +79,7 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
     assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
 
 
-def test_shot_and_replay_do_without_torch() -> None:
+def test_shot_and_replay_do_not_import_torch() -> None:
     code = (
         "import sys; from minivllm.cli import main; main(['shot', sys.argv[1], '-o', sys.argv[2]]);"
         " main(['replay', sys.argv[1]]); print(sorted(sys.modules))"
@@ -139,7 +137,7 @@ UNREADABLE = [
 
 
 @pytest.mark.parametrize(("command", "source", "sentence"), UNREADABLE)
-def test_what_cannot_be_opened_is_one_sentence_and_status_1(
+def test_a_source_that_cannot_be_opened_gives_one_sentence_and_status_1(
     command: str, source: str, sentence: str, tmp_path: Path, capsys, monkeypatch
 ) -> None:
     monkeypatch.setattr("minivllm.cli.terminal.terminal_attached", lambda: True)

@@ -1,6 +1,4 @@
-"""`minivllm demo`: headless here, with the recording and the report; the dashboard in a terminal of
-its own.
-"""
+"""`minivllm demo`: headless with its recording and report, and the dashboard in a terminal."""
 
 import fcntl
 import json
@@ -43,7 +41,7 @@ COUNTERS = {
     "copied_blocks": "copied_blocks",
     "generated_tokens": "generation_tokens",
 }
-"""Each number of the report, and the counter of the recording that it is."""
+"""Number of the report -> its counter in the recording."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -59,7 +57,7 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(
     assert result["invariant_violations"] == 0
     assert len(result["what_happened"]) == 3
     assert result["tokens_per_s"] == pytest.approx(result["generated_tokens"] / result["seconds"])
-    # The recording tells the same story.
+    # The recording agrees with the report.
     recording = Recording(log)
     counters = recording.view_at_step(recording.last_step).counters
     assert result["steps"] == recording.last_step
@@ -71,7 +69,7 @@ def test_a_demo_ends_with_its_counts_in_one_line_of_json(
     assert result["pruned_beams"] == sum(one not in over for one in pruned), (
         "those left over at the end were not pruned"
     )
-    # So do the lines of the report, for people.
+    # The text report agrees too.
     assert all(sentence in captured.err for sentence in result["what_happened"])
     assert all(f"  {arrival.request_id}" in captured.err for arrival in SCENARIOS[name].arrivals)
     ended = [event for event in events if isinstance(event, RequestFinished)]
@@ -96,9 +94,7 @@ def test_a_violated_invariant_is_counted_reported_and_a_failure(
 
 
 class PretendedDashboard:
-    """Stands where the dashboard would; it is left as soon as it has been told how the run
-    ended.
-    """
+    """Replaces the dashboard, and exits when it gets the summary of the run."""
 
     shown: ClassVar[list["PretendedDashboard"]] = []
 
@@ -119,14 +115,14 @@ class PretendedDashboard:
 
 @pytest.fixture
 def dashboards(monkeypatch) -> list[PretendedDashboard]:
-    """A terminal is attached, as far as the command can see; the dashboards that it opened."""
+    """Pretend that a terminal is attached; return the dashboards that were opened."""
     monkeypatch.setattr("minivllm.tui.app.DashboardApp", PretendedDashboard)
     monkeypatch.setattr(PretendedDashboard, "shown", [])
     monkeypatch.setattr("minivllm.cli.serving.demo.terminal_attached", lambda: True)
     return PretendedDashboard.shown
 
 
-def test_headless_no_dashboard_is_opened_and_options_override_the_scenarios(
+def test_headless_opens_no_dashboard_and_options_override_the_scenario(
     dashboards, capsys: pytest.CaptureFixture
 ):
     options = ["--num-gpu-blocks-override", "200", "--no-enable-prefix-caching"]
@@ -153,7 +149,7 @@ def test_the_dashboard_gets_every_event_and_the_summary_at_the_end(
     assert dashboard.summary == json.loads(capsys.readouterr().out)["what_happened"]
 
 
-def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: Path):
+def test_ctrl_c_ends_the_run_and_leaves_a_readable_recording(tmp_path: Path):
     log = tmp_path / "run.jsonl"
     options = ["--slow", "0.05", "--json", "--record", str(log)]
     process = subprocess.Popen(
@@ -181,13 +177,13 @@ def test_ctrl_c_ends_the_run_and_leaves_a_recording_that_can_be_read(tmp_path: P
     assert end.counters.aborted_requests >= 1
     assert end.requests == {}
     assert all(block.ref_cnt == 0 for block in end.blocks)
-    # Whole to its last byte: the writer was closed, not killed.
+    # Complete to its last byte: the writer was closed, not killed.
     lines = log.read_bytes().split(b"\n")
     assert lines[-1] == b"" and len(lines) == len(recording) + 2
 
 
 def read_terminal(terminal: int, until: bytes | None) -> bytes:
-    """What the program writes, up to `until` or to its end."""
+    """Read the program's output, up to `until` or to its end."""
     seen, deadline = b"", time.monotonic() + SOON
     while until is None or until not in seen:
         assert time.monotonic() < deadline, f"{until} did not come: {seen[-2000:]!r}"

@@ -1,6 +1,4 @@
-"""`EngineThreadControl`: every key of the dashboard on a real thread, and a sentence for whatever
-is refused.
-"""
+"""`EngineThreadControl`: each key of the dashboard on a real thread, and each refusal."""
 
 import threading
 from collections.abc import Iterator
@@ -23,7 +21,7 @@ from minivllm.tui.control import EngineControl
 
 
 class Watched:
-    """A control, what its engine told, and ways to wait for it."""
+    """A control, the events of its engine, and methods that wait for it."""
 
     def __init__(self, engine: LLMEngine, seconds_per_step: float = 0.0) -> None:
         self.engine = engine
@@ -35,7 +33,7 @@ class Watched:
         self.control: EngineControl = EngineThreadControl(self.thread)
 
     def settle(self) -> None:
-        """Until all that was asked for has been taken in."""
+        """Wait until the engine has received all earlier calls."""
         self.thread.call(lambda engine: None).result(SOON)
 
     def of(self, kind: type[ev.Event]) -> list[ev.Event]:
@@ -98,8 +96,8 @@ def test_requests_are_numbered_greedy_and_refused_ones_take_no_number():
 
 
 @pytest.mark.parametrize("num_blocks", [300, 50])
-def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
-    """In a small cache it is shorter, and still fits."""
+def test_a_burst_is_four_requests_that_share_a_long_prefix(num_blocks):
+    """In a small cache the prefix is shorter, and still fits."""
     with controlled(fake_engine(num_blocks)) as watched:
         watched.control.add_burst()
         wait_for(lambda: len(watched.of(ev.RequestFinished)) == 4)
@@ -113,7 +111,7 @@ def test_a_burst_is_four_requests_that_share_a_long_beginning(num_blocks):
         assert watched.control.messages() == []
 
 
-def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
+def test_an_abort_in_the_middle_of_a_step_is_announced_and_done_at_its_end():
     with controlled(fake_engine()) as watched:
         control = watched.control
         control.pause()
@@ -146,7 +144,7 @@ def test_an_abort_in_the_middle_of_a_step_is_announced_and_made_at_its_end():
         (lambda control: control.add_request("a\ud800"), "UnicodeEncodeError"),
     ],
 )
-def test_what_the_engine_refuses_arrives_as_one_sentence(press, sentence, monkeypatch):
+def test_a_refusal_of_the_engine_arrives_as_one_sentence(press, sentence, monkeypatch):
     monkeypatch.setattr(FakeTokenizer, "encode", lambda self, text: list(text.encode()))
     with controlled(fake_engine()) as watched:
         press(watched.control)
@@ -168,13 +166,13 @@ def test_no_call_waits_for_the_engine():
         control.set_option("max_num_seqs", 1), control.record_attention_mass(True)
         control.trace_kernel("user-1.0"), control.state(), control.messages()
         assert watched.events == []
-        release.set()  # only now: none of them waited for it
+        release.set()  # only now: no call waited for it
 
 
 # ---- a real, tiny chat model ----
 
 
-def test_a_chat_model_gets_its_template_and_tells_attention_and_kernels_on_request():
+def test_a_chat_model_gets_its_template_and_records_attention_and_kernels_on_request():
     config = EngineConfig(
         model="tiny-random", dtype="float32", num_gpu_blocks_override=64, max_model_len=512
     )

@@ -1,4 +1,4 @@
-"""`minivllm generate` and `minivllm chat`, on the tiny random model."""
+"""`minivllm generate` and `minivllm chat` on the tiny random model."""
 
 import io
 import json
@@ -21,7 +21,7 @@ TINY = ["--model", "tiny-random", "--num-gpu-blocks-override", "256", "--dtype",
 
 @pytest.fixture(scope="module")
 def llm() -> LLM:
-    """The same model by the other road."""
+    """The same model through the Python API."""
     return LLM("tiny-random", num_gpu_blocks_override=256, dtype="float32")
 
 
@@ -44,7 +44,7 @@ def test_one_prompt_is_shown_token_by_token(capsys: pytest.CaptureFixture, monke
 
 
 def printed(texts: list[str]) -> str:
-    """Many texts, numbered, with their lines set in."""
+    """Numbered texts, with continuation lines indented."""
     shown = (text.strip("\n").replace("\n", "\n    ") for text in texts)
     return "".join(f"[{number}] {text}\n" for number, text in enumerate(shown, start=1))
 
@@ -130,7 +130,7 @@ def test_without_a_usable_prompt_it_ends_with_one_sentence(
 # ---- chat ----
 
 
-def test_a_prompt_for_a_chat_gets_the_models_template(llm: LLM, capsys: pytest.CaptureFixture):
+def test_chat_applies_the_models_template(llm: LLM, capsys: pytest.CaptureFixture):
     assert main(["generate", "--chat", "Hello", *TINY, "--max-tokens", "8", "--json"]) == 0
     (output,) = json.loads(capsys.readouterr().out)["outputs"]
     message = {"role": "user", "content": "Hello"}
@@ -174,9 +174,7 @@ def test_a_message_that_is_too_long_is_refused_and_the_chat_goes_on(
 
 
 def read_until(terminal: int, pattern: bytes, key: bytes = b"", seconds: float = 100.0) -> bytes:
-    """What a program writes to its terminal, up to `pattern`; `key` is pressed every second until
-    then.
-    """
+    """Read terminal output up to `pattern`; press `key` every second until then."""
     seen, deadline, press_at = b"", time.monotonic() + seconds, time.monotonic()
     while not re.search(pattern, seen):
         if key and time.monotonic() >= press_at:
@@ -200,12 +198,12 @@ def test_in_a_terminal_ctrl_c_stops_the_answer_and_ctrl_d_ends_the_chat():
     try:
         read_until(terminal, b"you> ")
         os.write(terminal, b"Hello\n")
-        read_until(terminal, b"Hello\r\n(.|\n){4}")  # its echo, and the first tokens
+        read_until(terminal, b"Hello\r\n(.|\n){4}")  # the echo and the first tokens
         os.write(terminal, b"\x03")
         after = read_until(terminal, b"you> ")
         (tokens,) = re.findall(rb"\((\d+) tokens, ", after)
         assert 0 < int(tokens) < 1900
-        # More than once: in the moment between prompt and reading, Python's readline overhears it.
+        # Press several times: between prompt and reading, Python's readline can miss a Ctrl-C.
         read_until(terminal, rb"\(Ctrl-D ends the conversation\.\)(.|\s)*you> ", key=b"\x03")
         os.write(terminal, b"Again\n")
         answer = read_until(terminal, rb"prompt tokens were cached\)\s*you> ")

@@ -1,4 +1,4 @@
-"""`minivllm once` and `minivllm export`: what a recording tells a script."""
+"""`minivllm once` and `minivllm export`: a recording's facts for scripts."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def test_once_prints_the_folded_state_as_one_line_of_json(
     assert sum(told["pool"].values()) == len(told["blocks"]) == 24
 
 
-def test_once_says_who_runs_who_waits_and_why(capsys: pytest.CaptureFixture):
+def test_once_prints_running_and_waiting_requests_with_reasons(capsys: pytest.CaptureFixture):
     assert main(["once", str(LOG), "--step", "150"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("smollm2 after step 150, ")
@@ -41,7 +41,7 @@ def test_once_says_who_runs_who_waits_and_why(capsys: pytest.CaptureFixture):
     ]
 
 
-def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(
+def test_once_escapes_terminal_codes_from_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     evil, data = tmp_path / "evil.jsonl", LOG.read_bytes()
@@ -52,7 +52,7 @@ def test_once_never_lets_a_text_out_of_the_recording_steer_the_terminal(
     assert "cleo" in out and not any(ord(character) < 32 and character != "\n" for character in out)
 
 
-def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture):
+def test_once_reports_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture):
     lines = LOG.read_bytes().splitlines(keepends=True)
     gapped = tmp_path / "gapped.jsonl"
     last_lost = json.loads(lines[100])
@@ -76,7 +76,7 @@ def test_once_tells_of_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture
         (["export", str(LOG), "--perfetto", "no/such/x.json"], "no/such/x.json: No such file"),
     ],
 )
-def test_what_cannot_be_done_is_status_1_with_one_sentence(
+def test_a_failure_is_status_1_with_one_sentence(
     arguments: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -86,7 +86,7 @@ def test_what_cannot_be_done_is_status_1_with_one_sentence(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_export_writes_a_trace_and_never_over_the_recording(
+def test_export_writes_a_trace_and_never_overwrites_the_recording(
     tmp_path: Path, capsys: pytest.CaptureFixture
 ):
     log, trace = tmp_path / "run.jsonl", tmp_path / "x.json"

@@ -1,6 +1,4 @@
-"""`minivllm lesson`: the list, a lesson in a pipe, its transcript, and what is asked for in
-vain.
-"""
+"""`minivllm lesson`: the list, a lesson in a pipe, its transcript, and refused options."""
 
 import io
 import re
@@ -28,7 +26,7 @@ def test_without_a_number_the_course_is_listed(capsys):
     assert all(lesson.title in printed for lesson in lessons())
 
 
-def test_the_list_says_what_was_done_but_for_what_was_only_printed(capsys, progress, monkeypatch):
+def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress, monkeypatch):
     assert main(["lesson", "naive-serving", "--plain", "--auto", *TINY]) == 0
     assert "This is the end of" in capsys.readouterr().out
     assert not progress.exists()
@@ -45,7 +43,7 @@ def test_the_list_says_what_was_done_but_for_what_was_only_printed(capsys, progr
 
 
 class Keyboard(io.StringIO):
-    """What somebody types, in a terminal."""
+    """Typed input from a terminal."""
 
     def isatty(self) -> bool:
         return True
@@ -53,7 +51,7 @@ class Keyboard(io.StringIO):
 
 @pytest.fixture
 def give(monkeypatch, capsys):
-    """Gives lesson 4 to somebody in a terminal who types these lines; what was printed."""
+    """Run lesson 4 in a terminal with these typed lines; return the output."""
 
     def give(typed: str, *options: str) -> str:
         monkeypatch.setattr(sys, "stdin", Keyboard(typed))
@@ -64,12 +62,12 @@ def give(monkeypatch, capsys):
     return give
 
 
-def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, capsys):
+def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson"]) == 0
     assert "Continue with: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
-    # What is neither is asked again.
+    # Any other answer is asked again.
     assert again.count("continue at page 4 (enter), or from the start (s)?") == 2
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
@@ -84,7 +82,7 @@ def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, caps
         ("1 --transcript no/such/folder/x.md", "no/such/folder"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(capsys, arguments, words):
+def test_a_bad_argument_gives_one_sentence(capsys, arguments, words):
     assert main(["lesson", *arguments.split(), *TINY]) == 1
     error = capsys.readouterr().err
     assert words in error

@@ -1,4 +1,4 @@
-"""The options of the command line are the fields of the configuration, no more and no less."""
+"""The command-line options are exactly the fields of the configuration."""
 
 import argparse
 import dataclasses
@@ -31,9 +31,7 @@ def all_parsers(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentPa
 
 
 def example(hint: object, default: object) -> tuple[list[str], object]:
-    """An argument for a field of type `hint` that differs from its default, and the value that it
-    must become.
-    """
+    """A non-default argument for a field of type `hint`, and its parsed value."""
     if get_origin(hint) in (Union, UnionType):
         hint, *words = (arm for arm in get_args(hint) if arm is not NoneType)
         if words:
@@ -55,7 +53,7 @@ IN_COMPANY = {
     "length_penalty": {"beam_width": 2},
     "early_stopping": {"beam_width": 2},
 }
-"""Fields that are refused where another is not given, too."""
+"""Fields that are only valid together with another."""
 
 
 FIELDS = [

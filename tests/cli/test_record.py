@@ -1,6 +1,4 @@
-"""`--record` and the other files that commands write, where there is no room for them: no command
-says it wrote what it did not.
-"""
+"""`--record` and other output files on a full disk: a failed write is always reported."""
 
 import re
 from itertools import takewhile
@@ -16,7 +14,7 @@ from minivllm.events.types import Gap, StepEnd
 
 LOG = Path(__file__).parents[2] / "docs/assets/traces/memory-pressure.jsonl"
 ROOM = 64 << 10
-"""Bytes: less than any of these recordings has."""
+"""Bytes, fewer than any of these recordings has."""
 RECORDING_COMMANDS = {
     "demo": "demo --headless --model tiny-random --scenario burst --record FILE",
     "simulate": "simulate --requests 60 --random-output-len 16 --record FILE",
@@ -25,7 +23,7 @@ RECORDING_COMMANDS = {
 
 
 @pytest.mark.parametrize("name", RECORDING_COMMANDS)
-def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_on(
+def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(
     name: str, tmp_path: Path, capsys
 ):
     file = tmp_path / ("run.jsonl" if name != "compare" else "a.jsonl")
@@ -40,7 +38,7 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
     recording = Recording(file)
     whole = takewhile(lambda event: not isinstance(event, Gap), recording.events(0, len(recording)))
     assert max(event.step for event in whole if isinstance(event, StepEnd)) == int(found[1]) - 1
-    if name != "compare":  # which measures recordings, and has nothing to say without them
+    if name != "compare":  # `compare` measures recordings and has no result without them
         assert said.out.count("\n") > 5, "what came of the run is printed all the same"
 
 
@@ -55,7 +53,7 @@ def test_a_command_whose_recording_found_no_room_fails_and_says_from_which_step_
         "lesson 2 --model tiny-random --transcript",
     ],
 )
-def test_a_file_that_finds_no_room_is_a_failure_and_leaves_what_was_there(
+def test_a_file_that_does_not_fit_is_a_failure_and_the_old_file_stays(
     command, tmp_path: Path, capsys
 ):
     file = tmp_path / "written.svg"

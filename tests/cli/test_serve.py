@@ -1,4 +1,4 @@
-"""`minivllm serve`, as a process of its own: it starts, says so, and ends as it is told to."""
+"""`minivllm serve` in its own process: start, messages and shutdown."""
 
 import json
 import logging
@@ -33,7 +33,7 @@ SERVE = [
 
 @pytest.fixture(autouse=True)
 def logging_ends_with_the_test() -> Iterator[None]:
-    """`main` has the loggers write to a standard error that is this test's alone."""
+    """Restore the loggers: `main` connects them to the captured stderr of one test."""
     loggers = [
         logging.getLogger(name) for name in ("minivllm.server", "minivllm.engine.engine", "uvicorn")
     ]
@@ -46,7 +46,7 @@ def logging_ends_with_the_test() -> Iterator[None]:
 
 @contextmanager
 def serve_process(*options: str) -> Iterator[tuple[subprocess.Popen, str]]:
-    """A server, and its address as it tells it."""
+    """A server process, and its address from its own output."""
     command = [sys.executable, *SERVE, *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     killer = threading.Timer(60, process.kill)
@@ -83,7 +83,7 @@ def test_a_signal_lets_the_stream_under_way_finish_and_ends_in_success() -> None
         assert lines[-1]["message"] == "ended"
 
 
-def test_an_address_in_use_is_told_before_the_model_is_loaded(
+def test_an_address_in_use_is_reported_before_the_model_is_loaded(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -104,7 +104,7 @@ def test_an_address_in_use_is_told_before_the_model_is_loaded(
         ),
     ],
 )
-def test_a_server_that_cannot_be_is_refused_in_one_sentence(
+def test_bad_server_options_are_refused_in_one_sentence(
     options: list[str], words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["serve", "--port", "0", *options]) == 2
@@ -112,7 +112,7 @@ def test_a_server_that_cannot_be_is_refused_in_one_sentence(
     assert words in last and last.startswith("minivllm: ")
 
 
-def test_without_its_extra_it_says_what_to_install() -> None:
+def test_without_its_extra_serve_says_what_to_install() -> None:
     code = (
         "import sys; sys.modules['fastapi'] = None\nfrom minivllm.cli import"
         " main\nsys.exit(main(['serve', 'tiny-random']))"
@@ -137,7 +137,7 @@ def test_a_key_from_the_environment_and_kv_events_by_vllms_own_option(
             assert httpx2.get(f"{url}/metrics").status_code == 401
             assert fold_once(url, None).fold.header.model == "tiny-random"
             key = {"Authorization": "Bearer sk-1"}
-            # Whoever subscribes may miss what was said before the sockets had found each other.
+            # A subscriber can miss messages until the sockets have connected.
             for i in range(20):
                 body = {"prompt": "more than one block of the cache", "cache_salt": f"s{i}"}
                 answer = httpx2.post(f"{url}/v1/completions", json=body, headers=key, timeout=SOON)

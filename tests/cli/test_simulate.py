@@ -1,4 +1,4 @@
-"""`minivllm simulate`: the command, its answers, its recording and what it refuses."""
+"""`minivllm simulate`: answers, recording and refusals."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_every_combination_of_listed_options_has_a_row(capsys):
     ]
     assert rows == [("fcfs", 64), ("fcfs", 256), ("priority", 64), ("priority", 256)]
     assert "policy" in shown and "budget" in shown and "…" not in shown
-    # The same crowd for all of them.
+    # All rows use the same requests.
     assert len({one["total_input_tokens"] for one in result["configurations"]}) == 1
 
 
@@ -51,7 +51,7 @@ def test_the_recording_of_a_simulation_opens_like_any_other(capsys, tmp_path: Pa
     assert result["record"] == str(file)
 
 
-def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
+def test_a_file_of_arrivals_sets_the_requests_and_their_times(capsys, tmp_path: Path):
     file = tmp_path / "arrivals.csv"
     file.write_text("arrival,prompt_tokens,output_tokens\n5,16,4\n7,16,4\n1000,16,4\n")
     result, shown = answer(capsys, "--arrival", str(file))
@@ -76,7 +76,7 @@ def test_a_file_of_arrivals_says_who_comes_when(capsys, tmp_path: Path):
         ("--no-enable-chunked-prefill", "a step must hold the longest prompt"),
     ],
 )
-def test_what_cannot_be_simulated_is_refused_in_one_sentence(
+def test_bad_simulations_are_refused_in_one_sentence(
     capsys, tmp_path, monkeypatch, arguments, message
 ):
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,4 @@
-"""`minivllm to-vllm`: sizes that fit the model and the machine, and words that vLLM's own parser
-takes.
-"""
+"""`minivllm to-vllm`: sizes that fit model and machine, and options that vLLM's parser takes."""
 
 import ast
 import shlex
@@ -50,7 +48,7 @@ def test_the_bytes_are_those_of_the_weights_and_of_one_longest_sequence() -> Non
     cache = 2 * 32 * 8 * 128 * 8192 * 2
     assert bytes_per_gpu(LLAMA_8B, 1, 1, 2, 8192) == weights + cache
     assert bytes_per_gpu(LLAMA_8B, 4, 1, 2, 8192) == (weights + cache) // 4
-    # With more GPUs than heads of keys, the cache of a GPU no longer shrinks.
+    # With more GPUs than KV heads, the cache per GPU no longer shrinks.
     assert bytes_per_gpu(LLAMA_8B, 16, 1, 2, 8192) == weights // 16 + cache // 8
 
 
@@ -59,7 +57,7 @@ def test_the_bytes_are_those_of_the_weights_and_of_one_longest_sequence() -> Non
     [(4, 80, 1, (1, 1, 4)), (8, 16, 1, (2, 1, 4)), (8, 4, 1, (8, 1, 1)), (8, 5, 4, (2, 4, 1))],
     ids=["copied, not cut", "cut over as few as possible", "cut over all", "cut over machines"],
 )
-def test_a_model_is_cut_over_as_few_gpus_as_hold_it_and_copied_over_the_others(
+def test_a_model_is_split_over_as_few_gpus_as_hold_it_and_replicated_over_the_others(
     num_gpus: int, gib: float, machines: int, sizes: tuple[int, int, int]
 ) -> None:
     assert sizes_of(num_gpus, gib, machines=machines) == sizes
@@ -81,7 +79,7 @@ def test_a_model_is_cut_over_as_few_gpus_as_hold_it_and_copied_over_the_others(
         ),
     ],
 )
-def test_what_cannot_be_is_one_sentence(arguments: dict, words: str) -> None:
+def test_an_impossible_deployment_gives_one_sentence(arguments: dict, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         sizes_of(**arguments)
 
@@ -94,7 +92,7 @@ def target(
     return Deployment("org/model", config, sizes, hardware, server)
 
 
-def test_every_option_is_either_said_or_explained() -> None:
+def test_every_option_is_either_passed_on_or_explained() -> None:
     assert {*SAME, *WITHOUT, "model"} == set(EngineConfig.__dataclass_fields__)
 
 
@@ -105,7 +103,7 @@ def test_each_machine_gets_a_command_of_its_own() -> None:
     assert "--headless" not in first and "--headless" in second
     assert "my model; rm" in shlex.split(first), "a value that a shell would read is quoted"
     assert "--data-parallel-start-rank 2" in second and "--port" not in second
-    # A copy over both machines.
+    # One copy over both machines.
     first, second = vllm_commands(target(EngineConfig(), num_gpus=8, gib=4, machines=2))
     assert "--nnodes 2" in first and "--node-rank 0" in first and "--headless" not in first
     assert "--node-rank 1" in second and "--master-addr ADDRESS" in second
@@ -122,7 +120,7 @@ def test_the_script_is_python_that_names_every_option() -> None:
     assert said == {"model": "org/model"} | engine_options(made)
 
 
-def test_the_command_prints_what_can_be_pasted_and_comments(
+def test_the_output_can_be_pasted_into_a_shell(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     arguments = "to-vllm tiny-random --gpus 2 --batching static --port 9"

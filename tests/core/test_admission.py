@@ -1,6 +1,4 @@
-"""The ways to form a batch that continuous batching replaced: they change when a token comes and
-never which.
-"""
+"""Static batching and the batch delay change when a token comes, never which token."""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -29,7 +27,7 @@ def all_tokens_are_right(engine: WatchedEngine, prompts: dict[str, tuple[list[in
 
 
 class TestStatic:
-    def test_the_next_batch_is_let_in_when_the_slowest_member_has_ended(self):
+    def test_the_next_batch_is_admitted_when_the_slowest_member_has_ended(self):
         engine = WatchedEngine(batching="static", max_num_seqs=3)
         prompts = {"a": ([1], 2), "b": ([2], 6), "c": ([3], 1), "d": ([4], 1)}
         for name, (prompt, max_tokens) in prompts.items():
@@ -37,7 +35,7 @@ class TestStatic:
             if name == "b":
                 engine.step()
         engine.step()
-        assert deferred(engine, "c.0") == ("static_batch", 2, 0), "though there is room"
+        assert deferred(engine, "c.0") == ("static_batch", 2, 0), "there is room"
         assert all_tokens_are_right(engine, prompts)
         assert admissions(engine) == [(1, "a.0"), (1, "b.0"), (7, "c.0"), (7, "d.0")]
 
@@ -54,7 +52,7 @@ class TestStatic:
         assert engine.events_of(ev.RequestResumed)
         assert admissions(engine)[-1][1] == "late.0"
 
-    def test_a_batch_that_cannot_move_lets_others_in(self):
+    def test_a_batch_that_cannot_make_progress_admits_others(self):
         engine = WatchedEngine(
             batching="static", scheduling_policy="priority", enable_prefix_caching=False
         )
@@ -73,12 +71,10 @@ class TestStatic:
 
 
 class TestBatchDelay:
-    """The clock of these engines stands at 0.01 s times the steps taken."""
+    """The clock of these engines shows 0.01 s times the steps taken."""
 
     @pytest.mark.parametrize("watched", [False, True])
-    def test_a_request_arrives_when_it_is_queued_whether_or_not_anybody_watches(
-        self, watched: bool
-    ):
+    def test_the_arrival_time_is_the_same_with_and_without_a_watcher(self, watched: bool):
         clock = SimulatedClock()
         bus = EventBus(clock)
         if watched:
@@ -88,7 +84,7 @@ class TestBatchDelay:
         create_scheduler(EngineConfig(), 10, 64, bus).add_request(request)
         assert request.arrival_time == 5.0
 
-    def test_the_first_one_waits_for_company_until_the_delay_is_over(self):
+    def test_the_first_request_waits_until_the_delay_is_over(self):
         engine = WatchedEngine(batch_delay=0.03, batch_size=3)
         engine.add("a", [1], max_tokens=2)
         engine.step()
@@ -98,9 +94,7 @@ class TestBatchDelay:
         assert admissions(engine) == [(4, "a.0")]
 
     @pytest.mark.parametrize("options", [{"batch_size": 2}, {"max_num_seqs": 2}], ids=str)
-    def test_enough_company_ends_the_wait_at_once_and_is_all_that_can_run_if_no_size_is_given(
-        self, options
-    ):
+    def test_a_full_batch_ends_the_wait_and_is_max_num_seqs_by_default(self, options):
         engine = WatchedEngine(batch_delay=1.0, **options)
         engine.add("a", [1], max_tokens=2)
         engine.step()
@@ -115,11 +109,11 @@ class TestBatchDelay:
     [(12, [20, 1], ("token_budget", 12, 11)), (11, [20, 1, 11], None)],
     ids=["one token too many", "just fits"],
 )
-def test_without_chunks_a_prompt_goes_through_whole_or_not_at_all(length, plan, why):
+def test_without_chunking_a_prompt_runs_in_one_step_or_not_at_all(length, plan, why):
     engine = WatchedEngine(
         enable_chunked_prefill=False, max_num_batched_tokens=32, max_model_len=32
     )
-    # What is cached of the second one does not count.
+    # The cached part of the second prompt does not count.
     for name, prompt in (("a", [1] * 20), ("a again", [1] * 20), ("b", [2] * length)):
         engine.add(name, prompt, max_tokens=3)
     engine.step()

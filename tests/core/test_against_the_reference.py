@@ -1,6 +1,6 @@
-"""Random histories under pressure, each event of which `core_reference` must have predicted.
+"""Random histories under pressure: `core_reference` must predict every event.
 
-What came of each flavour is counted, so that none turns into a test of nothing.
+Results of each flavour are counted, so that no flavour stops testing anything.
 """
 
 from collections import Counter
@@ -11,7 +11,7 @@ from support.engine.random_histories import FLAVOURS, History
 from minivllm.events import types as ev
 
 NUM_HISTORIES = 40
-"""Of each flavour."""
+"""Per flavour."""
 
 
 def run(flavour: str, seeds: range) -> Counter:
@@ -34,5 +34,5 @@ def test_every_event_of_a_random_history_is_the_one_that_the_reference_predicts(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_a_thousand_more_histories_of_each_flavour_hold_no_surprise(flavour):
+def test_the_reference_predicts_a_thousand_more_histories_of_each_flavour(flavour):
     run(flavour, range(NUM_HISTORIES, 1000 + NUM_HISTORIES))

@@ -1,6 +1,4 @@
-"""The rules of a beam search, written once more as a text would say them, and compared on thousands
-of random steps.
-"""
+"""The rules of beam search in a plain second version, compared on thousands of random steps."""
 
 import random
 
@@ -19,8 +17,9 @@ def told(search: BeamSearch) -> list[tuple]:
 
 
 class PlainSearch:
-    """transformers' rules: all candidates in one ranking; those that end among the best `width`
-    become hypotheses.
+    """transformers' rules: rank all candidates together.
+
+    The candidates that end among the best `width` become hypotheses.
     """
 
     def __init__(self, like: BeamSearch) -> None:
@@ -62,7 +61,7 @@ class PlainSearch:
 
 @pytest.mark.parametrize("early_stopping", [False, True, "never"])
 @pytest.mark.parametrize("length_penalty", [1.0, 0.0, -1.5, 2.0])
-def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stopping, length_penalty):
+def test_each_step_of_a_random_search_follows_the_rules(early_stopping, length_penalty):
     rng = random.Random(f"{early_stopping} {length_penalty}")
     over = {"found enough": 0, "ran to the end": 0}
     for _ in range(150):
@@ -72,8 +71,7 @@ def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stoppi
         plain = PlainSearch(search)
         outputs: dict[str, list[int]] = {"0": []}
         while not search.done:
-            # Few different numbers, so that many are equal: then the order of the candidates
-            # decides.
+            # Few different scores, so that many are equal; then the order of candidates decides.
             candidates = [
                 Candidate(beam, token_id, -rng.randint(1, 6) / 4)
                 for beam in outputs
@@ -94,7 +92,5 @@ def test_each_step_of_a_random_search_is_the_one_that_the_rules_say(early_stoppi
 
 
 @pytest.mark.parametrize(("num_ends", "number"), [(0, 6), (1, 6), (2, 9), (4, 15)])
-def test_each_beam_brings_so_many_that_enough_go_on_even_if_all_ends_are_among_the_best(
-    num_ends, number
-):
+def test_each_beam_has_enough_candidates_even_if_every_ending_ranks_best(num_ends, number):
     assert BeamSearch(3, 9, frozenset(range(num_ends))).num_candidates == number

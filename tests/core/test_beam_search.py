@@ -1,14 +1,10 @@
-"""Beams fork and die inside the engine, and find what the search over plain lists finds."""
+"""Beam search in the engine finds what the search over plain lists finds."""
 
 import pytest
-from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams
+from support.engine.engine_fakes import EOS, WatchedEngine, expected_beams, prompt
 
 from minivllm.core.beam_search import BeamSearch, Candidate
 from minivllm.events import types as ev
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def search(width: int, max_tokens: int, **options: object) -> BeamSearch:
@@ -40,7 +36,7 @@ def test_forking_a_beam_recomputes_nothing():
     engine = WatchedEngine()
     engine.add("a", prompt(10), max_tokens=6, n=4, use_beam_search=True, ignore_eos=True)
     engine.run()
-    # The prompt once, then each step one token for each of four beams; the last tokens are never
+    # The prompt once, then one token per step for each of four beams. The last tokens are never
     # computed.
     assert engine.runner.num_tokens_run == 10 + 4 * 5
 
@@ -60,9 +56,9 @@ def test_a_stop_token_ends_a_beam_as_end_of_sequence_does():
         assert (output.finish_reason, output.stop_reason) == ("stop", reason)
 
 
-def test_a_search_that_finds_fewer_ways_on_than_it_has_beams_keeps_its_slots():
-    # All but two tokens end a text, so one beam has two ways on at the most, and the slots of the
-    # others wait.
+def test_a_search_with_fewer_continuations_than_beams_keeps_its_slots():
+    # All but two tokens are stop tokens, so one beam has at most two continuations and the other
+    # slots stay reserved.
     engine = WatchedEngine(max_num_seqs=4)
     stops = list(range(2, 99))
     beams = {"n": 4, "use_beam_search": True, "stop_token_ids": stops, "early_stopping": "never"}
@@ -85,7 +81,7 @@ def test_dead_beams_leave_their_request():
     assert engine.engine._stepper.output_processor._outputs == {}, "and their texts go with them"
 
 
-def test_no_length_penalty_that_the_door_lets_in_breaks_a_long_search():
+def test_every_accepted_length_penalty_survives_a_long_search():
     for penalty in (-10.0, 10.0, 0.0):
         for early_stopping in (True, False, "never"):
             one = search(2, 10**6, length_penalty=penalty, early_stopping=early_stopping)

@@ -1,4 +1,4 @@
-"""Block names: equal exactly where the keys and values are equal."""
+"""Block hashes are equal exactly where the keys and values are equal."""
 
 import pytest
 from hypothesis import given
@@ -9,14 +9,14 @@ from minivllm.core.block_math import hash_block_tokens, short_hash
 BLOCK = st.lists(st.integers(0, 2**32 - 1), min_size=4, max_size=4)
 
 
-def test_the_same_tokens_have_the_same_name_after_the_same_past_alone():
+def test_the_same_tokens_have_the_same_hash_only_after_the_same_prefix():
     one, other = hash_block_tokens(None, [1, 2, 3, 4]), hash_block_tokens(None, [1, 2, 3, 5])
     assert hash_block_tokens(one, [5, 6, 7, 8]) == hash_block_tokens(one, [5, 6, 7, 8])
     assert hash_block_tokens(one, [5, 6, 7, 8]) != hash_block_tokens(other, [5, 6, 7, 8])
 
 
 @given(BLOCK, BLOCK)
-def test_different_tokens_have_different_names(one, other):
+def test_different_tokens_have_different_hashes(one, other):
     assert (hash_block_tokens(None, one) == hash_block_tokens(None, other)) == (one == other)
 
 
@@ -31,10 +31,10 @@ def test_different_tokens_have_different_names(one, other):
     ],
     ids=["ids over 255", "a key", "the kind of a key", "keys that could run together"],
 )
-def test_what_differs_in_little_has_another_name(one, other):
+def test_a_small_difference_changes_the_hash(one, other):
     assert hash_block_tokens(None, *one) != hash_block_tokens(None, *other)
 
 
-def test_a_name_does_not_change_between_processes_or_versions():
-    # Pinned: recordings made today must mean the same tomorrow.
+def test_a_hash_does_not_change_between_processes_or_versions():
+    # Pinned, because recordings store hashes.
     assert short_hash(hash_block_tokens(None, [1, 2, 3, 4])) == "d8faa8ec8c050056"

@@ -1,4 +1,4 @@
-"""The pool: reference counts, the free queue's order, and the cache that lives in freed blocks."""
+"""The block pool: reference counts, free queue order, and cached blocks that were freed."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def name(*token_ids: int) -> bytes:
 
 
 def cached_block(pool: BlockPool, block_hash: bytes) -> KVCacheBlock:
-    """A block that was used, named and freed."""
+    """A block that was used, registered in the cache and freed."""
     block = pool.pop_free_block()
     pool.cache_block(block, block_hash, None)
     pool.release(block)
@@ -41,14 +41,14 @@ class TestFreeQueue:
             queue.append(block)
         assert (queue.ids(), queue.num_free_blocks) == ([0, 1, 2, 3, 4], 5)
 
-    def test_an_empty_queue_has_nothing_to_give_and_not_a_sentinel(self):
+    def test_popping_an_empty_queue_raises_instead_of_returning_a_sentinel(self):
         with pytest.raises(BlockPoolError, match="No free block"):
             FreeKVCacheBlockQueue([]).popleft()
         with pytest.raises(BlockPoolError, match="not on the free queue"):
             FreeKVCacheBlockQueue([]).remove(KVCacheBlock(7))
 
     @pytest.mark.parametrize("put", ["append", "prepend"])
-    def test_a_block_that_is_queued_cannot_be_queued_again(self, put):
+    def test_a_queued_block_cannot_be_queued_again(self, put):
         blocks = [KVCacheBlock(i) for i in range(3)]
         queue = FreeKVCacheBlockQueue(blocks)
         with pytest.raises(BlockPoolError, match="on the free queue already"):
@@ -56,7 +56,7 @@ class TestFreeQueue:
         assert (queue.ids(), queue.num_free_blocks) == ([0, 1, 2], 3)
 
 
-def test_a_shared_block_is_freed_once_and_by_its_last_owner():
+def test_only_the_last_owner_frees_a_shared_block():
     pool = make_pool(2)
     block = pool.pop_free_block()
     pool.touch(block)
@@ -70,7 +70,7 @@ def test_a_shared_block_is_freed_once_and_by_its_last_owner():
 
 
 class TestPrefixCache:
-    def test_freeing_is_not_evicting_and_reusing_is(self):
+    def test_reusing_a_block_evicts_its_content_and_freeing_does_not(self):
         pool = make_pool(1)
         block = cached_block(pool, name(1, 2))
         assert pool.get_cached_block(name(1, 2)) is block
@@ -80,7 +80,7 @@ class TestPrefixCache:
         assert pool.was_evicted(name(1, 2)) and not pool.was_evicted(name(9, 9))
         assert pool.num_evicted_blocks == 1
 
-    def test_a_block_that_is_asked_for_by_its_address_loses_its_hash_as_any_other(self):
+    def test_a_block_taken_by_its_id_loses_its_hash_too(self):
         pool = make_pool(3)
         block = cached_block(pool, name(1, 2))
         pool.take_free_block(block)
@@ -88,7 +88,7 @@ class TestPrefixCache:
         assert pool.get_cached_block(name(1, 2)) is None
         assert pool.free_queue.ids() == [1, 2]
 
-    def test_only_a_block_in_use_and_without_hash_can_be_cached(self):
+    def test_only_a_block_in_use_without_a_hash_can_be_cached(self):
         pool = make_pool(2)
         block = pool.pop_free_block()
         pool.cache_block(block, name(1), None)
@@ -104,7 +104,7 @@ class TestPrefixCache:
         assert len(pool._evicted_hashes) <= 3
 
 
-def test_an_eviction_is_told_once_and_before_the_block_is_reused():
+def test_an_eviction_is_emitted_once_and_before_the_block_is_reused():
     bus = EventBus(VirtualClock())
     pool, seen = BlockPool(1, bus), []
     bus.subscribe(seen.append)
@@ -114,7 +114,7 @@ def test_an_eviction_is_told_once_and_before_the_block_is_reused():
     assert seen[1].position == "tail" and seen[2].block_id == 0
 
 
-def test_no_event_is_made_while_nobody_listens(monkeypatch):
+def test_no_event_is_made_without_a_subscriber(monkeypatch):
     made = []
     monkeypatch.setattr(EventBus, "emit", lambda bus, *event: made.append(event))
     pool = make_pool(1)

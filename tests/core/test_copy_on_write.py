@@ -1,18 +1,12 @@
-"""Parallel sampling: one prefill, n sequences that share every block, and a copy only where two
-would write.
-"""
+"""Parallel sampling: one prefill, shared blocks, and a copy only where two would write."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.errors import RequestTooLargeError
 from minivllm.events import types as ev
 from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def samples(engine: WatchedEngine, request_id: str) -> list[list[int]]:
@@ -23,7 +17,7 @@ def expected_samples(token_ids: list[int], max_tokens: int, n: int) -> list[list
     return [expected_output(token_ids, max_tokens, index=i) for i in range(n)]
 
 
-def test_samples_share_one_prefill_and_all_but_the_last_copy_the_partial_block_to_write():
+def test_samples_share_one_prefill_and_all_but_the_last_copy_the_partial_block():
     engine = WatchedEngine()
     engine.add("a", prompt(10), n=3)  # [0 1 2 3] [4 5 6 7] [8 9 . .]
     engine.step()
@@ -36,26 +30,24 @@ def test_samples_share_one_prefill_and_all_but_the_last_copy_the_partial_block_t
     assert tables == [[0, 1, 3], [0, 1, 4], [0, 1, 2]]
     engine.run()
     copies = [(copy.src, copy.seq_id, copy.logical) for copy in engine.events_of(ev.BlockCopied)]
-    assert copies == [(2, "a.0", 2), (2, "a.1", 2)], "from then on each has a block of its own"
+    assert copies == [(2, "a.0", 2), (2, "a.1", 2)], "from then on each has its own block"
     assert samples(engine, "a") == expected_samples(prompt(10), 8, 3)
 
 
-def test_the_copy_of_a_victim_gives_way_to_that_of_the_blocks_next_owner():
-    """Six blocks, two requests of three samples: the copies of the important one take the blocks of
-    the other's.
-    """
+def test_a_victims_copy_is_dropped_when_its_block_gets_a_new_owner():
+    """The copies of the important request take blocks of the other request."""
     engine = WatchedEngine(num_blocks=6, scheduling_policy="priority")
     engine.add("victim", prompt(6), max_tokens=2, n=3, priority=5)
     engine.add("important", prompt(6, first=50), max_tokens=2, n=3, priority=0)
     engine.step()
-    # The important one is admitted first, but here the other must be planned first.
+    # The important request is admitted first, but the other one must be planned first.
     assert engine.fold.running[0] == "important.0"
     engine.scheduler.running.sort(key=lambda sequence: -sequence.request.priority)
     plan = engine.scheduler.schedule(0.0)
     copied = [(event.seq_id, event.dst) for event in engine.events_of(ev.BlockCopied)]
     names = ["victim.0", "victim.1", "important.0", "important.1"]
     assert [seq_id for seq_id, _ in copied] == names
-    assert copied[3][1] == copied[1][1], "the block of victim.1 is that of important.1 now"
+    assert copied[3][1] == copied[1][1], "important.1 now has the block of victim.1"
     assert len(plan.copies) == 3 and len({copy.dst for copy in plan.copies}) == 3
     (last,) = [copy for copy in plan.copies if copy.dst == copied[3][1]]
     assert last.src == engine.events_of(ev.BlockCopied)[3].src
@@ -67,9 +59,9 @@ def test_best_of_gives_back_the_most_probable_samples():
     engine.run()
     outputs = engine.outputs["a"].outputs
     assert [one.index for one in outputs] == [0, 1]
-    # The fake model gives sample i a log-probability of -1 - i a token.
+    # The fake model gives sample i a log-probability of -1 - i per token.
     assert [one.token_ids for one in outputs] == expected_samples(prompt(10), 4, 2)
-    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not asked for"
+    assert [one.logprobs for one in outputs] == [None, None], "log-probabilities were not requested"
 
 
 @pytest.mark.parametrize("red", ["red", "\ud83d"], ids=["a word", "half a surrogate pair"])
@@ -83,9 +75,7 @@ def test_requests_with_different_salts_never_share_and_equal_salts_do(red):
 
 
 class TestDeltas:
-    """What each step hands out with `RequestOutputKind.DELTA`, where a request has several
-    sequences.
-    """
+    """Outputs of each step with `RequestOutputKind.DELTA` and several sequences."""
 
     def deltas(self, **params: object) -> list[RequestOutput]:
         engine = WatchedEngine()
@@ -96,13 +86,13 @@ class TestDeltas:
         return outputs
 
     def test_a_sample_that_has_ended_says_so_once(self):
-        stop = expected_samples(prompt(10), 8, 2)[0][2]  # ends sample 0 after three tokens, or so
+        stop = expected_samples(prompt(10), 8, 2)[0][2]  # ends sample 0 after three tokens or so
         outputs = self.deltas(max_tokens=8, n=2, stop_token_ids=[stop])
         pieces: dict[int, list[int]] = {0: [], 1: []}
         ends: dict[int, int] = {0: 0, 1: 0}
         for output in outputs:
             for one in output.outputs:
-                assert one.token_ids, "nothing is handed out that is no news"
+                assert one.token_ids, "an output without news was handed out"
                 pieces[one.index] += one.token_ids
                 ends[one.index] += one.finish_reason is not None
         assert ends == {0: 1, 1: 1}
@@ -110,13 +100,13 @@ class TestDeltas:
         assert pieces[0] == expected[0][:3] and pieces[1] == expected[1][: len(pieces[1])]
 
     @pytest.mark.parametrize("params", [{"best_of": 3}, {"beam_width": 3, "ignore_eos": True}])
-    def test_what_is_chosen_in_the_end_comes_in_the_end(self, params):
+    def test_samples_that_are_chosen_at_the_end_come_at_the_end(self, params):
         (output,) = self.deltas(max_tokens=6, **params)
         assert output.finished and len(output.outputs[0].token_ids) == 6
 
 
 def test_samples_whose_blocks_can_never_fit_are_refused():
-    # Two full blocks shared, and for each of four samples two more.
+    # Two shared full blocks, and two more for each of four samples.
     sentence = r"needs up to 10 KV cache blocks.*in each of 4 sequences"
     with pytest.raises(RequestTooLargeError, match=sentence):
         WatchedEngine(num_blocks=8).add("a", prompt(10), max_tokens=6, n=4)

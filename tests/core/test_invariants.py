@@ -1,4 +1,4 @@
-"""Every invariant can fail: each is broken by hand, once, and is then reported by its name."""
+"""Every invariant can fail: each is broken once by hand, and reported by its name."""
 
 from collections.abc import Callable
 from operator import attrgetter
@@ -15,8 +15,10 @@ from minivllm.core.scheduler_output import SchedulerOutput
 
 
 class Scene(NamedTuple):
-    """In the middle of a step: `first` and `second` share a block, `samples` is a chunk of a
-    request with two, one waits.
+    """The middle of a step.
+
+    `first` and `second` share a block, `samples` is a chunk of a request with two samples, and one
+    sequence waits.
     """
 
     scheduler: Scheduler
@@ -168,9 +170,9 @@ def test_an_invariant_that_is_broken_is_reported_by_its_name(
         lambda scene: scene.plan.preempted.append(scene.first),
         set_to(("batch_delay", 2, 1), "waiting", "deferred"),
     ],
-    ids=["a preemption", "a wait for company"],
+    ids=["a preemption", "a batch delay"],
 )
-def test_a_step_may_schedule_nothing_where_that_is_progress_or_meant(
+def test_a_step_may_schedule_nothing_when_that_is_progress_or_intended(
     change: Callable[[Scene], object], scene: Scene
 ):
     scene.plan.scheduled.clear()
@@ -180,13 +182,13 @@ def test_a_step_may_schedule_nothing_where_that_is_progress_or_meant(
     assert scene.violated() == set()
 
 
-def test_who_runs_when_the_limit_is_lowered_may_stay(scene: Scene):
+def test_running_sequences_may_stay_when_the_limit_is_lowered(scene: Scene):
     scene.scheduler.slots.limit = 2
     for item in scene.plan.scheduled:
         item.starts_fresh = False
     assert scene.violated() == set()
 
 
-def test_without_a_plan_only_the_standing_rules_are_checked(scene: Scene):
+def test_without_a_plan_only_rules_that_always_hold_are_checked(scene: Scene):
     scene.plan.scheduled.append(scene.plan.scheduled[0])
     assert check_invariants(scene.scheduler) == []

@@ -1,13 +1,9 @@
-"""Preemption by recompute: it costs time and never a token."""
+"""Preemption by recomputation costs time, never a token."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.events import types as ev
-
-
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
 
 
 def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_output():
@@ -21,14 +17,14 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
     assert (event.seq_id, event.victim_of, event.need, event.free) == ("new.0", "old.0", 1, 0)
     victim = engine.fold.sequences["new.0"]
     assert (victim.status, victim.block_table) == ("PREEMPTED", [])
-    # Nothing is admitted in a step that preempted.
+    # A step that preempts admits nothing.
     assert victim.deferred == ("preempted_this_step", 1, 0)
     assert engine.fold.waiting == ["new.0", "third.0"]
     kept = list(victim.output_token_ids)
     while not engine.events_of(ev.RequestResumed):
         engine.step()
     assert kept == engine.fold.sequences["new.0"].output_token_ids[: len(kept)].tolist() != []
-    assert engine.fold.counters.resumed_hit_tokens > 0, "it finds what is left of its own blocks"
+    assert engine.fold.counters.resumed_hit_tokens > 0, "it hits the rest of its own blocks"
     engine.run()
     assert engine.token_ids("new") == expected_output(prompt(8, first=50), 8)
 
@@ -36,14 +32,14 @@ def test_the_newest_sequence_waits_first_in_the_queue_and_resumes_with_its_outpu
 @pytest.mark.parametrize(
     "options, length, shortages",
     [
-        # `b` lacks a block and takes those of `c`; then `long` lacks more, and takes those of `b`.
+        # `b` lacks a block and takes those of `c`. Then `long` lacks more and takes those of `b`.
         ({"num_blocks": 18, "max_num_batched_tokens": 7}, 12, [("c.0", 1, 0), ("b.0", 4, 2)]),
-        # The end of `long` lacks six blocks; those of `c` are four, so `b` goes as well.
+        # The end of `long` lacks six blocks. `c` has four, so `b` is preempted as well.
         ({"num_blocks": 26, "max_num_batched_tokens": 10}, 20, [("c.0", 6, 0), ("b.0", 6, 4)]),
     ],
-    ids=["two shortages", "two victims of one"],
+    ids=["two shortages", "two victims for one"],
 )
-def test_after_several_preemptions_the_waiting_ones_are_told_the_last_shortage(
+def test_after_several_preemptions_waiting_requests_report_the_last_shortage(
     options, length, shortages
 ):
     engine = WatchedEngine(

@@ -1,6 +1,6 @@
-"""Prefix sharing through the whole core, with a model that fails on any stale read.
+"""Prefix sharing in the whole core, with a model that fails on any stale read.
 
-Pictures: `[0 1 2 3]` is a full block, `[4 5 . .]` a partial one.
+In the drawings `[0 1 2 3]` is a full block and `[4 5 . .]` a partial one.
 """
 
 import pytest
@@ -11,40 +11,40 @@ from minivllm.core.block_math import hash_block_tokens
 from minivllm.events import types as ev
 
 
-def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks():
-    """vLLM's `docs/design/prefix_caching.md`: ten blocks of four, three requests.
+def test_vllms_worked_example_matches_except_for_freed_partial_blocks():
+    """vLLM's `docs/design/prefix_caching.md`: ten blocks of four tokens, three requests.
 
-    The page was written when all freed blocks went to the tail of the free queue: it shows
-    7-8-9-4-3-2-6-5-1-0 and then evicts block 3. Since 2026-05 vLLM puts blocks without a hash at
-    the head, as we do: the order is 6-4-7-8-9-3-2-5-1-0, and nothing that is cached has to go.
+    On that page all freed blocks go to the tail of the free queue: the order is 7-8-9-4-3-2-6-5-1-0
+    and block 3 is evicted. Since 2026-05 vLLM puts blocks without a hash at the head, as we do: the
+    order is 6-4-7-8-9-3-2-5-1-0, and nothing cached is evicted.
     """
     engine = WatchedEngine(num_blocks=10, block_size=4)
     prompt_0 = list(range(15))
     engine.add("0", prompt_0, max_tokens=4)
     engine.step()
-    # Time 1: four blocks, the last with three tokens; full ones are cached.
+    # Time 1: four blocks, the last with three tokens. Full blocks are cached.
     assert engine.table("0") == [0, 1, 2, 3]
     assert [bool(block.hash) for block in engine.fold.blocks[:5]] == [True] * 3 + [False] * 2
     engine.step()
     engine.step()
-    # Times 2 and 3: block 3 filled up (and is cached now), then block 4.
+    # Times 2 and 3: block 3 fills up and is cached, then block 4 begins.
     assert engine.table("0") == [0, 1, 2, 3, 4]
     assert engine.fold.blocks[3].hash is not None and engine.fold.blocks[4].hash is None
 
-    # Time 4: request 1 shares the first ten tokens: two full blocks hit, two new ones.
+    # Time 4: request 1 shares the first ten tokens: two full blocks hit, two are new.
     engine.add("1", [*prompt_0[:10], 50, 51, 52, 53], max_tokens=2)
     engine.step()
     assert engine.fold.sequences["1.0"].block_table == [0, 1, 5, 6]
     assert [engine.fold.blocks[i].ref_cnt for i in (0, 1)] == [1, 1], (
-        "request 0 has ended, request 1 still holds them"
+        "request 0 has ended, but request 1 still holds them"
     )
-    # Time 5: request 0 has ended. Block 4 was partial: head of the queue. 3 and 2 are cached: tail.
+    # Time 5: request 0 has ended. Block 4 was partial: head. Blocks 3 and 2 are cached: tail.
     assert list(engine.fold.free_queue) == [4, 7, 8, 9, 3, 2]
     engine.step()
     # Time 6: request 1 has ended too.
     assert list(engine.fold.free_queue) == [6, 4, 7, 8, 9, 3, 2, 5, 1, 0]
 
-    # Time 7: request 2 shares the first twelve tokens. Three hits leave the queue from its middle.
+    # Time 7: request 2 shares the first twelve tokens. Three hits leave the middle of the queue.
     engine.add("2", [*prompt_0[:12], *range(60, 77)], max_tokens=2)
     before = len(engine.events)
     engine.step()
@@ -57,7 +57,7 @@ def test_vllms_worked_example_runs_as_published_but_for_the_freed_partial_blocks
 
 
 @pytest.mark.parametrize("num_tokens, cached, run", [(7, 4, 3), (8, 8, 1), (9, 8, 1), (12, 12, 1)])
-def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, cached, run):
+def test_a_repeated_prompt_computes_only_tokens_outside_cached_blocks(num_tokens, cached, run):
     engine = WatchedEngine()
     prompt = list(range(num_tokens))
     engine.add("a", prompt, max_tokens=1)
@@ -74,7 +74,7 @@ def test_a_repeated_prompt_computes_only_what_no_full_block_holds(num_tokens, ca
 
 
 def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
-    # The hits are the oldest on the queue: popping before touching would evict them.
+    # The hits are the oldest free blocks. Popping before touching would evict them.
     engine = WatchedEngine(num_blocks=6)
     engine.add("a", list(range(12)), max_tokens=1)
     engine.run()
@@ -84,9 +84,7 @@ def test_blocks_hit_by_a_request_are_not_evicted_by_its_own_new_blocks():
     assert engine.events_of(ev.BlockEvicted) == []
 
 
-def test_each_block_is_hashed_once_however_many_steps_chunks_and_preemptions_it_lives_through(
-    monkeypatch,
-):
+def test_each_block_is_hashed_once_across_steps_chunks_and_preemptions(monkeypatch):
     hashed = []
 
     def hash_and_note(parent, token_ids, extra_keys):

@@ -1,22 +1,18 @@
 """The scheduling rule: running first, then waiting in order, under one token budget."""
 
 import pytest
-from support.engine.engine_fakes import WatchedEngine, expected_output
+from support.engine.engine_fakes import WatchedEngine, expected_output, prompt
 
 from minivllm.errors import RequestTooLargeError
 
 
 def plan_of(engine: WatchedEngine) -> list[tuple[str, int, str]]:
-    """Who got how many tokens in the last step, and as what."""
+    """Sequence, number of tokens and kind of each item of the last step."""
     return [(item.seq_id, item.num_tokens, item.kind) for item in engine.fold.scheduled]
 
 
-def prompt(length: int, first: int = 0) -> list[int]:
-    return [(first + i) % 99 for i in range(length)]
-
-
 class TestTokenBudget:
-    def test_short_prompts_are_scheduled_whole_in_order_of_arrival_while_there_are_slots(self):
+    def test_short_prompts_are_scheduled_whole_in_order_of_arrival_while_slots_last(self):
         engine = WatchedEngine(max_num_seqs=3)
         for i in range(4):
             engine.add(f"r{i}", prompt(5, first=7 * i))
@@ -24,7 +20,7 @@ class TestTokenBudget:
         assert plan_of(engine) == [(f"r{i}.0", 5, "prefill") for i in range(3)]
         assert engine.fold.sequences["r3.0"].deferred == ("max_num_seqs", 1, 0)
 
-    def test_running_sequences_come_first_and_several_prompts_share_what_they_leave(self):
+    def test_running_sequences_come_first_and_several_prompts_share_the_rest(self):
         # nano-vllm #73: prefill first starves decodes while any prompt can be admitted. It also
         # chunks only the first sequence of a batch.
         engine = WatchedEngine(max_num_batched_tokens=10)
@@ -44,7 +40,7 @@ class TestTokenBudget:
 class TestPriority:
     def test_lower_numbers_go_first_and_equal_ones_by_arrival(self):
         engine = WatchedEngine(scheduling_policy="priority", max_num_seqs=1)
-        # "10" came before "9": arrival is a number and not compared as text.
+        # "10" arrived before "9": arrival order is a number, not text.
         for request_id, priority in (("a", 2), ("10", 0), ("c", 1), ("9", 0)):
             engine.add(request_id, prompt(3), max_tokens=1, priority=priority)
         assert engine.fold.waiting == ["10.0", "9.0", "c.0", "a.0"]
@@ -54,9 +50,9 @@ class TestPriority:
 
 class TestTheDoor:
     def test_a_request_that_can_never_fit_is_refused_and_the_others_go_on(self):
-        # vLLM #39734: it waits for ever, and everyone behind it too.
+        # vLLM #39734: such a request waits for ever, and so does everyone behind it.
         engine = WatchedEngine(num_blocks=4)
-        # 16 tokens are computed, which is the whole pool; the 17th is only sampled.
+        # 16 tokens are computed, the whole pool; the 17th is only sampled.
         engine.add("fits", prompt(8), max_tokens=9)
         with pytest.raises(
             RequestTooLargeError, match=r"needs up to 5 KV cache blocks.*the cache has 4"

@@ -1,4 +1,4 @@
-"""`Request` and `Sequence` by themselves, and where the tokens of a sequence are written."""
+"""`Request` and `Sequence` in isolation, and the slots of a sequence's tokens."""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine
@@ -32,16 +32,16 @@ def new_manager(num_blocks: int) -> KVCacheManager:
         (3, 4, 0, [31, 8, 9, 10]),
         (7, 3, 8, [NOT_WRITTEN, 20, 21]),
     ],
-    ids=["a prompt", "a chunk", "what the cache gave is not written"],
+    ids=["a prompt", "a chunk", "cached tokens are not written"],
 )
-def test_a_token_is_written_to_its_place_in_its_block(start, num_tokens, num_cached, slots):
+def test_each_token_has_its_slot(start, num_tokens, num_cached, slots):
     sequence, pool = request().sequences[0], BlockPool(10, EventBus(VirtualClock()))
     sequence.block_table = [pool.blocks[block_id] for block_id in (7, 2, 5)]
     sequence.num_cached_tokens = num_cached
     assert slot_mapping(sequence, start, num_tokens, 4) == slots
 
 
-def test_the_states_that_end_a_sequence_have_openais_reasons_and_a_pruned_beam_has_none():
+def test_final_states_have_openais_finish_reasons_and_a_pruned_beam_has_none():
     finished = {one for one in RequestStatus if one.is_finished}
     assert finished == {one for one in RequestStatus if one.name.startswith("FINISHED")}
     assert {one.name: one.finish_reason for one in RequestStatus if one.finish_reason} == {
@@ -51,7 +51,7 @@ def test_the_states_that_end_a_sequence_have_openais_reasons_and_a_pruned_beam_h
     }
 
 
-def test_a_sequence_keeps_what_ended_it():
+def test_a_sequence_keeps_its_finish_reason():
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
     engine.step()
@@ -70,7 +70,7 @@ def test_a_request_is_finished_when_all_its_sequences_are():
 
 
 class TestForks:
-    def test_a_fork_knows_what_its_parent_knows_and_then_goes_its_own_way(self):
+    def test_a_fork_starts_as_a_copy_and_then_changes_independently(self):
         parent = request(n=3).sequences[0]
         parent.num_computed_tokens, parent.num_cached_tokens = 10, 8
         child, other = parent.fork(), parent.fork()
@@ -81,7 +81,7 @@ class TestForks:
         assert parent.token_ids == other.token_ids == list(range(10))
         assert (child.num_tokens, child.num_output_tokens, child.output_token_ids) == (11, 1, [77])
 
-    def test_the_names_of_its_blocks_are_a_list_of_its_own(self):
+    def test_a_fork_has_its_own_list_of_block_hashes(self):
         manager, parent = new_manager(10), request(n=2).sequences[0]
         manager.allocate_slots(parent, 10)
         manager.cache_full_blocks(parent, 10)
@@ -91,30 +91,30 @@ class TestForks:
         assert child.block_hashes is not parent.block_hashes
         assert child.block_table is not parent.block_table
 
-    def test_only_the_first_sample_judges_the_prompt(self):
+    def test_only_the_first_sample_computes_prompt_logprobs(self):
         parent = request(n=2, prompt_logprobs=0).sequences[0]
         assert parent.judges_prompt and not parent.fork().judges_prompt
         assert not request().sequences[0].judges_prompt
 
 
-def test_a_request_knows_what_its_parameters_take():
-    assert request(n=1, best_of=2).num_logprobs == 0, "to choose the best, though nobody asked"
+def test_a_request_derives_its_needs_from_its_parameters():
+    assert request(n=1, best_of=2).num_logprobs == 0, "needed to choose the best"
     assert request(n=1, best_of=2, logprobs=3).num_logprobs == 3
     assert request(n=2).num_logprobs is None
     wide = [request(**params).num_unforked for params in ({}, {"n": 3}, {"n": 1, "best_of": 4})]
-    assert wide == [0, 2, 3], "one sequence is there, all others are to be forked"
+    assert wide == [0, 2, 3], "one sequence exists, the others must be forked"
     assert Request("r", [1], SamplingParams(), cache_salt="").extra_keys == (("cache_salt", ""),)
     assert Request("r", [1], SamplingParams()).extra_keys == ()
 
 
-def test_withdrawing_takes_one_sequence_out_of_the_plan_and_says_what_it_had():
+def test_withdrawing_removes_one_sequence_from_the_plan_and_returns_its_item():
     a, b, c = (request().sequences[0] for _ in range(3))
     plan = SchedulerOutput(1, 10, [ScheduledSequence(a, 0, 4), ScheduledSequence(b, 0, 5)])
     assert (plan.withdraw(b), plan.withdraw(c)) == (5, 0)
     assert [item.sequence for item in plan.scheduled] == [a]
 
 
-def test_slots_are_kept_once_for_a_request_however_many_of_its_sequences_come_in():
+def test_slots_are_reserved_once_for_all_sequences_of_a_request():
     slots, one = BatchSlots(4), request(n=3)
     assert slots.num_needed(one) == 3
     slots.take(one.sequences[0])
@@ -130,12 +130,10 @@ def test_slots_are_kept_once_for_a_request_however_many_of_its_sequences_come_in
 
 
 class TestMemoryAsked:
-    """The manager's answers where a whole engine seldom asks."""
+    """Direct calls of the KV cache manager, for cases that are rare in a whole engine."""
 
     def hit(self, num_blocks: int = 60) -> tuple[KVCacheManager, Sequence]:
-        """A sequence that has just been given a wholly cached prompt of two blocks, and computes
-        its last token anew.
-        """
+        """A sequence with a fully cached prompt of two blocks, which recomputes its last token."""
         manager = new_manager(num_blocks)
         first, sequence = request(8).sequences[0], request(8).sequences[0]
         manager.allocate_slots(first, 8)
@@ -146,14 +144,14 @@ class TestMemoryAsked:
         sequence.num_cached_tokens, sequence.num_computed_tokens = 8, 7
         return manager, sequence
 
-    def test_a_token_that_is_computed_again_is_not_written_and_so_nothing_is_copied(self):
+    def test_a_recomputed_cached_token_is_not_written_so_nothing_is_copied(self):
         manager, sequence = self.hit()
         assert sequence.block_table[1].ref_cnt == 2
         assert not manager.writes_to_shared_block(sequence)
         manager.allocate_slots(sequence, 9)
         assert manager.take_copies() == [] and manager.num_copied_blocks == 0
 
-    def test_blocks_that_somebody_uses_keep_their_names_when_the_others_lose_them(self):
+    def test_blocks_in_use_keep_their_hashes_when_unused_ones_are_evicted(self):
         manager, sequence = self.hit()
         used, unused = sequence.block_table
         manager.pool.release(unused)
@@ -162,7 +160,7 @@ class TestMemoryAsked:
         assert (used.ref_cnt, unused.ref_cnt) == (2, 0)
         assert used.block_hash is not None and unused.block_hash is None
 
-    def test_a_prefix_ends_at_its_first_hole_whatever_is_cached_behind_it(self):
+    def test_a_prefix_hit_ends_at_its_first_missing_block(self):
         manager, first = new_manager(9), request(16).sequences[0]
         manager.allocate_slots(first, 16)
         manager.cache_full_blocks(first, 16)

@@ -1,6 +1,4 @@
-"""Beams wait for a preempted sibling; whoever stands before that sibling in the queue must not wait
-for the beams.
-"""
+"""Beams that wait for a preempted sibling must not block the request ahead of that sibling."""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_beams, expected_output
@@ -12,14 +10,16 @@ from minivllm.events import types as ev
 @pytest.mark.parametrize(
     "prompt, params, max_num_seqs",
     [
-        # It stands before the preempted beam, and is larger than what the other beam leaves free.
+        # It is ahead of the preempted beam in the queue, and needs more than the other beam leaves
+        # free.
         ([9] * 30, {"max_tokens": 6}, 8),
-        # One slot of two is the waiting beam's when `other` has ended, and this one needs both.
+        # When `other` has ended, the waiting beam holds one of two slots, and this request needs
+        # both.
         ([9] * 2, {"max_tokens": 4, "n": 2}, 2),
     ],
     ids=["too few blocks", "too few slots since the limit was lowered"],
 )
-def test_beams_that_wait_for_a_preempted_sibling_give_way_to_a_more_important_request(
+def test_beams_that_wait_for_a_preempted_sibling_yield_to_a_more_important_request(
     prompt, params, max_num_seqs
 ):
     engine = WatchedEngine(num_blocks=10, scheduling_policy="priority", enable_prefix_caching=False)
@@ -38,10 +38,8 @@ def test_beams_that_wait_for_a_preempted_sibling_give_way_to_a_more_important_re
     assert {event.victim_of for event in engine.events_of(ev.RequestPreempted)} >= {"urgent.0"}
 
 
-def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_beams_nothing():
-    """Four blocks of four. One of two beams has to be computed anew; `other` lacks a block then,
-    and gives way itself.
-    """
+def test_a_step_with_a_preemption_is_progress_and_spares_the_waiting_beams():
+    """One of two beams must be recomputed; `other` then lacks a block and is preempted."""
     engine = WatchedEngine(num_blocks=4, scheduling_policy="priority", enable_prefix_caching=False)
     engine.add("beams", [2, 3, 4, 5, 6, 7, 8], max_tokens=2, n=2, use_beam_search=True, priority=0)
     engine.add("other", [9] * 7, max_tokens=4, priority=5)
@@ -57,7 +55,7 @@ def test_a_step_in_which_somebody_gave_way_has_moved_on_and_costs_the_waiting_be
     assert outputs["other"].outputs[0].token_ids == expected_output([9] * 7, 4)
 
 
-def test_beams_that_wait_behind_somebody_who_waits_for_company_are_left_in_peace():
+def test_beams_behind_a_request_in_its_batch_delay_are_not_preempted():
     engine = WatchedEngine(
         scheduling_policy="priority", batch_delay=0.2, batch_size=3, enable_prefix_caching=False
     )

@@ -1,4 +1,4 @@
-"""When a sequence ends, token by token: the rules at their very edges."""
+"""When a sequence ends, at the exact limits."""
 
 import pytest
 
@@ -13,7 +13,7 @@ BY_LENGTH = Stop(RequestStatus.FINISHED_LENGTH_CAPPED)
 
 
 def after(output: list[int], max_model_len: int = 100, **params: object) -> Stop | None:
-    """What becomes of a prompt of three tokens with this output."""
+    """The stop for a prompt of three tokens with this output."""
     request = Request("r", [1, 2, 3], SamplingParams(**{"max_tokens": 50, **params}))
     sequence: Sequence = request.sequences[0]
     for token_id in output:
@@ -39,12 +39,12 @@ def after(output: list[int], max_model_len: int = 100, **params: object) -> Stop
         ([EOS], {"stop_token_ids": [EOS]}, BY_EOS),
     ],
 )
-def test_the_last_token_ends_a_sequence_if_it_is_one_that_ends(output, params, stop):
+def test_a_stop_token_ends_a_sequence(output, params, stop):
     assert after(output, **params) == stop
 
 
 @pytest.mark.parametrize(("ending", "params"), [(EOS, {}), (END, {"stop_token_ids": [END]})])
-def test_a_token_that_ends_is_passed_over_before_min_tokens_and_counts_from_then_on(ending, params):
+def test_a_stop_token_is_ignored_before_min_tokens_and_counts_afterwards(ending, params):
     for number in range(1, 6):
         stop = after([WORD] * (number - 1) + [ending], min_tokens=4, **params)
         assert (stop is None) == (number < 4), f"token {number} of at least 4"
@@ -62,8 +62,6 @@ def test_a_token_that_ends_is_passed_over_before_min_tokens_and_counts_from_then
         ([WORD, EOS], {"max_model_len": 5}, BY_EOS),
     ],
 )
-def test_lengths_end_a_sequence_whatever_min_tokens_says_unless_its_last_token_does(
-    output, params, stop
-):
-    """`max_tokens` counts the output, and `max_model_len` the prompt, too."""
+def test_a_length_limit_overrides_min_tokens_but_a_stop_token_has_priority(output, params, stop):
+    """`max_tokens` counts the output only; `max_model_len` also counts the prompt."""
     assert after(output, **params) == stop

@@ -1,4 +1,4 @@
-"""The site, built once for all tests of a worker."""
+"""The site, built once per pytest worker."""
 
 from pathlib import Path
 
@@ -21,7 +21,6 @@ def our_build(tmp_path_factory: pytest.TempPathFactory) -> Build:
 
 @pytest.fixture(scope="session")
 def site(our_build: Build) -> Path:
-    """The folder of the built site."""
     if our_build.status:
         pytest.fail(f"the site does not build:\n{our_build.said}")
     return our_build.site

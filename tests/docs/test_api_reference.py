@@ -1,6 +1,4 @@
-"""Each public name of the package says what it is, what it takes and what it raises, and stands in
-the reference.
-"""
+"""Each public name documents its parameters and errors, and is in the reference."""
 
 import ast
 import dataclasses
@@ -30,7 +28,7 @@ def functions_of(cls: type) -> Iterator[tuple[str, object]]:
 
 
 def attributes_of(cls: type) -> dict[str, str]:
-    """Public annotated names in the body of the class, each with the string under it."""
+    """Public annotated names in the class body, each with the string below it."""
     body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0].body
     docs = {}
     for statement, after in zip(body, [*body[1:], None], strict=True):

@@ -1,4 +1,4 @@
-"""The ways that docs/architecture.md draws are ways that a request and an event really take."""
+"""The call chains in docs/architecture.md are the ones that a request and an event really take."""
 
 import re
 import sys
@@ -19,7 +19,7 @@ WAYS = load_tool("site/make_pages.py").ways
 
 
 def functions_called(work: Callable[[], object]) -> list[str]:
-    """`module:qualified name` of each function of minivllm that was entered, in order."""
+    """`module:qualified name` of each minivllm function entered, in order."""
     called = []
 
     def note(frame, kind, _):
@@ -37,14 +37,14 @@ def functions_called(work: Callable[[], object]) -> list[str]:
 
 
 def first_missing(stops: Sequence, called: list[str]) -> str | None:
-    """The first stop that comes in `called` no more after the one before it."""
+    """The first stop that does not occur in `called` after the one before it."""
     calls = iter(called)
     return next(
         (stop.target for stop in stops if not any(call == stop.target for call in calls)), None
     )
 
 
-def test_a_request_takes_the_drawn_way() -> None:
+def test_a_request_takes_the_drawn_path() -> None:
     llm = LLM(model="tiny-random", attention_backend="torch", num_gpu_blocks_override=64)
     called = functions_called(
         lambda: llm.generate("hello", SamplingParams(max_tokens=2), use_tqdm=False)
@@ -52,7 +52,7 @@ def test_a_request_takes_the_drawn_way() -> None:
     assert first_missing(WAYS.REQUEST.stops, called) is None
 
 
-def test_an_event_takes_the_drawn_way() -> None:
+def test_an_event_takes_the_drawn_path() -> None:
     watched = WatchedEngine()
     source = InProcessSource(watched.engine.log_header(), codec=MODELS)
     watched.engine.subscribe(source.put)

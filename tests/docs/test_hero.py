@@ -1,6 +1,4 @@
-"""The moving picture of the home page is what the dashboard draws today, and needs nothing from
-elsewhere.
-"""
+"""The animation of the home page is what the dashboard draws today, and is self-contained."""
 
 import asyncio
 import re
@@ -31,7 +29,7 @@ def test_the_moving_picture_is_what_the_dashboard_draws_today(
         pytest.fail(f"{picture.name} changed: look at {new}; if it is meant, `make pictures`.")
 
 
-def test_who_asked_for_no_motion_sees_one_whole_frame(picture: Path) -> None:
+def test_readers_who_prefer_reduced_motion_see_one_whole_frame(picture: Path) -> None:
     svg = picture.read_text("utf-8")
     assert (
         "@media (prefers-reduced-motion: reduce) { .frame { animation: none !important } }" in svg
@@ -43,7 +41,7 @@ def test_who_asked_for_no_motion_sees_one_whole_frame(picture: Path) -> None:
         assert (seen == "visible") == (int(first) <= still < int(end))
 
 
-def test_the_moving_picture_is_small_and_asks_for_nothing(picture: Path) -> None:
+def test_the_moving_picture_is_small_and_loads_nothing(picture: Path) -> None:
     svg = picture.read_text("utf-8")
     assert picture.stat().st_size < LARGEST
     assert "<script" not in svg and "href" not in svg and "url(" not in svg and "@import" not in svg

@@ -1,6 +1,4 @@
-"""The changes that the how-to pages propose, made to a copy of the source: they apply, and do what
-the page says.
-"""
+"""The changes on the how-to pages apply to a copy of the source, and work as described."""
 
 import json
 import os
@@ -16,7 +14,7 @@ from support.patience import SOON
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The package as it is installed: with kernels, tui and lessons inside."""
+    """The package as installed: with kernels, tui and lessons inside."""
     ignore = shutil.ignore_patterns("__pycache__")
     shutil.copytree(ROOT / "minivllm", tmp_path / "minivllm", ignore=ignore)
     return tmp_path
@@ -49,7 +47,7 @@ def test_the_change_of_a_page_fits_the_source(page: str):
     subprocess.run(check, cwd=ROOT, input=change, text=True, check=True)
 
 
-def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
+def test_the_policy_of_the_page_works_in_the_engine(copy: Path):
     files_of_page("docs/how-to/add-a-policy.md", copy)
     options = "--headless --model tiny-random --scenario burst --record run.jsonl"
     command = [sys.executable, "-m", "minivllm", "demo", *options.split()]
@@ -64,13 +62,11 @@ def test_the_policy_of_the_page_is_one_more_policy_of_the_engine(copy: Path):
     assert all(chosen == min(waiting) for chosen, waiting in chosen_among)
     assert any(
         len(set(waiting)) > 1 and waiting[0] != chosen for chosen, waiting in chosen_among
-    ), "fcfs would do the same"
+    ), "fcfs would give the same order"
 
 
 def _prompts_at_each_admission(recording: Path) -> list[tuple[int, list[int]]]:
-    """For each admission: the length of the prompt that came in, and of those that waited, in order
-    of arrival.
-    """
+    """Per admission: prompt lengths of the admitted request, and of the waiting ones by arrival."""
     waiting: dict[str, int] = {}
     found = []
     for event in map(json.loads, recording.read_text().splitlines()):

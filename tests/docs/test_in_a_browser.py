@@ -1,6 +1,6 @@
 """Every page of the site in a real browser, from file://: phone and desktop, light and dark.
 
-Needs a Chromium on this machine (or the path of one in MINIVLLM_CHROMIUM); none is downloaded.
+Needs a Chromium on this machine, or its path in MINIVLLM_CHROMIUM; none is downloaded.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def readers(site: Path) -> Iterator[tuple[Reader, Reader]]:
-    """A reader who likes it light, and one who likes it dark."""
+    """A reader in the light scheme, and one in the dark scheme."""
     with chromium(find_chromium()) as browser:
         yield Reader(browser, site, "light"), Reader(browser, site, "dark")
 
@@ -36,8 +36,9 @@ def test_a_page_is_whole_and_readable_for_everyone(
 def test_the_pages_of_source_code_are_whole_and_readable(
     site: Path, readers: tuple[Reader, Reader]
 ) -> None:
-    """One width and one scheme each; axe, which takes seconds on a long page, looks at the shortest
-    in both schemes.
+    """One width and one scheme per page.
+
+    axe takes seconds on a long page, so only the shortest page is checked with it, in both schemes.
     """
     light, dark = readers
     pages = sorted((site / "source").rglob("*.html"), key=lambda page: page.stat().st_size)

@@ -1,6 +1,4 @@
-"""The pages that are made from the code say what the code says today, on every machine, and leave
-nothing out.
-"""
+"""The generated pages match the code of today, on every machine, without gaps."""
 
 import argparse
 import os
@@ -42,7 +40,7 @@ def test_a_page_is_what_the_code_says_today(page: str) -> None:
     )
 
 
-def test_no_page_depends_on_the_terminal_the_home_folder_or_what_is_set(tmp_path: Path) -> None:
+def test_no_page_depends_on_the_terminal_the_home_folder_or_the_environment(tmp_path: Path) -> None:
     strange = {"COLUMNS": "23", "HOME": "/home/somebody", "MINIVLLM_EXERCISES": "/else"}
     # it loads a model
     only = [word for page in TOOL.PAGES if "events" not in page for word in ("--only", page)]
@@ -67,7 +65,7 @@ def test_every_command_and_subcommand_has_a_section_with_all_its_options() -> No
         for title in ("Engine options", "Sampling options"):
             if f"#{title.lower().replace(' ', '-')}" in section:
                 told += " ".join(tables("reference/cli.md", title))
-        # --junit only refuses
+        # --junit is only refused
         shown = [action for action in parser._actions if action.help != argparse.SUPPRESS]
         options = {name for action in shown for name in action.option_strings} - {"-h", "--help"}
         missing = {name for name in options if not re.search(rf"`{name}[ `]", told)}
@@ -88,7 +86,7 @@ def test_every_kind_of_event_has_a_section_with_an_example_that_a_reader_takes()
     assert decode_header("the page", header).num_blocks == 24
 
 
-def test_what_the_page_says_is_refused_together_is_refused() -> None:
+def test_every_refused_combination_on_the_page_is_refused() -> None:
     configuration = TOOL.configuration_reference
     for cls, cases in configuration.TOGETHER.items():
         for given in cases:
@@ -96,7 +94,7 @@ def test_what_the_page_says_is_refused_together_is_refused() -> None:
                 cls(**given)
 
 
-def test_every_metric_of_a_server_stands_on_the_page_under_the_name_that_a_scrape_has() -> None:
+def test_every_metric_of_a_server_is_on_the_page_under_its_scraped_name() -> None:
     metrics = TOOL.metrics_reference.EngineMetrics(TOOL.metrics_reference._HEADER)
     scraped = set(re.findall(r"^# TYPE (\S+)", metrics.text().decode(), re.MULTILINE))
     page = committed("reference/metrics.md")

@@ -1,13 +1,12 @@
-"""The site builds strictly, has every page, and asks no other host for anything."""
+"""The site builds strictly, has every page, and loads nothing from other hosts."""
 
 import re
 from pathlib import Path
 
 from support.docs.built_site import DOCS, Build, pages_of_docs, settings
 
-# What a browser asks for by itself while it shows a page; what one must click on is none of it.
-# Material's own script knows where mermaid and Twitter's emoji lie; it asks for them only on pages
-# with a diagram, and we have none.
+# What a browser loads without a click. Material's own script has addresses for mermaid and
+# Twitter's emoji, but loads them only on pages with a diagram, and we have none.
 LOADS = re.compile(
     r"""(?:url\(\s*["']?|@import\s+["']|fetch\(\s*["']|"""
     r"""importScripts\(\s*["'])((?:https?:)?//[^"')\s]+)"""
@@ -21,7 +20,7 @@ def test_the_site_builds_strictly_and_has_every_page_of_the_docs(our_build: Buil
     assert [page for page in pages_of_docs() if not (our_build.site / page).is_file()] == []
     assert (our_build.site / "source").is_dir()
     assert settings()["strict"] is True
-    # Mermaid's script would come from elsewhere.
+    # Mermaid's script would come from another host.
     assert [page for page in DOCS.rglob("*.md") if "```mermaid" in page.read_text("utf-8")] == []
 
 
@@ -33,9 +32,7 @@ def test_no_file_of_the_site_is_loaded_from_another_host(site: Path) -> None:
     assert not LOADS.search('<a class="x" href="https://a.b">')
 
 
-def test_search_works_from_a_file_since_its_worker_is_our_own(site: Path) -> None:
-    """A browser starts no worker under file://; what stands in for it must not come from a server
-    either.
-    """
+def test_search_works_from_a_file_with_our_own_worker(site: Path) -> None:
+    """Browsers start no worker under file://, so its replacement must not need a server either."""
     assert (site / "search/search_index.js").is_file()
     assert 'src="assets/iframe-worker.js"' in (site / "index.html").read_text(encoding="utf-8")

@@ -1,6 +1,4 @@
-"""Every code block of README, CONTRIBUTING and docs does what the page says, or says why it is not
-run.
-"""
+"""Every code block of README, CONTRIBUTING and docs works, or says why it is not run."""
 
 from pathlib import Path
 
@@ -13,8 +11,7 @@ def name(page: Path) -> str:
     return str(page.relative_to(ROOT))
 
 
-# What stands in cli.md is how commands are written, `[OPTIONS]` and all, and it is made from the
-# parser itself.
+# cli.md shows usage lines with `[OPTIONS]`, generated from the parser itself.
 PAGES = [page for page in pages() if name(page) != "docs/reference/cli.md"]
 
 

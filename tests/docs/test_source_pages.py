@@ -1,4 +1,4 @@
-"""Links from the docs into the source: where they lead, and on which line."""
+"""Links from the docs into the source: target page and line."""
 
 import re
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_a_name_is_found_on_the_line_that_defines_it_and_no_other_is() -> None:
         assert HOOK.line_of(SOURCE, name) is None
 
 
-def test_links_lead_to_the_line_of_a_name_to_a_folder_and_to_a_whole_file(tmp_path: Path) -> None:
+def test_links_point_to_the_line_of_a_name_a_folder_or_a_whole_file(tmp_path: Path) -> None:
     text = (
         "[pool](../../minivllm/core/block_pool.py#BlockPool) [core](../../minivllm/core)"
         " [readme](../../README.md)"
@@ -55,10 +55,10 @@ def test_links_lead_to_the_line_of_a_name_to_a_folder_and_to_a_whole_file(tmp_pa
     code = (source / "minivllm/core/block_pool.py.html").read_text("utf-8")
     assert f'id="__codelineno-0-{line}"' in code
     page = (source / "README.md.html").read_text(encoding="utf-8")
-    # as it stands: its links mean something else here
+    # Unchanged, because its links mean something else here.
     assert "](docs/dashboard.md)" in re.sub("<.*?>", "", page)
     num_lines = len((ROOT / "README.md").read_text(encoding="utf-8").splitlines())
-    assert f'id="__codelineno-0-{num_lines}"' in page, "to its end, though there are fences in it"
+    assert f'id="__codelineno-0-{num_lines}"' in page, "shown to its end, despite its fences"
 
 
 @pytest.mark.parametrize(
@@ -69,9 +69,7 @@ def test_links_lead_to_the_line_of_a_name_to_a_folder_and_to_a_whole_file(tmp_pa
         ("../minivllm/clock.py#Gone.name", "there is no such name"),
     ],
 )
-def test_a_link_to_a_source_that_is_not_there_fails_the_build(
-    link: str, words: str, tmp_path: Path
-) -> None:
+def test_a_link_to_a_missing_source_fails_the_build(link: str, words: str, tmp_path: Path) -> None:
     configuration = small_configuration(tmp_path, {"index.md": f"# Home\n\n[code]({link})\n"})
     built = build(configuration, tmp_path / "site")
     assert built.status != 0 and words in built.said

@@ -1,8 +1,7 @@
-"""The pages on lessons and exercises are what the lessons and exercises say today, and nobody
-else's answers.
+"""The lesson and exercise pages match today's lessons and exercises, and show no solutions.
 
-The words of all of them are compared, and the pictures of two lessons; those of the others, drawn
-by the same code from the same kind of recording, are compared by the slow tests.
+Fast tests compare all text and the pictures of two lessons; slow tests compare the other pictures,
+which the same code draws.
 """
 
 import re
@@ -28,19 +27,16 @@ from minivllm.lessons.teacher.script import Lesson
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 MADE_BY = "made by: python -m minivllm.lessons.site docs"
 DRAWN = ("naive-serving", "copy-on-write")
-"""Lessons whose pictures are drawn again: blocks, waiting, slots, timelines; inspector, decisions,
-a fork.
-"""
+"""Lessons whose pictures are redrawn: together they show every kind of panel."""
 
 
 def comparable(svg: str) -> list[tuple]:
-    """Every element, without the number in every id, which hangs on all of the content."""
+    """Every element, without the number inside ids, which depends on the whole content."""
     elements = ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter()
     return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
 
 
 def stale_pictures(pictures: dict[str, str]) -> list[str]:
-    """Those that the lesson would draw otherwise today."""
     folder = DOCS / "assets/lessons"
     drawn = {file: (folder / file).read_text(encoding="utf-8") for file in pictures}
     return [file for file, svg in pictures.items() if comparable(drawn[file]) != comparable(svg)]
@@ -72,7 +68,7 @@ def test_the_lists_and_the_exercises_are_those_of_today(name: str) -> None:
     assert (DOCS / name).read_text(encoding="utf-8") == other_pages()[name], MADE_BY
 
 
-def test_no_page_and_no_picture_is_left_of_something_that_is_no_more() -> None:
+def test_no_page_or_picture_remains_of_a_removed_lesson_or_exercise() -> None:
     pages = {path.name for path in (DOCS / "tutorial").iterdir()} - {"index.md"}
     assert pages == {module.page_name(one) for one in lessons()}
     pages = {path.stem for path in (DOCS / "exercises").iterdir()} - {"index"}
@@ -85,7 +81,7 @@ def test_no_page_and_no_picture_is_left_of_something_that_is_no_more() -> None:
     assert {path.name for path in (DOCS / "assets/lessons").iterdir()} == picked
 
 
-def test_the_pictures_of_all_lessons_are_small_and_ask_no_other_host() -> None:
+def test_the_pictures_of_all_lessons_are_small_and_load_nothing() -> None:
     pictures = [path.read_text(encoding="utf-8") for path in (DOCS / "assets/lessons").iterdir()]
     assert sum(map(len, pictures)) < 4_000_000
     for svg in pictures:
@@ -98,14 +94,14 @@ def test_no_page_of_an_exercise_shows_its_solution_or_the_last_hint(exercise: Ex
     text = other_pages()[f"exercises/{exercise.name}.md"]
     lines = exercise.source.splitlines()
     bodies = ("\n".join(lines[hole.begin - 1 : hole.end]) for hole in find_holes(exercise))
-    # A line alone may be a common one (`else:`); two that follow one another are not.
+    # A single line can be common (`else:`); a pair of lines is not.
     written = {pair for body in bodies for pair in _pairs_of_lines(body)}
     handed_out = set(_pairs_of_lines(stub(exercise)))
     inside = [pair for pair in _pairs_of_lines(text) if pair in written - handed_out]
     assert inside == []
     assert "](../../" not in text and to_markdown(exercise.hints[-1]) not in text
     assert to_markdown(exercise.hints[0]) in text and to_markdown(exercise.hints[1]) in text
-    # The head of each hole is there.
+    # The heading of each hole is there.
     named = re.findall(rf"# TODO {exercise.name}, part (\d+)", text)
     assert named == [str(number) for number in range(1, len(exercise.holes) + 1)]
     assert all(f"def {hole.rpartition('.')[2]}(" in text for hole in exercise.holes)
@@ -115,7 +111,7 @@ def _pairs_of_lines(text: str) -> list[tuple[str, str]]:
     return list(pairwise(line.strip() for line in text.splitlines() if line.strip()))
 
 
-def test_a_pick_on_which_nothing_is_new_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pick_without_anything_new_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     again = {**PICKS, "naive-serving": PICKS["naive-serving"]._replace(drawn=(3, 5))}
     monkeypatch.setattr(module, "PICKS", again)
     with pytest.raises(LessonError, match="nothing to draw on page 5"):

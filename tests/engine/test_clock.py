@@ -1,4 +1,4 @@
-"""The clocks: what passes on each of them, and what does not."""
+"""What advances each clock."""
 
 import time
 
@@ -18,7 +18,7 @@ def test_on_the_processors_clock_work_takes_time_and_sleep_does_not():
 
 
 @pytest.mark.parametrize("clock", [MonotonicClock(), ProcessorClock()], ids=["real", "processor"])
-def test_an_engine_that_waits_for_a_moment_comes_to_it_without_spinning(clock):
+def test_an_engine_that_waits_for_a_time_does_not_spin(clock):
     before = clock.now()
     for _ in range(20):
         clock.idle()

@@ -1,6 +1,4 @@
-"""Incremental detokenization: the pieces, joined, are the text of all tokens at once, and none is
-taken back.
-"""
+"""Incremental detokenization: the joined pieces are the full text, and nothing is taken back."""
 
 from itertools import chain
 
@@ -15,9 +13,7 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 
 
 def sentencepiece_like() -> Tokenizer:
-    """As Llama 2's: spaces are written \u2581, unknown characters as raw bytes, the text's first
-    space is dropped.
-    """
+    """Like Llama 2's: ▁ for spaces, raw bytes for unknown characters, no first space."""
     pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256))]
     pieces += ["\u2581", "\u2581\u2581", "\u2581the", "\u2581a", "cat", "s", "é", "\u2581你"]
     pieces += ["\ufffd", "\n"]
@@ -49,11 +45,11 @@ KINDS = ["bytes", "byte-level BPE", "sentencepiece"]
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), skip=st.booleans())
 @settings(max_examples=200)
-def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data, skip):
-    """However they come: one by one, or several at once, as after a wait, or in the end."""
+def test_joined_pieces_equal_the_text_of_all_tokens_decoded_at_once(tokenizers, kind, data, skip):
+    """For any grouping of the tokens: one by one, several at once, or all at the end."""
     tokenizer = tokenizers[kind]
-    # Small ids are special tokens and single bytes, most of them no UTF-8 on their own: the hard
-    # part. A few ids are beyond the vocabulary, as from a model whose embedding table is padded.
+    # Small ids are special tokens and single bytes, mostly invalid UTF-8 alone: the hard part. A
+    # few ids are beyond the vocabulary, as with a padded embedding table.
     token = st.one_of(st.integers(0, 275), st.integers(0, tokenizer.vocab_size + 2))
     group = st.one_of(token.map(lambda one: [one]), st.lists(token, max_size=12))
     groups, last = data.draw(st.lists(group, max_size=40)), data.draw(st.lists(token, max_size=12))
@@ -68,22 +64,20 @@ def test_pieces_joined_equal_decoding_any_tokens_at_once(tokenizers, kind, data,
 
 @given(text=st.text(max_size=60))
 @settings(max_examples=100)
-def test_any_text_comes_back_whole_and_nothing_shown_is_ever_taken_back(tokenizers, text):
-    # One token a byte. (SmolLM2 has no tokens for the bytes that begin the rarest characters.)
+def test_any_text_comes_back_whole_and_shown_text_never_changes(tokenizers, text):
+    # One token per byte. (SmolLM2 has no tokens for the first bytes of the rarest characters.)
     tokenizer = tokenizers["bytes"]
     detokenizer = IncrementalDetokenizer(tokenizer, skip_special_tokens=False)
     shown = ""
     for token_id in tokenizer.encode(text):
         shown += detokenizer.append(token_id)
-        assert text.startswith(shown)  # so no half character either: it would show as a U+FFFD
+        assert text.startswith(shown)  # no half character either, since that would be U+FFFD
     assert shown + detokenizer.finish() == text
 
 
 @pytest.mark.parametrize("kind", ["bytes", "byte-level BPE"])
-def test_broken_bytes_are_shown_as_they_come_and_do_not_dam_up(tokenizers, kind):
-    """A lone continuation byte (0x80, spelled \u0122) over and over: no character can ever come of
-    it.
-    """
+def test_invalid_bytes_are_shown_at_once_and_do_not_pile_up(tokenizers, kind):
+    """Repeat a lone continuation byte (0x80, spelled Ģ), which never forms a character."""
     tokenizer = tokenizers[kind]
     broken = tokenizer._backend.token_to_id("\u0122")
     detokenizer = IncrementalDetokenizer(tokenizer)
@@ -92,7 +86,7 @@ def test_broken_bytes_are_shown_as_they_come_and_do_not_dam_up(tokenizers, kind)
     assert detokenizer.finish() == "\ufffd"
 
 
-def test_a_skipped_special_token_does_not_tear_a_character_apart(tokenizers):
+def test_a_skipped_special_token_does_not_split_a_character(tokenizers):
     tokenizer = tokenizers["bytes"]
     first, second = tokenizer.encode("é")
     assert "".join(pieces_of(tokenizer, [first, 2, second])) == "é"
@@ -100,9 +94,7 @@ def test_a_skipped_special_token_does_not_tear_a_character_apart(tokenizers):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_token_costs_more_than_a_few_tokens_of_decoding(tokenizers, kind):
-    """O(1) work a token: whatever comes, silent, broken or fine, the decoder sees a short window
-    each time.
-    """
+    """O(1) work per token: for any input, the decoder sees a short window each time."""
     tokenizer = tokenizers[kind]
 
     class Counting:

@@ -1,4 +1,4 @@
-"""The engine's door, its stops and what it hands back; a fake model stands in."""
+"""The engine's validation, stops and outputs, with a fake model."""
 
 import pytest
 from support.engine.engine_fakes import EOS, FakeTokenizer, WatchedEngine, expected_output
@@ -11,7 +11,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 def script(engine: WatchedEngine, tokens: list[int]) -> None:
-    """Make the model say `tokens`, one a step (for engines with a single sequence)."""
+    """Make the model sample `tokens`, one per step (for engines with a single sequence)."""
     said = iter(tokens)
     engine.runner.sample_tokens = lambda sequences, logits: [
         SampledToken(next(said)) for _ in sequences
@@ -29,7 +29,7 @@ ALL_END = {"stop_token_ids": list(range(99)), "min_tokens": 1}
 
 
 class TestTheDoor:
-    """A refused request leaves no trace, and the others go on."""
+    """A refused request leaves no trace, and the others continue."""
 
     @pytest.mark.parametrize(
         "request_id, prompt, params, error, sentence",
@@ -102,12 +102,12 @@ class TestStops:
             ([*ids("ok"), EOS, *ids("more")], {}, 3, "ok", None),
             (ids("abc"), {"stop_token_ids": ids("zb")}, 2, "ab", ids("b")[0]),
             (ids("one END two"), {"stop": ["END"]}, 7, "one ", "END"),
-            # Nor does one count that the last of min_tokens completes: they come first, as in vLLM.
+            # Stops completed by the last of min_tokens do not count either, as in vLLM.
             (ids("xxxxxxxxx"), {"stop": ["x"], "min_tokens": 4}, 5, "xxxx", "x"),
         ],
         ids=["end of sequence", "token id", "string over three tokens", "min_tokens"],
     )
-    def test_what_ends_it_is_named_and_stays_in_the_tokens(
+    def test_the_stop_reason_is_reported_and_stays_in_the_tokens(
         self, says, params, num_tokens, text, stop_reason
     ):
         engine = WatchedEngine()
@@ -130,7 +130,7 @@ class TestStops:
         assert [event.text for event in engine.events_of(ev.TextFlushed)] == ["EN"]
 
     @pytest.mark.parametrize("max_tokens, text", [(7, "one "), (6, "one EN")])
-    def test_a_stop_string_in_text_that_only_the_end_decides_counts_as_well(
+    def test_a_stop_string_in_text_flushed_at_the_end_counts_too(
         self, monkeypatch, max_tokens, text
     ):
         # such a run is text only as a whole
@@ -142,7 +142,7 @@ class TestStops:
         reasons = ("stop", "END") if max_tokens == 7 else ("length", None)
         assert (output.text, output.finish_reason, output.stop_reason) == (text, *reasons)
 
-    def test_what_the_last_min_tokens_complete_at_the_end_is_passed_over(self, monkeypatch):
+    def test_a_stop_string_completed_within_min_tokens_is_ignored(self, monkeypatch):
         monkeypatch.setattr(FakeTokenizer, "is_byte_fallback", lambda *_: True)
         engine = WatchedEngine()
         script(engine, ids("xEND"))
@@ -205,7 +205,7 @@ def test_an_abort_gives_all_blocks_back_at_once_and_changes_no_token_of_the_othe
     assert engine.token_ids("b") == expected_output(list(range(9)), 8)
 
 
-def test_a_broken_invariant_is_told_counted_and_raised():
+def test_a_broken_invariant_is_emitted_counted_and_raised():
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
     engine.step()

@@ -1,4 +1,4 @@
-"""`EngineThread`: commands from any thread, and an answer for everybody, however it ends."""
+"""`EngineThread`: commands from any thread, and an answer for every caller."""
 
 import threading
 import time
@@ -25,11 +25,11 @@ EXPECTED = expected_output(PROMPT, 8)
 
 
 class ModelBrokeError(Exception):
-    """What the failing model raises."""
+    """Raised by the failing model."""
 
 
 class BreakableRunner(FakeRunner):
-    """Once `broken` is set it fails in its next step, but only when it is told to `go_on`."""
+    """Once `broken` is set, the next step waits for `go_on` and then fails."""
 
     def __init__(self, *args: object) -> None:
         super().__init__(*args)
@@ -57,7 +57,7 @@ def make_engine(runner_class: type[FakeRunner] = FakeRunner, num_blocks: int = 2
 
 
 def add(thread: EngineThread, name: str, max_tokens: int = 8, **others: object) -> Future:
-    """With one's own `on_output`, if it is among `others`."""
+    """With its own `on_output`, if that is among `others`."""
     on_output = others.pop("on_output", None)
     params = SamplingParams(temperature=0, max_tokens=max_tokens, **others)
     return thread.add_request(name, {"prompt_token_ids": PROMPT}, params, on_output=on_output)
@@ -81,7 +81,7 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
     assert seen[-1] is last
 
 
-def test_a_refused_request_is_told_its_caller_and_the_others_go_on():
+def test_a_refused_request_raises_for_its_caller_and_the_others_continue():
     with EngineThread(make_engine()) as thread:
         good = add(thread, "a", 40)
         empty = thread.add_request("b", {"prompt_token_ids": []}, SamplingParams())
@@ -118,11 +118,11 @@ def test_a_call_runs_in_the_engines_thread_and_its_error_is_the_callers():
         assert token_ids(add(thread, "a")) == EXPECTED
 
 
-def test_a_paused_engine_stands_still_until_it_is_stepped_or_resumed():
+def test_a_paused_engine_does_nothing_until_it_is_stepped_or_resumed():
     with EngineThread(make_engine()) as thread:
         thread.pause().result(SOON)
         future = add(thread, "a")
-        # Each answer comes in another round of the thread's loop, and each could have been a step.
+        # Each answer comes in another iteration of the thread's loop, which could have been a step.
         assert [asked(thread, lambda engine: engine.inspect().step) for _ in range(5)] == [0] * 5
         for number in (1, 2, 3):
             (output,) = thread.step().result(SOON)
@@ -133,7 +133,7 @@ def test_a_paused_engine_stands_still_until_it_is_stepped_or_resumed():
         assert token_ids(future) == EXPECTED
 
 
-def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
+def test_when_the_engine_fails_every_waiting_caller_gets_the_error():
     engine = make_engine(BreakableRunner)
     thread = EngineThread(engine)
     thread.start()
@@ -142,7 +142,7 @@ def test_when_the_engine_fails_everybody_who_waits_hears_of_it():
     engine._stepper.runner.broken = True
     waiting += [thread.step(), thread.step()]
     assert engine._stepper.runner.in_step.wait(SOON)
-    # behind the failing step
+    # queued behind the failing step
     waiting += [add(thread, "c"), thread.call(lambda engine: None)]
     engine._stepper.runner.go_on.set()
     wait((thread.ended,), SOON)
@@ -179,7 +179,7 @@ def test_stopping_aborts_what_is_unfinished_and_frees_its_blocks():
     assert sorted(aborted) == ["a.0", "of-a-script.0"]
     assert not engine.has_unfinished_requests()
     assert len(engine.inspect().free_queue) == 200
-    thread.stop()  # once more does no harm
+    thread.stop()  # a second stop does no harm
 
 
 def test_a_callback_that_raises_ends_its_own_request_only():
@@ -217,7 +217,7 @@ def test_with_nothing_to_do_the_thread_sleeps_until_a_command_comes(monkeypatch)
     with EngineThread(make_engine()) as thread:
         assert token_ids(add(thread, "a")) == EXPECTED
         asked(thread, lambda engine: rests.queue.clear())
-        assert rests.get(timeout=SOON) is None, "without end, and not to look now and then"
+        assert rests.get(timeout=SOON) is None, "it sleeps without a timeout"
 
 
 def test_steps_begin_no_faster_than_the_pace_and_commands_do_not_wait_for_it():
@@ -231,7 +231,7 @@ def test_steps_begin_no_faster_than_the_pace_and_commands_do_not_wait_for_it():
         assert not future.done()
 
 
-def test_callers_without_end_do_not_keep_the_engine_from_its_steps():
+def test_endless_calls_do_not_stop_the_engine_from_stepping():
     with EngineThread(make_engine()) as thread:
         future = add(thread, "a", 20)
 
@@ -261,7 +261,7 @@ def test_three_phases_are_a_step_and_state_and_fold_agree_after_each():
 
 @pytest.mark.parametrize("num_phases", [1, 2])
 class TestInTheMiddleOfAStep:
-    """The engine is paused after so many phases of the first step of one request, `a`."""
+    """The engine is paused after some phases of the first step of request `a`."""
 
     def begin(self, thread: EngineThread, num_phases: int) -> Future:
         thread.pause().result(SOON)
@@ -270,7 +270,7 @@ class TestInTheMiddleOfAStep:
             thread.step_phase().result(SOON)
         return future
 
-    def test_a_step_finishes_the_one_that_is_under_way(self, num_phases):
+    def test_a_step_finishes_the_step_in_progress(self, num_phases):
         with EngineThread(make_engine()) as thread:
             self.begin(thread, num_phases)
             (output,) = thread.step().result(SOON)
@@ -278,20 +278,20 @@ class TestInTheMiddleOfAStep:
             assert asked(thread, lambda engine: engine.inspect().step) == 1
             assert thread.next_phase == "schedule"
 
-    def test_resuming_goes_on_from_there_and_who_has_come_was_queued_at_once(self, num_phases):
+    def test_resuming_continues_the_step_and_new_requests_were_queued_at_once(self, num_phases):
         asked_in = []
         script = lambda engine: asked_in.append(engine.next_phase)  # noqa: E731
         with EngineThread(make_engine(), before_step=script) as thread:
             first = self.begin(thread, num_phases)
-            thread.pause().result(SOON)  # once more changes nothing
+            thread.pause().result(SOON)  # pausing again changes nothing
             assert thread.next_phase != "schedule"
             second = add(thread, "b")
             assert "b.0" in asked(thread, lambda engine: engine.inspect().waiting)
             thread.resume()
             assert token_ids(first) == token_ids(second) == EXPECTED
-        assert set(asked_in) == {"schedule"}, "a script is asked between steps alone"
+        assert set(asked_in) == {"schedule"}, "a script is called only between steps"
 
-    def test_an_abort_waits_for_its_end(self, num_phases):
+    def test_an_abort_waits_for_the_end_of_the_step(self, num_phases):
         with EngineThread(make_engine()) as thread:
             future = self.begin(thread, num_phases)
             abort = thread.abort_request("a")
@@ -302,7 +302,7 @@ class TestInTheMiddleOfAStep:
             assert future.result().outputs[0].finish_reason == "abort"
             assert len(asked(thread, lambda engine: engine.inspect().free_queue)) == 200
 
-    def test_stopping_finishes_it_and_answers_everybody(self, num_phases):
+    def test_stopping_finishes_the_step_and_answers_every_caller(self, num_phases):
         engine = make_engine()
         thread = EngineThread(engine)
         thread.start()
@@ -310,7 +310,7 @@ class TestInTheMiddleOfAStep:
         abort_of_another = thread.abort_request("nobody")
         thread.stop()
         thread.join(SOON)
-        assert token_ids(future) == EXPECTED[:1], "the token of the step that was under way"
+        assert token_ids(future) == EXPECTED[:1], "the token of the step in progress"
         assert future.result().outputs[0].finish_reason == "abort"
         assert abort_of_another.result(SOON) is None
         assert len(engine.inspect().free_queue) == 200

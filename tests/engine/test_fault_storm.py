@@ -1,6 +1,4 @@
-"""Faults at one call in twenty, in the model, the sampler and the tokenizer, under requests of
-every kind: only those concerned fail.
-"""
+"""Faults at one call in twenty, in model, sampler and tokenizer: only affected requests fail."""
 
 import random
 
@@ -28,7 +26,7 @@ KINDS = [
 
 
 class Dice:
-    """Raises at one call in twenty, once it is armed."""
+    """Raises at one call in twenty, once armed."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -76,7 +74,7 @@ class StormyTokenizer(FakeTokenizer):
 
 
 def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[str]]:
-    """Runs the same requests for a seed, whatever the rate; and who was aborted."""
+    """Run the requests of a seed, the same for every rate; also return the aborted ones."""
     dice, plan = Dice(seed), random.Random(1000 + seed)
     engine = WatchedEngine(num_blocks=num_blocks)
     engine.runner.__class__ = StormyRunner
@@ -105,7 +103,7 @@ def storm(seed: int, rate: float, num_blocks: int) -> tuple[WatchedEngine, set[s
 
 
 def all_tokens(engine: WatchedEngine, name: str) -> list:
-    """Of a request that ended well, by its events: outputs may be pieces."""
+    """Tokens of a request that ended well, from its events, because outputs may be deltas."""
     found = [
         event for event in engine.events_of(ev.BeamsFound) if event.seq_id.startswith(f"{name}.")
     ]
@@ -119,7 +117,7 @@ def all_tokens(engine: WatchedEngine, name: str) -> list:
 
 
 @pytest.mark.parametrize(("seed", "num_blocks"), [(0, 30), (1, 100), (2, 30)])
-def test_in_a_storm_only_those_concerned_fail_and_the_others_get_their_very_tokens(
+def test_in_a_storm_only_affected_requests_fail_and_the_others_get_the_same_tokens(
     seed: int, num_blocks: int
 ) -> None:
     calm, left = storm(seed, 0.0, num_blocks)

@@ -1,6 +1,4 @@
-"""What goes wrong for one request ends that request with an error; the others get their very tokens,
-and everything adds up.
-"""
+"""An error in one request ends only that request; the others get the same tokens."""
 
 from typing import Literal
 
@@ -24,8 +22,10 @@ PROMPT = [7, 1, 2, 3, 4, 5, 6, 7, 8]
 
 
 class BrokenRunner(FakeRunner):
-    """Fails the request "bad" once it has `after` tokens: raises "early", before anything is
-    written, or "late", when all is written; or has no token for it in "sampling".
+    """Fails the request "bad" once it has `after` tokens.
+
+    "early" raises before anything is written, "late" after all is written, and "sampling" returns
+    no token.
     """
 
     after = 0
@@ -60,7 +60,7 @@ def broken_engine(fails: str = "early", **options: object) -> WatchedEngine:
 
 
 def run_by_phases(engine: WatchedEngine) -> dict[str, RequestOutput]:
-    """Compares the fold with the engine after every phase."""
+    """Run to the end; the fold is compared with the engine after every phase."""
     for _ in range(3000):
         if not engine.engine.has_unfinished_requests():
             return engine.outputs
@@ -100,13 +100,13 @@ def test_the_request_that_the_model_fails_for_ends_and_the_others_get_their_toke
     assert engine.pool.num_free_blocks == num_blocks
     assert engine.engine._stepper.output_processor._outputs == {}
     engine.add("next", [50, *PROMPT], max_tokens=12)
-    assert run_by_phases(engine)["next"].num_cached_tokens == 0, "what it wrote is not trusted"
+    assert run_by_phases(engine)["next"].num_cached_tokens == 0, "its blocks are not trusted"
     assert engine.token_ids("next") == expected_output([50, *PROMPT], 12)
 
 
 @pytest.mark.parametrize("fails", ["early", "late"])
 @pytest.mark.parametrize("n", [1, 3])
-def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
+def test_sequences_that_share_unwritten_blocks_of_a_failed_request_are_recomputed(
     fails: str, n: int
 ) -> None:
     engine = broken_engine(fails)
@@ -115,7 +115,7 @@ def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
     shared = list(range(20, 28))  # two blocks
     engine.add("bad", [*shared, 98], max_tokens=8)
     engine.add("good", [*shared, 1, 2, 3, 4, 5], max_tokens=8, n=n)
-    engine.add("after", [*shared, 1, 2, 3, 4, 6], max_tokens=8)  # finds blocks of both
+    engine.add("after", [*shared, 1, 2, 3, 4, 6], max_tokens=8)  # hits blocks of both
     engine.add("other", [5, *PROMPT], max_tokens=8)
     outputs = run_by_phases(engine)
     assert outputs["bad"].error == "The model failed on bad.0."
@@ -132,7 +132,7 @@ def test_who_shares_blocks_that_the_failed_one_did_not_write_is_computed_anew(
 
 
 @pytest.mark.parametrize("fails", ["early", "late"])
-def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(fails: str) -> None:
+def test_samples_and_beams_copy_their_blocks_once_when_a_batch_mate_fails(fails: str) -> None:
     for poisoned_step in range(1, 7):
         engine, alone = broken_engine(fails), WatchedEngine()
         for one in (engine, alone):
@@ -150,8 +150,8 @@ def test_samples_and_beams_copy_their_blocks_once_whoever_fails_beside_them(fail
         assert engine.pool.num_free_blocks == 100
 
 
-def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> None:
-    """Mass is measured in each piece; a trace of a kernel waits for a whole step."""
+def test_a_step_too_large_for_the_memory_is_split_and_no_request_fails() -> None:
+    """Attention mass is measured in each part; a kernel trace waits for a whole step."""
     watches: list[tuple[int, Watch]] = []
 
     class SmallRunner(FakeRunner):
@@ -182,7 +182,7 @@ def test_a_step_too_large_for_the_memory_is_run_in_pieces_and_nobody_fails() -> 
     assert engine.token_ids("a") == engine.token_ids("b") == expected_output(PROMPT, 8)
 
 
-def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_first() -> None:
+def test_a_model_that_fails_for_every_request_ends_the_engine_with_the_first_error() -> None:
     engine = WatchedEngine()
     attempts = iter(range(100))
 
@@ -203,7 +203,7 @@ def test_a_model_that_fails_for_everybody_ends_the_engine_of_what_was_raised_fir
 
 
 @pytest.mark.parametrize("count", [MAX_FAILED_IN_A_ROW, MAX_FAILED_IN_A_ROW + 1])
-def test_those_who_fail_together_count_as_if_they_failed_one_after_another(count: int) -> None:
+def test_failures_in_one_step_count_like_failures_in_a_row(count: int) -> None:
     engine = WatchedEngine()
     whole, engine.runner.execute_model = engine.runner.execute_model, lambda *args: 1 // 0
     for i in range(count):
@@ -222,7 +222,7 @@ def test_those_who_fail_together_count_as_if_they_failed_one_after_another(count
         assert engine.pool.num_free_blocks == 100
 
 
-def test_a_success_between_them_shows_that_the_model_works() -> None:
+def test_a_success_between_failures_shows_that_the_model_works() -> None:
     engine = WatchedEngine()
     engine.runner.__class__ = BrokenRunner
     for i in range(3 * MAX_FAILED_IN_A_ROW):
@@ -247,7 +247,7 @@ def test_a_device_that_has_stopped_working_ends_the_engine_at_once() -> None:
         engine.engine.step()
 
 
-def test_a_broken_rule_of_the_engine_is_nobodys_failure() -> None:
+def test_a_broken_invariant_is_not_blamed_on_a_request() -> None:
     engine = WatchedEngine()
     engine.add("a", PROMPT, max_tokens=20)
     engine.step()
@@ -258,8 +258,8 @@ def test_a_broken_rule_of_the_engine_is_nobodys_failure() -> None:
         engine.engine.step()
 
 
-def test_a_step_that_copied_from_a_block_taken_anew_is_not_tried_again() -> None:
-    """Then what was copied from may be gone, and nobody knows if the copy was made."""
+def test_a_step_that_copied_from_a_reused_block_is_not_retried() -> None:
+    """The source block may be overwritten, and it is unknown whether the copy was made."""
     engine = broken_engine()
     engine.add("a", PROMPT)
     engine.add("bad", [98, 98])
@@ -270,7 +270,7 @@ def test_a_step_that_copied_from_a_block_taken_anew_is_not_tried_again() -> None
         engine.engine.step_phase()
 
 
-def test_who_shares_the_blocks_of_a_request_that_failed_keeps_them() -> None:
+def test_sequences_that_share_blocks_of_a_failed_request_keep_them() -> None:
     engine = broken_engine("sampling")
     engine.runner.after = 3
     engine.add("good", PROMPT, max_tokens=12)
@@ -304,7 +304,7 @@ def run(engine: LLMEngine, names: dict[str, int], **params: object) -> dict[str,
 
 
 @pytest.mark.parametrize(("bad", "temperature"), [(torch.nan, 0.0), (torch.inf, 1.0)])
-def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after_it(
+def test_nan_keys_and_values_fail_only_their_own_request_also_after_it_ended(
     bad: float, temperature: float
 ) -> None:
     model = load_model(CONFIG)
@@ -318,7 +318,7 @@ def test_keys_and_values_that_are_no_numbers_cost_their_request_alone_even_after
     mixed = run(engine, {"a": 3, "b": 4}, temperature=temperature)
     assert "sick.0" in mixed["sick"].error and "NaN" in mixed["sick"].error
     assert [mixed[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]
-    # Its blocks are used again, by many, and by the same prompt.
+    # Its blocks are reused by others, and by the same prompt.
     later = run(engine, {"a": 3, "sick": 5, "c": 6, "b": 4}, temperature=temperature)
     assert [one.error for one in later.values()] == [None] * 4
     assert [later[name].outputs for name in "ab"] == [alone[name].outputs for name in "ab"]

@@ -1,6 +1,4 @@
-"""`LLMEngine.set_option`: what may change while the engine runs, what is refused, and that nobody
-stands still by it.
-"""
+"""`LLMEngine.set_option`: accepted and refused changes, and no deadlock after a change."""
 
 import pytest
 from hypothesis import given, settings
@@ -15,7 +13,7 @@ from minivllm.events import types as ev
 @pytest.mark.parametrize(
     "name, value, sentence",
     [
-        # Without chunks it must still hold the longest prompt.
+        # Without chunking the budget must still hold the longest prompt.
         ("max_num_batched_tokens", 39, r"raise max_num_batched_tokens \(39\) to max_model_len"),
         ("max_num_seqs", 0, "whole number, at least 1; got 0"),
         ("max_num_seqs", True, "whole number"),
@@ -56,7 +54,7 @@ def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
     assert changes == [("max_num_seqs", 4, 8), ("max_num_seqs", 3, 4)]
 
 
-def test_the_door_measures_new_requests_by_the_number_of_sequences_as_it_is_now():
+def test_new_requests_are_checked_against_the_current_max_num_seqs():
     engine = WatchedEngine()
     engine.engine.set_option("max_num_seqs", 3)
     with pytest.raises(InvalidSamplingParamsError, match="runs at most 3 at once"):
@@ -69,7 +67,8 @@ def test_the_door_measures_new_requests_by_the_number_of_sequences_as_it_is_now(
 @given(
     policy=st.sampled_from(["fcfs", "priority"]),
     num_blocks=st.integers(18, 24),
-    # Prompt length, beams (1: none), priority; then steps until the options move, and where to.
+    # Prompt length, beams (1: none), priority; then steps until the next change, and the new
+    # values.
     turns=st.lists(
         st.tuples(
             st.integers(1, 9), st.integers(1, 3), st.integers(0, 2),
@@ -79,9 +78,11 @@ def test_the_door_measures_new_requests_by_the_number_of_sequences_as_it_is_now(
         max_size=9,
     ),
 )  # fmt: skip
-def test_beams_under_pressure_end_however_the_options_move(policy, num_blocks, turns):
-    """Beams wait for a preempted sibling, and whoever runs over the limit keeps newcomers and
-    resumed ones out: together they must not stand still."""
+def test_beams_under_pressure_end_for_any_changes_of_the_options(policy, num_blocks, turns):
+    """Beams wait for a preempted sibling, and sequences over the limit block admission.
+
+    Together these must not deadlock.
+    """
     engine = WatchedEngine(num_blocks=num_blocks, scheduling_policy=policy, vocab_size=2)
     for i, (length, width, priority, num_steps, max_num_seqs, budget) in enumerate(turns):
         beams = {"beam_width": width, "n": width} if width > 1 else {}

@@ -1,4 +1,4 @@
-"""`LLM`: lists in, lists out, in order; one refused prompt leaves nothing behind."""
+"""`LLM`: lists in, lists out, in order; a refused prompt leaves nothing behind."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def llm(tiny_random_path):
 GREEDY = SamplingParams(temperature=0, max_tokens=5)
 
 
-def test_outputs_come_in_the_order_of_the_prompts_whoever_ends_first(llm):
+def test_outputs_come_in_the_order_of_the_prompts(llm):
     params = [
         SamplingParams(temperature=0, max_tokens=length, ignore_eos=True) for length in (9, 1, 5)
     ]
@@ -36,7 +36,7 @@ def test_one_prompt_may_come_without_a_list(llm):
     assert tokens.outputs[0].token_ids == text.outputs[0].token_ids
 
 
-def test_a_refused_prompt_takes_back_those_that_were_queued(llm):
+def test_a_refused_prompt_withdraws_the_queued_ones(llm):
     with pytest.raises(PromptTooLongError):
         llm.generate(["fine", "too long " * 100], GREEDY, use_tqdm=False)
     assert not llm.llm_engine.has_unfinished_requests()
@@ -65,7 +65,7 @@ def test_beam_search_gives_the_best_texts_first(llm):
         assert output.finished and all(one.finish_reason for one in output.outputs)
 
 
-def test_what_makes_no_sense_is_refused_by_its_name(llm):
+def test_a_bad_argument_is_refused_by_name(llm):
     with pytest.raises(ConfigError, match=r"Unknown option 'max_seqs'.*max_num_seqs"):
         LLM(model="tiny-random", max_seqs=4)
     for width in (1, "4"):

@@ -1,6 +1,4 @@
-"""`prompt_logprobs` in the engine: complete and right whatever chunks, preemptions and cached
-blocks there are.
-"""
+"""`prompt_logprobs`: complete and right with chunks, preemptions and cached blocks."""
 
 import math
 
@@ -57,7 +55,7 @@ def run(model: LoadedModel, **options: object) -> tuple[dict[str, RequestOutput]
     ],
     ids=["whole", "chunks", "chunks and preemptions"],
 )
-def test_they_are_those_of_transformers(
+def test_prompt_logprobs_equal_those_of_transformers(
     model: LoadedModel, expected: list[torch.Tensor], options: dict
 ) -> None:
     outputs, events = run(model, **options)
@@ -76,7 +74,7 @@ def test_they_are_those_of_transformers(
             assert min(entry.rank for entry in entries.values()) == 1
 
 
-def test_whoever_wants_them_reads_no_cached_block_and_leaves_blocks_for_others(
+def test_a_request_for_prompt_logprobs_reads_no_cached_block_but_leaves_blocks_for_others(
     model: LoadedModel,
 ) -> None:
     _, events = run(model)

@@ -1,6 +1,4 @@
-"""Every range of `SamplingParams`: what is inside is taken as it is, what is outside is refused by
-name.
-"""
+"""Every range of `SamplingParams`: values inside are kept, values outside are refused by name."""
 
 import dataclasses
 import math
@@ -49,9 +47,9 @@ IN_RANGE = [
 OUT_OF_RANGE = [
     ("n", [0, -1]),
     ("best_of", [0, -1]),
-    ("use_beam_search", [True, 0, 1, None, "yes"]),  # True: one beam is none
+    ("use_beam_search", [True, 0, 1, None, "yes"]),  # True would be a width of one
     ("beam_width", [0, 1, -2]),
-    ("length_penalty", [0.5, -10.1, 10.1]),  # 0.5: without beams
+    ("length_penalty", [0.5, -10.1, 10.1]),  # 0.5 without beams
     ("early_stopping", [True, "never", "always", 1, None]),
     ("max_tokens", [0, -1]),
     ("min_tokens", [-1, 17]),
@@ -82,9 +80,9 @@ def cases(table: list[tuple[str, list]]) -> list:
     ]
 
 
-def test_both_spellings_of_no_top_k_are_one_for_samples_and_for_beams() -> None:
+def test_both_spellings_of_no_top_k_are_equal_for_samples_and_beams() -> None:
     assert SamplingParams(top_k=-1) == SamplingParams(top_k=0)
-    # The first vLLM servers had -1 as the default, and asked for it with beams.
+    # Early vLLM servers had -1 as the default, and sent it with beams.
     beams = SamplingParams(best_of=3, use_beam_search=True, temperature=0, top_k=-1)
     assert beams.num_sequences == 3
 
@@ -137,7 +135,7 @@ def test_what_is_not_a_whole_number_is_refused(name):
             SamplingParams(**{name: value})
 
 
-def test_a_number_of_numpys_is_a_number_too():
+def test_numpy_numbers_are_accepted():
     params = SamplingParams(temperature=np.float64(0.5), logit_bias={1: np.float64(2.0)})
     assert params.temperature == 0.5 and params.logit_bias == {1: 2.0}
 
@@ -171,7 +169,7 @@ BEAMS = {"n": 2, "use_beam_search": True, "temperature": 0}
             {"min_tokens": 5, "max_tokens": 4},
             "min_tokens is 5 but max_tokens is 4: lower .* or raise",
         ),
-        # Of many values the wrong one is named.
+        # Only the wrong one of many values is named.
         (
             {"logit_bias": {1: 0.0, 7: 101}},
             r"logit_bias value must be a finite number, from -100 to 100; got 101\.$",
@@ -181,11 +179,11 @@ BEAMS = {"n": 2, "use_beam_search": True, "temperature": 0}
         ({"stop_token_ids": [3, -1]}, "stop_token_ids must be a whole number, at least 0; got -1"),
     ],
 )
-def test_parameters_that_contradict_each_other_are_refused_and_told_apart(params, sentence):
+def test_each_contradiction_between_parameters_is_refused_with_its_own_sentence(params, sentence):
     with pytest.raises(InvalidSamplingParamsError, match=sentence):
         SamplingParams(**params)
 
 
-def test_parameters_cannot_change_after_they_were_checked():
+def test_parameters_are_immutable_after_validation():
     with pytest.raises(dataclasses.FrozenInstanceError):
         SamplingParams().temperature = -1.0

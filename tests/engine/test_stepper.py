@@ -1,6 +1,4 @@
-"""A step in phases: the same step, true after each phase, and safe against what happens in
-between.
-"""
+"""A step in phases: the same step, consistent after each phase, safe in between."""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -13,7 +11,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def pressed_engine() -> WatchedEngine:
-    """Shares, samples, beams, preemptions: a pool under pressure."""
+    """A small pool with sharing, samples, beams and preemptions."""
     engine = WatchedEngine(num_blocks=14)
     for i in range(4):
         engine.add(f"r{i}", [*range(6), 40 + i], max_tokens=12)
@@ -22,7 +20,7 @@ def pressed_engine() -> WatchedEngine:
     return engine
 
 
-def test_a_run_in_phases_tells_the_very_events_of_a_run_in_steps():
+def test_a_run_in_phases_emits_the_same_events_as_a_run_in_steps():
     in_steps, in_phases = pressed_engine(), pressed_engine()
     in_steps.run()
     while in_phases.engine.has_unfinished_requests():
@@ -32,7 +30,7 @@ def test_a_run_in_phases_tells_the_very_events_of_a_run_in_steps():
     assert in_steps.fold.counters.num_preemptions and in_steps.fold.counters.forked_sequences
 
 
-def test_each_phase_does_its_own_part_and_a_step_finishes_what_is_under_way():
+def test_each_phase_does_its_own_part_and_a_step_finishes_a_started_one():
     engine = WatchedEngine()
     assert engine.step_phase() == [] and engine.events == [], "without work nothing happens"
     engine.add("a", [1, 2, 3])
@@ -51,7 +49,7 @@ def test_each_phase_does_its_own_part_and_a_step_finishes_what_is_under_way():
     assert engine.engine.next_phase == "schedule"
 
 
-def test_a_step_in_which_all_wait_for_company_is_over_after_its_first_phase():
+def test_a_step_in_which_all_wait_for_the_batch_delay_ends_after_its_first_phase():
     engine = WatchedEngine(batch_delay=0.05, batch_size=4)
     engine.add("a", [1, 2, 3])
     assert engine.step_phase() == []
@@ -61,7 +59,7 @@ def test_a_step_in_which_all_wait_for_company_is_over_after_its_first_phase():
 
 
 @pytest.mark.parametrize("num_phases", [1, 2])
-def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_ended(num_phases):
+def test_calls_that_would_free_planned_blocks_are_refused_during_a_step(num_phases):
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
     for _ in range(num_phases):
@@ -81,7 +79,7 @@ def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_en
 
 
 @pytest.mark.parametrize("failing", ["execute_model", "sample_tokens"])
-def test_a_phase_that_fails_leaves_a_dead_engine_that_says_so(failing):
+def test_a_phase_that_fails_leaves_a_dead_engine_with_a_clear_error(failing):
     engine = WatchedEngine()
     engine.add("a", [1, 2, 3])
     setattr(engine.runner, failing, lambda *args: 1 / 0)
@@ -93,11 +91,11 @@ def test_a_phase_that_fails_leaves_a_dead_engine_that_says_so(failing):
     for call in (engine.engine.step_phase, engine.engine.step, add):
         with pytest.raises(EngineDeadError, match=r"division by zero.*build a new LLMEngine"):
             call()
-    # Whoever cleans up is not told of it a second time.
+    # Cleaning up does not raise a second time.
     assert engine.engine.abort_request("a") is None
 
 
-def test_time_between_two_phases_is_nobodys():
+def test_time_between_two_phases_is_not_counted():
     class Clock:
         name = "virtual"
         time = 0.0
@@ -106,7 +104,7 @@ def test_time_between_two_phases_is_nobodys():
             return self.time
 
         def end_step(self) -> None:
-            """Moved by hand."""
+            """Moved by the test."""
 
     engine = WatchedEngine()
     clock = engine.engine._stepper.clock = engine.engine._stepper.bus._clock = Clock()

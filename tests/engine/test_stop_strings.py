@@ -1,13 +1,11 @@
-"""Stop strings: whatever way the text is cut into pieces, the same text comes out and the same
-string stops.
-"""
+"""Stop strings: any split of the text into pieces gives the same text and the same stop."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from minivllm.engine.stop_strings import StopStringChecker
 
-# Two letters make overlaps, borders and near misses common.
+# Two letters make overlaps and near misses common.
 STOPS = st.lists(st.text("ab", min_size=1, max_size=5), min_size=1, max_size=4)
 PIECES = st.lists(st.text("abc", max_size=6), max_size=12)
 
@@ -15,9 +13,7 @@ PIECES = st.lists(st.text("abc", max_size=6), max_size=12)
 def one_shot(
     text: str, stops: list[str], include: bool, armed_from: int = 0
 ) -> tuple[str, str | None]:
-    """The obviously right answer: try every end from left to right, at each the stop strings in
-    their order.
-    """
+    """The obvious answer: try every end from left to right, and the stop strings in order."""
     for end in range(max(armed_from + 1, 1), len(text) + 1):
         for stop in stops:
             if text[:end].endswith(stop):
@@ -28,7 +24,7 @@ def one_shot(
 def stream(
     pieces: list[str], stops: list[str], include: bool, num_unarmed: int = 0
 ) -> tuple[list[str], str | None]:
-    """The texts handed out, and what stopped; the first `num_unarmed` pieces may not stop."""
+    """Texts handed out, and the stop. The first `num_unarmed` pieces may not stop."""
     checker = StopStringChecker(stops, include)
     shown = []
     for number, piece in enumerate(pieces):

@@ -1,4 +1,4 @@
-"""Text that nobody reads before the end waits: it is decoded once, and it is the same text."""
+"""Text that is only read at the end is decoded once, with the same result."""
 
 import pytest
 from support.engine.engine_fakes import FakeRunner, FakeTokenizer, expected_output
@@ -67,7 +67,7 @@ def test_nothing_is_decoded_before_the_end_and_then_everything_at_once(engine, t
     [{"n": 3}, {"stop": EXPECTED[5:7]}, {"logprobs": 1}, {"n": 2, "best_of": 3}, {"beam_width": 2}],
     ids=str,
 )
-def test_an_output_at_the_end_is_the_last_of_the_outputs_of_each_step(engine, params) -> None:
+def test_a_final_only_output_equals_the_last_cumulative_output(engine, params) -> None:
     add(engine, "steps", "cumulative", **params)
     add(engine, "end", **params)
     outputs = run(engine)
@@ -75,9 +75,7 @@ def test_an_output_at_the_end_is_the_last_of_the_outputs_of_each_step(engine, pa
 
 
 @pytest.mark.parametrize("joins", [1, 5, LENGTH - 4])
-def test_a_watcher_that_joins_late_sees_the_text_so_far_and_then_that_of_each_token(
-    engine, joins: int
-) -> None:
+def test_a_late_watcher_gets_the_text_so_far_and_then_each_tokens_text(engine, joins: int) -> None:
     add(engine)
     run(engine, joins)
     for num_steps in (1, 100):
@@ -96,7 +94,7 @@ def test_a_watcher_that_joins_late_sees_the_text_so_far_and_then_that_of_each_to
 @pytest.mark.parametrize(
     "kind, inspected", [("final_only", False), ("final_only", True), ("cumulative", False)]
 )
-def test_a_token_that_has_no_text_fails_its_request_alone_and_inspecting_it_is_safe(
+def test_a_token_without_text_fails_only_its_request_and_inspecting_it_is_safe(
     engine, tokenizer, kind, inspected
 ) -> None:
     tokenizer.sick = expected_output(PROMPT, LENGTH)[4]

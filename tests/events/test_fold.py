@@ -1,4 +1,4 @@
-"""The promise: whoever has the events has the state."""
+"""The events are enough to rebuild the engine's state."""
 
 import inspect
 import re
@@ -18,7 +18,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def busy_engine(num_steps: int = 0) -> WatchedEngine:
-    """A pool under pressure: shares, evictions, preemptions, finishes and an abort."""
+    """A pool under pressure: sharing, evictions, preemptions, finishes and an abort."""
     engine = WatchedEngine(num_blocks=8)
     for i in range(6):
         engine.add(f"r{i}", [*range(6), 40 + i], max_tokens=12)
@@ -40,7 +40,7 @@ def test_the_fold_equals_the_engine_after_every_step_of_a_busy_run():
     assert (last.reason, last.num_tokens) == ("length", 7 + 12)
 
 
-def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
+def test_the_fold_equals_the_engine_to_the_last_digit_on_a_real_clock():
     engine = LLMEngine(
         EngineConfig(model="fake", block_size=4), FakeRunner(100, 4), FakeTokenizer()
     )
@@ -53,7 +53,7 @@ def test_the_fold_equals_the_engine_to_the_last_digit_on_a_clock_that_goes_on():
     assert fold.state == engine.inspect()
 
 
-def test_a_view_that_comes_late_starts_from_an_inspection():
+def test_a_late_view_starts_from_an_inspection():
     engine = busy_engine(num_steps=5)
     late = Fold(engine.engine.log_header(), engine.engine.inspect())
     engine.engine.subscribe(late.apply)
@@ -69,7 +69,7 @@ def test_an_inspection_is_a_copy_that_later_steps_do_not_change():
     assert msgspec.json.encode(state) == before
 
 
-def test_a_keyframe_restores_all_that_the_fold_knew():
+def test_a_keyframe_restores_the_whole_fold():
     engine = busy_engine(num_steps=14)
     restored = FOLD.restore(engine.fold.header, FOLD.pack(engine.fold))
     assert restored.state == engine.fold.state

@@ -1,6 +1,4 @@
-"""Keyframes: what they take is bounded and truly counted, and the nearest one before a target is
-found.
-"""
+"""Keyframes: bounded, counted memory, and the nearest one before a target."""
 
 import random
 from itertools import pairwise
@@ -8,7 +6,7 @@ from itertools import pairwise
 from minivllm.events.recording.keyframes import _PIECE_OVERHEAD, Keyframes
 
 
-def test_equal_pieces_of_neighbours_are_held_once() -> None:
+def test_equal_pieces_of_neighbours_are_stored_once() -> None:
     frames = Keyframes()
     frames.add(0, 0, [b"a" * 1000, b"b" * 1000])
     frames.add(10, 500, [bytes(b"a" * 1000), b"c" * 1000])
@@ -16,7 +14,7 @@ def test_equal_pieces_of_neighbours_are_held_once() -> None:
     assert frames.before(10).pieces[0] is frames.before(9).pieces[0]
 
 
-def test_memory_is_bounded_by_thinning_out_and_the_first_one_stays() -> None:
+def test_memory_is_bounded_by_thinning_out_and_the_first_keyframe_stays() -> None:
     frames, rng = Keyframes(spacing=100, max_bytes=20_000), random.Random(0)
     offset = 0
     while offset < 50_000:
@@ -31,10 +29,10 @@ def test_memory_is_bounded_by_thinning_out_and_the_first_one_stays() -> None:
     counts = sorted({frames.before(count).count for count in range(5000)})
     assert counts[0] == 0 and len(counts) == len(frames) > 10
     distances = [b - a for a, b in pairwise(counts)]
-    assert max(distances) <= 4 * min(distances), "they lie evenly enough"
+    assert max(distances) <= 4 * min(distances), "they are spread evenly enough"
 
 
-def test_the_one_before_a_target_holds_no_later_event() -> None:
+def test_the_keyframe_before_a_target_has_no_later_event() -> None:
     frames = Keyframes()
     for count in (0, 7, 20):
         frames.add(count, count * 10, [b"%d" % count])

@@ -1,6 +1,4 @@
-"""What memory was used for, worked out from events: against numbers by hand, and against a naive
-twin.
-"""
+"""Memory use computed from events, against hand-made numbers and a naive implementation."""
 
 from random import Random
 
@@ -39,7 +37,7 @@ def test_a_contiguous_sequence_holds_what_it_will_never_use():
 
 
 def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
-    # Reservations of 4 blocks: a, b, then three blocks too few for c; when a ends, c takes its
+    # Reservations of 4 blocks: a, b, and three blocks, too few for c. When a ends, c takes its
     # place.
     engine, meter = watched(kv_cache_allocator="contiguous", max_model_len=16, num_blocks=11)
     engine.add("a", [1], max_tokens=2)
@@ -47,7 +45,7 @@ def test_free_blocks_that_no_reservation_fits_into_are_external_waste():
     engine.add("c", [3], max_tokens=1)
     engine.run()
     assert [one.num_running for one in meter.samples] == [2, 2, 2, 1, 1]
-    # Also where it has 4 free neighbours elsewhere.
+    # Even with 4 free neighbours elsewhere.
     assert [one.external for one in meter.samples] == [12] * 5
 
 
@@ -56,7 +54,7 @@ def test_shared_slots_count_once_and_copies_count():
     engine.add("a", [1] * 10, max_tokens=3, n=3)
     engine.run()
     forked = meter.samples[1]
-    # Two full blocks for all, and for each its own last block with three tokens.
+    # Two shared full blocks, and for each sample its own last block with three tokens.
     assert forked.used == 4 + 4 + 3 * 3
     assert (forked.num_table_entries, forked.num_blocks_in_use) == (9, 5)
     assert forked.saved_by_sharing == pytest.approx(4 / 9)
@@ -64,7 +62,7 @@ def test_shared_slots_count_once_and_copies_count():
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_used_slots_are_those_that_a_naive_twin_finds_in_the_engine(seed):
+def test_used_slots_match_a_naive_count_in_the_engine(seed):
     engine, meter = watched(num_blocks=30, max_num_batched_tokens=12)
     found: list[tuple[int, int, int]] = []
     execute = engine.runner.execute_model

@@ -1,4 +1,4 @@
-"""KV events as vLLM sends them: both encodings are read, and what is new is passed over."""
+"""KV events as vLLM sends them: both encodings are read, and unknown kinds are skipped."""
 
 import msgspec
 import pytest
@@ -12,8 +12,7 @@ from minivllm.events.vllm_kv_wire import (
     encode_batch,
 )
 
-# One batch, written by vLLM 0.32.0's own types; then by the same with events as arrays, as they
-# were before June 2026.
+# One batch, written by vLLM 0.32.0's own types; then with events as arrays, as before June 2026.
 RECORDED_MAPS = bytes.fromhex(
     "93cb41dabf61b01000009481a474797065b0416c6c426c6f636b73436c65617265648aa474797065ab426c6f636b"
     "53746f726564ac626c6f636b5f68617368657392cf80000000000000054db1706172656e745f626c6f636b5f6861"
@@ -45,11 +44,11 @@ def test_a_batch_that_vllm_wrote_is_read_in_either_encoding(recorded: bytes) -> 
 
 
 @pytest.mark.parametrize("encoding", ["map", "array"])
-def test_what_we_write_is_read_again(encoding: str) -> None:
+def test_a_written_batch_is_read_back(encoding: str) -> None:
     assert decode_batch(encode_batch(3.5, EVENTS, encoding)) == (3.5, EVENTS, 0)
 
 
-def test_events_with_fewer_fields_are_read_and_kinds_that_are_new_are_counted() -> None:
+def test_events_with_fewer_fields_are_read_and_unknown_kinds_are_counted() -> None:
     old = [["BlockStored", [7], None, [1, 2], 2, None], ["BlockRemoved", [7]]]
     new = [{"type": "BlockMoved", "to": 3}, ["BlockSwapped", 1]]
     batch = msgspec.msgpack.encode([1.0, [*old, *new]])
@@ -70,6 +69,6 @@ def test_events_with_fewer_fields_are_read_and_kinds_that_are_new_are_counted() 
         msgspec.msgpack.encode(["late", [], 0]),
     ],
 )
-def test_what_is_no_batch_is_one_typed_error(payload: bytes) -> None:
+def test_an_invalid_batch_is_one_typed_error(payload: bytes) -> None:
     with pytest.raises(EventLogError, match="no batch of KV events"):
         decode_batch(payload)

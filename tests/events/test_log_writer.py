@@ -1,6 +1,4 @@
-"""`LogWriter` where the file does not take what it is given: it says what is missing, and never
-that all is well.
-"""
+"""`LogWriter` when writes fail: it reports what is missing and never claims success."""
 
 import errno
 import os
@@ -22,7 +20,7 @@ def run(tmp_path: Path) -> "Run":
 
 
 class Run:
-    """An engine that has work for many steps, recorded."""
+    """A recorded engine with work for many steps."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -36,12 +34,11 @@ class Run:
             self.watched.step()
 
     def num_events(self, first: int, last: int = 10**9) -> int:
-        """Of the steps `first` to `last`."""
         return sum(first <= event.step <= last for event in self.watched.events)
 
 
 @pytest.mark.parametrize("steps_after", [0, 4], ids=["full to the end", "room again"])
-def test_a_recording_that_ran_out_of_room_says_in_the_end_what_is_missing_from_which_step(
+def test_a_recording_on_a_full_disk_ends_with_what_is_missing_and_from_which_step(
     run: Run, steps_after: int
 ):
     run.steps(3)
@@ -64,7 +61,7 @@ def check_the_loss(run: Run, lost: int, gaps: int) -> None:
     recording = Recording(run.path)
     found = [event for event in recording.events(0, len(recording)) if isinstance(event, Gap)]
     assert [gap.lost for gap in found] == [lost] * gaps
-    assert gaps or recording.last_step == 3, "what is there is whole"
+    assert gaps or recording.last_step == 3, "the written part is complete"
 
 
 def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
@@ -83,7 +80,7 @@ def test_a_header_that_does_not_fit_is_refused_before_the_run(tmp_path: Path):
     ],
     ids=["removed", "cut", "replaced"],
 )
-def test_a_file_that_is_no_longer_what_was_written_is_no_recording(run: Run, accident):
+def test_a_file_that_was_changed_underneath_is_no_recording(run: Run, accident):
     run.steps(3)
     accident(run.path)
     with pytest.raises(
@@ -94,7 +91,7 @@ def test_a_file_that_is_no_longer_what_was_written_is_no_recording(run: Run, acc
 
 
 class Broken:
-    """A file on a disk that breaks."""
+    """A file on a failing disk."""
 
     def __init__(self, real, **broken: bool) -> None:
         self._real, self._broken = real, broken
@@ -106,7 +103,7 @@ class Broken:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
 
-def test_a_disk_that_takes_nothing_back_does_not_stop_the_engine(run: Run):
+def test_a_disk_that_cannot_truncate_does_not_stop_the_engine(run: Run):
     run.steps(3)
     run.log._file = Broken(run.log._file, write=True, truncate=True)
     run.steps(2)

@@ -1,6 +1,4 @@
-"""Recordings as Chrome traces: whatever happened, the file is one that a viewer draws right, and it
-says what happened.
-"""
+"""Chrome traces of recordings: every history gives a valid trace that matches its events."""
 
 import io
 import random
@@ -61,9 +59,7 @@ def lives_of(trace: CheckedTrace) -> list[Slice]:
 
 
 def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list[ev.Event]) -> None:
-    """A whole trace holds everything that the events tell, once, and its counters are the
-    fold's.
-    """
+    """Check that a trace contains every event once, and that its counters are the fold's."""
     kinds = Counter(type(event) for event in events)
     assert trace.about["state_known_to_the_end"] is True
     steps = steps_of(trace)
@@ -100,7 +96,7 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
     reasons = Counter(s.args["reason"] for s in lives if "reason" in s.args)
     told = Counter(e.reason for e in events if isinstance(e, ev.RequestFinished))
     told += Counter(pruned=kinds[ev.BeamPruned], abort=kinds[ev.RequestAborted])
-    assert reasons == told, "each end is told once"
+    assert reasons == told, "each end is reported once"
 
     decisions = Counter(record["name"].partition(":")[0] for record in trace.instants)
     assert decisions["evict"] == kinds[ev.BlockEvicted]
@@ -123,9 +119,7 @@ def check_against_events(trace: CheckedTrace, header: ev.LogHeader, events: list
 
 
 def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
-    """They lead from who had the blocks to who hit them, and no hit of another's block is without
-    one.
-    """
+    """Check that arrows go from donor to receiver, and that each hit of another's block has one."""
     resumed = [e.seq_id for e in events if isinstance(e, ev.RequestResumed)]
     back = [s["args"]["sequence"] for s, _, _ in trace.arrows if s["name"] == "resume"]
     assert Counter(back) == Counter(resumed)
@@ -140,14 +134,12 @@ def check_arrows(trace: CheckedTrace, events: list[ev.Event]) -> None:
     hits = Counter((e.seq_id, e.block_id) for e in events if isinstance(e, ev.BlockHit))
     assert shared <= hits
     for seq_id, block_id in hits - shared:
-        # Of those without, each found again what it had itself before it was preempted.
+        # Hits without an arrow: the sequence found its own blocks again after a preemption.
         assert seq_id in resumed, (seq_id, block_id)
 
 
 @pytest.mark.parametrize("flavour", FLAVOURS)
-def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(
-    flavour: str, tmp_path: Path
-):
+def test_any_history_of_the_engine_becomes_a_complete_trace(flavour: str, tmp_path: Path):
     for seed in range(3):
         history = History(flavour, seed)
         history.run()
@@ -157,14 +149,14 @@ def test_any_history_of_the_engine_becomes_a_trace_that_tells_all_of_it(
 
 
 @pytest.mark.parametrize("log", TRACES, ids=lambda log: log.stem)
-def test_each_scenario_becomes_a_trace_that_tells_all_of_it(log: Path):
+def test_each_scenario_becomes_a_complete_trace(log: Path):
     stream = LogReader(log)
     check_against_events(exported(log), stream.header, list(stream))
 
 
 @pytest.fixture(scope="module")
 def busy() -> WatchedEngine:
-    """A run with everything in it: sharing, samples, beams, preemptions, evictions, an abort."""
+    """A run with sharing, samples, beams, preemptions, evictions and an abort."""
     engine = WatchedEngine(num_blocks=14, max_num_seqs=5)
     for i in range(14):
         params = {"n": 3} if i % 5 == 1 else {"n": 2, "use_beam_search": True} if i % 5 == 3 else {}
@@ -197,7 +189,7 @@ def test_on_the_virtual_clock_a_step_is_a_millisecond_and_the_trace_says_so(
 
 @given(data=st.data())
 @settings(max_examples=20)
-def test_steps_and_phases_nest_whatever_a_real_clock_says(busy: WatchedEngine, data: st.DataObject):
+def test_steps_and_phases_nest_for_any_clock(busy: WatchedEngine, data: st.DataObject):
     seed = data.draw(st.integers(0, 2**32))
     scale = data.draw(st.sampled_from([0.0, 1e-7, 1e-6, 1e-4, 0.3]))
     rng = random.Random(seed)
@@ -218,11 +210,11 @@ def test_steps_and_phases_nest_whatever_a_real_clock_says(busy: WatchedEngine, d
     begun = [s.start for s in steps_of(trace)]
     begins = [(event.t - 5_000.0) * 1e6 for event in events if isinstance(event, ev.StepBegin)]
     assert len(begun) == len(begins)
-    # Where the clock is coarse enough for it, everything stands where the clock saw it.
+    # Where the clock is coarse enough, every slice is exactly where the clock put it.
     assert scale != 0.3 or begun == pytest.approx(begins, abs=2)
 
 
-def test_the_phases_of_a_real_step_are_as_long_as_it_says(tmp_path: Path):
+def test_the_phases_of_a_real_step_have_their_measured_lengths(tmp_path: Path):
     took = {"t_schedule": 0.001, "t_prepare": 0.002, "t_model": 0.004, "t_sample": 0.0015}
     events = [ev.StepBegin(0, 1, 10.0, 8), ev.StepEnd(1, 1, 10.010, 0, **took)]
     header = header_of(WatchedEngine(), clock="monotonic")
@@ -252,7 +244,7 @@ def test_a_log_cut_anywhere_gives_a_valid_trace_of_what_is_there(
         fold = Fold(header_of(busy))
         for event in busy.events[: trace.about["events"]]:
             fold.apply(event)
-        assert bool(cut_off) == bool(fold.sequences), "who had not ended is marked"
+        assert bool(cut_off) == bool(fold.sequences), "unfinished requests are marked"
 
 
 def test_after_a_gap_a_trace_shows_only_what_is_known(busy: WatchedEngine, tmp_path: Path):

@@ -1,4 +1,4 @@
-"""Recordings survive accidents, refuse what is not theirs, and open at any step."""
+"""Recordings survive accidents, refuse foreign files, and open at any step."""
 
 import random
 from pathlib import Path
@@ -21,7 +21,6 @@ def many_keyframes(path: Path) -> Recording:
 
 
 def written(tmp_path: Path, lines: list[bytes]) -> Path:
-    """A recording of these lines."""
     path = tmp_path / "changed.jsonl"
     path.write_bytes(b"".join(lines))
     return path
@@ -97,7 +96,7 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, 
 
 
 @pytest.mark.parametrize("new", [b"x", b'{"seq":1}\n'])
-def test_a_file_that_is_overwritten_while_it_is_shown_ends_in_a_sentence(recorded, tmp_path, new):
+def test_a_file_that_is_overwritten_while_open_gives_a_sentence(recorded, tmp_path, new):
     _, path, _ = recorded
     changed = written(tmp_path, [path.read_bytes()])
     recording = Recording(changed)
@@ -117,7 +116,7 @@ def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
         Recording(holed)
 
 
-def test_a_gap_is_remembered_by_the_keyframes_after_it(recorded, tmp_path):
+def test_keyframes_after_a_gap_remember_it(recorded, tmp_path):
     engine, path, _ = recorded
     lines = path.read_bytes().splitlines(keepends=True)
     last = engine.events[59]
@@ -148,7 +147,7 @@ def test_a_foreign_file_is_refused_with_a_sentence(tmp_path, content, sentence):
         Recording(written(tmp_path, [content]))
 
 
-def test_what_is_on_disk_after_each_step_is_whole(tmp_path):
+def test_the_file_on_disk_is_complete_after_each_step(tmp_path):
     engine = WatchedEngine()
     path = tmp_path / "killed.jsonl"
     log = LogWriter(path, engine.engine.log_header())
@@ -156,6 +155,6 @@ def test_what_is_on_disk_after_each_step_is_whole(tmp_path):
     engine.add("a", [1, 2, 3], max_tokens=5)
     for _ in range(3):
         engine.step()
-    # No close(): as if the process had been killed here.
+    # No close(), as if the process had been killed here.
     assert Recording(path).view_at_step(3).state == engine.engine.inspect()
     log.close()

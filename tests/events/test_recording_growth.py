@@ -1,6 +1,4 @@
-"""A file that grows in pieces, torn anywhere, is read as if it had been whole; damage ends it and
-takes nothing back.
-"""
+"""A file that grows in pieces reads like a whole one; damage ends it but removes nothing."""
 
 from functools import cache
 from itertools import pairwise
@@ -25,7 +23,7 @@ from minivllm.events.types import Event, LogHeader
 
 @cache
 def trace(seed: int) -> tuple[LogHeader, list[Event]]:
-    """A short run under pressure; samples, beams and aborts among it."""
+    """A short run under pressure, with samples, beams and aborts."""
     engine = WatchedEngine(num_blocks=12 + seed % 3, max_num_batched_tokens=24)
     header = engine.engine.log_header()
     for i in range(5):
@@ -80,7 +78,7 @@ def test_every_moment_is_the_fold_of_the_events_before_it_also_while_the_file_gr
             file.write(data[begin:end])
         before = len(recording)
         assert index_all(recording) == len(recording) - before
-        # Whole lines count, a torn one is waited for.
+        # Complete lines count; a torn line is waited for.
         assert len(recording) == data[:end].count(b"\n") - 1
         assert recording.damage is None
         for seek in seeks:
@@ -103,7 +101,7 @@ def slow_notable(events: list[Event]) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(
+def test_every_answer_of_the_index_equals_a_search_through_all_events(
     tmp_path: Path, seed: int
 ) -> None:
     header, events = trace(seed)
@@ -124,7 +122,7 @@ def test_every_answer_of_the_index_is_what_a_search_through_all_events_finds(
 
 
 @pytest.mark.parametrize("num_steps", [0, 5])
-def test_a_recording_begun_in_the_middle_of_a_run_leads_to_the_state_of_the_engine(
+def test_a_recording_begun_in_the_middle_of_a_run_gives_the_state_of_the_engine(
     tmp_path: Path, num_steps: int
 ) -> None:
     engine = WatchedEngine(num_blocks=10)
@@ -159,7 +157,7 @@ def test_a_damaged_last_line_is_waited_for_until_another_follows(tmp_path: Path)
 
 
 @pytest.mark.parametrize("spacing", [1000, 1 << 20])
-def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spacing: int) -> None:
+def test_damage_in_the_middle_leaves_earlier_events_intact(tmp_path: Path, spacing: int) -> None:
     header, events = trace(2)
     lines = lines_of(2)
     lines[61] = b"\x00\xff not json\n"
@@ -171,7 +169,7 @@ def test_damage_in_the_middle_leaves_all_before_it_as_it_was(tmp_path: Path, spa
     assert recording.index_more(1) == 0
 
 
-def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_path: Path) -> None:
+def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path: Path) -> None:
     header, events = trace(3)
     lines = lines_of(3)
     number = next(i for i, line in enumerate(lines) if b'"block.allocated"' in line)
@@ -185,7 +183,7 @@ def test_an_event_that_cannot_follow_is_damage_and_half_of_it_is_not_shown(tmp_p
     assert recording.head.state == fold_all(header, events[: number - 1]).state
 
 
-def test_indexing_keeps_to_its_time_and_goes_on_where_it_stopped(tmp_path: Path) -> None:
+def test_indexing_keeps_its_time_limit_and_continues_where_it_stopped(tmp_path: Path) -> None:
     header, events = trace(6)
     more = [msgspec.structs.replace(events[-1], seq=seq) for seq in range(len(events), 5000)]
     recording = opened(written(tmp_path, file_of(header, [*events, *more])))
@@ -206,7 +204,7 @@ def test_a_line_longer_than_a_batch_is_read_whole(tmp_path: Path) -> None:
     assert len(recording.head.requests["long"].prompt_token_ids) == 100_000
 
 
-def test_a_file_cut_short_is_a_sentence_and_not_a_wrong_picture(tmp_path: Path) -> None:
+def test_a_truncated_file_gives_a_sentence_and_not_a_wrong_picture(tmp_path: Path) -> None:
     path = written(tmp_path, file_of(*trace(7)))
     recording = opened(path)
     index_all(recording)

@@ -1,6 +1,4 @@
-"""A stream that breaks off and goes on becomes one recording without a hole that nobody tells
-of.
-"""
+"""A stream that breaks off and reconnects becomes one recording without unreported gaps."""
 
 import msgspec
 import pytest
@@ -26,7 +24,7 @@ def stitched(stitcher: Stitcher, events: list[Event]) -> list[Event | None]:
     return [decode_line(line)[1] for line in lines.splitlines()]
 
 
-def test_events_that_came_before_are_dropped_and_missing_ones_become_a_gap() -> None:
+def test_repeated_events_are_dropped_and_missing_ones_become_a_gap() -> None:
     stitcher = Stitcher(HEADER)
     assert stitcher.last_seq is None
     assert stitched(stitcher, [event(0), event(1)]) == [event(0), event(1)]
@@ -42,11 +40,11 @@ def test_a_gap_of_the_server_counts_only_what_did_not_arrive() -> None:
         msgspec.structs.replace(told, lost=6),
         event(10),
     ]
-    assert stitched(stitcher, [told]) == [], "all of it had come"
+    assert stitched(stitcher, [told]) == [], "everything had arrived"
 
 
 @pytest.mark.parametrize("line", [b"hello", b'{"seq": 3}', b"[]"])
-def test_what_is_no_event_is_refused_with_a_sentence(line: bytes) -> None:
+def test_an_invalid_line_is_refused_with_a_sentence(line: bytes) -> None:
     with pytest.raises(EventLogError, match="after event -1 is no event"):
         Stitcher(HEADER).take(line)
 
@@ -64,7 +62,7 @@ def replaced(**fields: object) -> LogHeader:
         replaced(wall=1001.0, mono=11.0, first_seq=9),
     ],
 )
-def test_a_new_connection_to_the_same_run_goes_on(header: LogHeader) -> None:
+def test_a_new_connection_to_the_same_run_continues(header: LogHeader) -> None:
     stitcher = Stitcher(HEADER)
     stitched(stitcher, [event(0), event(1)])
     stitcher.resume(header)
@@ -77,7 +75,7 @@ def test_a_new_connection_to_the_same_run_goes_on(header: LogHeader) -> None:
         replaced(model="other"),
         replaced(num_blocks=5),
         replaced(wall=2000.0, mono=10.0, first_seq=2),
-        # Restarted on the same machine: the clock agrees, the numbers begin again.
+        # Restarted on the same machine: the clock agrees, but the numbers begin again.
         replaced(wall=1060.0, mono=70.0, first_seq=0),
     ],
 )

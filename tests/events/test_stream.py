@@ -1,6 +1,4 @@
-"""A log read once, line by line: the same events as a recording gives, and the same manners in
-accidents.
-"""
+"""A log read once, line by line, gives the same events as a recording, also after accidents."""
 
 from pathlib import Path
 
@@ -39,7 +37,9 @@ def test_a_stream_is_the_recording_and_a_torn_last_line_ends_it_without_damage(l
     [([b"?\n"], "is damaged at line 10"), ([], "event 8 should stand there, not 9")],
     ids=["another line", "no line"],
 )
-def test_a_damaged_line_ends_a_stream_and_is_told(log: Path, instead: list[bytes], sentence: str):
+def test_a_damaged_line_ends_a_stream_and_is_reported(
+    log: Path, instead: list[bytes], sentence: str
+):
     lines = log.read_bytes().splitlines(keepends=True)
     log.write_bytes(b"".join([*lines[:9], *instead, *lines[10:]]))
     stream = LogReader(log)
@@ -47,7 +47,7 @@ def test_a_damaged_line_ends_a_stream_and_is_told(log: Path, instead: list[bytes
     assert stream.damage is not None and sentence in stream.damage
 
 
-def test_unknown_kinds_are_passed_over_and_a_gap_is_an_event(log: Path):
+def test_unknown_kinds_are_skipped_and_a_gap_is_an_event(log: Path):
     lines = log.read_bytes().splitlines(keepends=True)
     count = len(lines) - 1
     newer = b'{"ev":"block.teleported","seq":%d,"step":99,"t":0.0}\n' % count

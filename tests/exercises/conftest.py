@@ -1,6 +1,4 @@
-"""Fixtures for the tests of exercises: a home of their own, and submissions made from the engine's
-source.
-"""
+"""Fixtures for exercise tests: their own home folder, and submissions from the engine's source."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +11,7 @@ from minivllm.lessons.checker.child.sandbox import Submission
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Nothing here may touch the progress or the workspace of whoever runs the tests."""
+    """Keep the developer's own progress and workspace untouched."""
     monkeypatch.setenv("MINIVLLM_PROGRESS", str(tmp_path / "progress.json"))
     monkeypatch.setenv("MINIVLLM_EXERCISES", str(tmp_path / "workspace"))
     return tmp_path
@@ -21,7 +19,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def submit(tmp_path: Path) -> Callable[[str], Submission]:
-    """A submission to block-pool: the engine's own source, with some lines after it."""
+    """Make a submission to block-pool: the engine's own source plus some lines."""
 
     def make(lines: str = "") -> Submission:
         file = tmp_path / "block_pool.py"

@@ -1,6 +1,4 @@
-"""Whatever a student's code does, it gets a clear result for the behaviour that it does it in, and
-the rest is graded.
-"""
+"""Bad student code costs only the behaviour that runs it; the rest is graded."""
 
 import os
 import subprocess
@@ -22,14 +20,12 @@ Submit = Callable[[str], Submission]
 EXERCISE = find_exercise("block-pool")
 
 DOUBLE_FREES = "a block without an owner cannot be released"
-"""The one behaviour in which a block is released that nobody owns: the bad code below does its
-worst there alone.
-"""
+"""The only behaviour that releases an unowned block. The bad code below runs only there."""
 
 
 @pytest.fixture(autouse=True)
 def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is tested here is what becomes of bad code, and not how many cases find it."""
+    """Draw few cases: these tests are about bad code, not about finding faults."""
     monkeypatch.setattr(
         check_module,
         "behaviours_of",
@@ -38,7 +34,7 @@ def few_cases(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def check(exercise: Exercise, submission: Submission) -> Result:
-    """Neither a small case nor a diagnosis: nothing here looks at them."""
+    """Check without shrinking and without a diagnosis."""
     return run_behaviours(exercise, submission, patience=0)
 
 
@@ -54,7 +50,7 @@ BlockPool.release = release
 
 
 def failed(result: Result) -> dict[str, str]:
-    """Name of each behaviour that failed -> how."""
+    """Name of each failed behaviour -> kind of its failure."""
     failures = {
         one.behaviour.name: one.counterexample.failure
         for one in result.behaviours
@@ -87,13 +83,13 @@ PATCHES = "import minivllm.events.recording.lines as other; other.encode_event =
         (PATCHES, "patched", ""),
     ],
 )
-def test_what_one_behaviour_suffers_from_costs_no_other(
+def test_a_failure_in_one_behaviour_costs_no_other(
     submit: Submit, statement: str, kind: str, words: str
 ):
     result = check(EXERCISE, submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: kind}
     assert result.exit_status == 1
-    # Its own point, and that of the visible tests, one of which does it, too.
+    # One point for this behaviour, and one for the visible tests, which also run it.
     assert result.score == result.max_score - 2
     failure = result.first_failure.counterexample.failure
     assert words in (failure.text if failure else "")
@@ -109,14 +105,14 @@ def test_what_one_behaviour_suffers_from_costs_no_other(
         ),
     ],
 )
-def test_what_no_timer_inside_can_end_is_ended_by_the_clock_outside(
+def test_code_that_ignores_its_timer_is_ended_from_outside(
     submit: Submit, statement: str, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(sandbox, "WALL_SECONDS", 0.5)
     result = check(EXERCISE._replace(seconds=0.5), submit(only_in_double_frees(statement)))
     assert failed(result) == {DOUBLE_FREES: "time"}
     assert "did not answer in 3.5 seconds" in result.visible[-1]
-    # Whoever waited once is given less time.
+    # After a first timeout the limit is shorter.
     assert "did not answer in 0.75 seconds" in result.first_failure.counterexample.failure.text
     assert result.score == result.max_score - 2
 
@@ -137,8 +133,8 @@ def test_a_file_that_cannot_be_loaded_could_not_run(submit: Submit, lines: str, 
     assert result.score == 0
 
 
-def test_what_a_submission_starts_and_writes_goes_with_it(submit: Submit):
-    seconds = f"60.{os.getpid()}"  # its name in the list of processes
+def test_processes_and_files_of_a_submission_are_removed_with_it(submit: Submit):
+    seconds = f"60.{os.getpid()}"  # recognizable in the list of processes
 
     def runs() -> bool:
         listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True)
@@ -165,7 +161,7 @@ def test_the_students_code_sees_nothing_of_our_environment(
     assert check(EXERCISE, submit(lines)).passed
 
 
-def test_a_result_of_the_wrong_type_is_told_as_such(submit: Submit):
+def test_a_result_of_the_wrong_type_is_reported(submit: Submit):
     result = check(EXERCISE, submit("BlockPool.pop_free_block = lambda self: 7"))
     failure = result.first_failure.counterexample.failure
     assert failure.kind == "raised"
@@ -206,7 +202,7 @@ KVCacheManager._extend_hashes = extend
         (b"\xff\xfe\x00 not python", ""),
     ],
 )
-def test_a_file_that_wants_the_engines_own_from_its_own_place_is_told_whose_place_it_takes(
+def test_a_file_that_imports_the_module_it_replaces_gets_an_explanation(
     submit: Submit, source: bytes, words: str
 ):
     submission = submit()

@@ -1,4 +1,4 @@
-"""What a check finds, how it says so, and where `diff` leads."""
+"""The findings of a check, their wording, and the recordings for `diff`."""
 
 import json
 from collections.abc import Callable
@@ -29,7 +29,7 @@ BlockPool.release = my_release
 """
 
 
-def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(submit: Submit):
+def test_the_same_mistake_in_other_code_gets_the_hint_of_its_misconception(submit: Submit):
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED))
     known = read_misconception(EXERCISE.folder / "wrong" / "evicts_when_freed.py")
     assert result.misconception == known
@@ -37,7 +37,7 @@ def test_the_same_mistake_in_other_words_gets_the_hint_of_its_misconception(subm
     assert known.sentence in told and known.hint in told
 
 
-def test_an_end_that_is_never_looked_at_is_not_taken_for_pieces_that_are_forgotten():
+def test_an_unchecked_end_is_not_mistaken_for_forgotten_pieces():
     exercise = find_exercise("stop-strings")
     file = exercise.folder / "wrong" / "the_end_does_not_look.py"
     result = check(exercise, Submission(file, "overlay"), patience=0.02)
@@ -54,7 +54,7 @@ BlockPool.release = release
 """
 
 
-def test_the_difference_of_a_step_that_raises_is_told_with_the_step_and_the_error(
+def test_the_difference_of_a_step_that_raises_names_the_step_and_the_error(
     submit: Submit, tmp_path: Path
 ):
     result = check(EXERCISE, submit(RAISES_IN_THE_ENGINE), diagnoses=False)
@@ -74,7 +74,7 @@ def test_a_failing_case_is_as_small_as_it_can_be_and_its_difference_is_two_recor
     # a busy machine needs it
     result = check(EXERCISE, submit(EVICTS_WHEN_FREED), diagnoses=False, patience=20)
     found = result.first_failure.counterexample
-    # One block gets an owner, a name, and loses the owner: nothing shorter shows it.
+    # One block gets an owner and a name, and loses the owner: the shortest case that shows it.
     assert found.case["num_blocks"] == 1 and len(found.case["operations"]) == 3
     calls = [line.partition("(")[0] for line in found.expected if not line.startswith(" ")]
     assert calls == ["pop_free_block", "cache_block", "release"]

@@ -1,4 +1,4 @@
-"""`minivllm exercise` as a student uses it, from the first red to the next exercise."""
+"""`minivllm exercise` as a student uses it, from the first red check to the next exercise."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_the_first_check_is_red_with_an_announcement_and_the_engines_own_source_
     assert (file.parents[1] / first.name / first.student_file).is_file()
 
 
-def test_start_never_writes_over_work_and_reset_keeps_it(file: Path, capsys):
+def test_start_never_overwrites_work_and_reset_keeps_a_copy(file: Path, capsys):
     names = {"block_pool.py", "README.md", "visible_test.py", "AGENTS.md"}
     assert {one.name for one in file.parent.iterdir()} == names
     assert main(["exercise", "list"]) == 0
@@ -74,9 +74,7 @@ def test_hints_come_one_by_one_and_are_counted(file: Path, capsys):
     assert hints == {"block-pool": 3} and len(told) == len(exercises())
 
 
-def test_the_demo_runs_on_the_students_code_and_says_so_where_that_does_not_carry_it(
-    file: Path, capfd
-):
+def test_the_demo_runs_on_the_students_code_or_says_why_it_cannot(file: Path, capfd):
     file.write_text(
         SOURCE + "\n\nBlockPool.pop_free_block = lambda self: print('a student') or 7\n"
     )
@@ -86,7 +84,7 @@ def test_the_demo_runs_on_the_students_code_and_says_so_where_that_does_not_carr
     assert "minivllm exercise check block-pool" in told.err and "Traceback" not in told.err
 
 
-def test_what_cannot_be_done_ends_with_status_two_and_says_what_to_type(home: Path, capsys):
+def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home: Path, capsys):
     root = Path(__file__).resolve().parents[2]
     for words, fact in (
         (["check", "lru"], "minivllm exercise start lru"),

@@ -1,4 +1,4 @@
-"""Every exercise is sound, and dev-check finds one that is not."""
+"""Every exercise is sound, and dev-check finds unsound ones."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ def test_the_engine_passes_the_stub_fails_and_every_wrong_solution_gets_its_own_
 
 
 WITH_TORCH = ("paged-attention", "paged-attention-triton", "split-kv", "top-p")
-"""A process that imports it costs seconds."""
+"""A process that imports torch costs seconds."""
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
     assert list(module._files(exercise)) == []
     with Session(exercise, Submission(exercise.wrong_files[0], "overlay")) as session:
         assert session.start() is None
-        # Up to the first that it fails: a process with torch is all that this costs.
+        # Stop at the first failure: a process with torch is the whole cost.
         found = (
             find_counterexample(behaviour, session, seed=0, shrink_seconds=0)
             for behaviour in behaviours_of(exercise.behaviours_module())
@@ -47,10 +47,8 @@ def test_a_wrong_solution_of_each_exercise_fails(exercise: Exercise):
 
 
 @pytest.mark.slow
-def test_nothing_that_an_exercises_module_imports_imports_that_module():
-    """The process of the wrong solutions imports these first, and then each fork plugs its own
-    solution in.
-    """
+def test_no_import_of_an_exercises_module_imports_that_module():
+    """Wrong solutions run in forks of a process that has imported these modules already."""
     lines = """
 import os, sys, torch
 from importlib import import_module
@@ -67,7 +65,7 @@ for exercise in exercises():
     subprocess.run([sys.executable, "-c", lines], check=True, timeout=120)
 
 
-def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_that_catches_none(
+def test_dev_check_reports_a_right_solution_among_the_wrong_ones_and_a_useless_behaviour(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     right = tmp_path / "right.py"
@@ -81,7 +79,7 @@ def test_dev_check_tells_a_right_solution_among_the_wrong_ones_and_a_behaviour_t
 
 
 @pytest.mark.slow
-def test_dev_check_tells_two_wrong_solutions_that_cannot_be_told_apart(
+def test_dev_check_reports_two_wrong_solutions_that_it_cannot_distinguish(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     exercise = find_exercise("block-pool")

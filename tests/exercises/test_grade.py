@@ -39,7 +39,7 @@ def submissions(tmp_path: Path) -> Path:
 def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
     submissions: Path, tmp_path: Path
 ):
-    out = tmp_path / "out"  # made by the command
+    out = tmp_path / "out"  # created by the command
     options = ["--csv", str(out / "grades.csv"), "--json", str(out / "json"), "--secret", "s"]
     assert main([*GRADE, str(submissions), *options]) == 1
     rows = {row["student"]: row for row in csv.DictReader((out / "grades.csv").open())}
@@ -62,7 +62,7 @@ def test_a_class_is_graded_in_all_formats_and_bad_files_cost_only_their_own(
     assert seen["name"].endswith("visible_test.py") and seen["status"] == "failed"
     assert "line " in seen["output"]
 
-    # No hint about the idea for what is not written yet or cannot be loaded.
+    # No hints for files that are not written yet or cannot be loaded.
     for student, words in {"=cmd": "not written yet", "dan": "could not be loaded"}.items():
         outputs = [test["output"] for test in results[student]["tests"][:-1]]
         assert outputs and all(words in one and "Hint" not in one for one in outputs)
@@ -85,11 +85,11 @@ def test_one_students_folder_gives_one_file_and_a_folder_without_students_none(
         assert words in capsys.readouterr().err
     assert main([*GRADE, str(submissions), "--junit", "x.xml"]) == 2
     told = capsys.readouterr().err
-    assert "--json" in told and "--csv" in told, "what remains of a format that is gone"
+    assert "--json" in told and "--csv" in told, "the remaining formats"
 
 
 @pytest.mark.parametrize("option", ["--csv", "--json"])
-def test_results_that_cannot_be_written_are_told_before_anybody_is_graded(
+def test_results_that_cannot_be_written_are_reported_before_grading_begins(
     submissions: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture
 ):
     (tmp_path / "file").write_text("in the way")

@@ -1,6 +1,4 @@
-"""A student's file is made from the engine's source: the bodies of its holes are missing, and
-nothing else.
-"""
+"""A student's file is the engine's source without the bodies of its holes."""
 
 import pytest
 
@@ -40,8 +38,6 @@ def silent():
 
 
 class _Small(Exercise):
-    """An exercise on the source above."""
-
     @property
     def source(self) -> str:
         return SOURCE
@@ -67,6 +63,6 @@ def test_the_bodies_of_the_holes_are_gone_and_their_parts_numbered_from_top_to_b
 
 
 @pytest.mark.parametrize("hole", ["Pool.gone", "take", "silent"])
-def test_a_hole_that_is_not_there_or_says_nothing_is_refused_by_its_name(hole: str):
+def test_a_missing_or_undocumented_hole_is_refused_by_its_name(hole: str):
     with pytest.raises(ExerciseError, match=f"^{hole}, a hole of small, must be"):
         stub(small("size", hole))

@@ -1,6 +1,4 @@
-"""Small mistakes that nobody wrote down: each solution is changed in one place, and the check must
-notice every time.
-"""
+"""Each solution is changed in one place, and the check must notice every change."""
 
 import ast
 from collections.abc import Iterator
@@ -38,13 +36,11 @@ EQUIVALENT = {
     'self._held_back = ""  ->  pass':
         "after a stop the sequence has ended, and nobody feeds or flushes any more",
 }  # fmt: skip
-"""Changes that change nothing, with the reason: no check can notice them."""
+"""Changes without an effect, with the reason."""
 
 
 def mutants(exercise: Exercise) -> Iterator[tuple[str, str]]:
-    """(what was changed, the whole source with it), each different from the engine's own in one
-    line of the solution.
-    """
+    """(description, whole source), each different from the engine's own in one solution line."""
     lines = exercise.source.splitlines()
     for hole in find_holes(exercise):
         for number in range(hole.begin - 1, hole.end):

@@ -1,6 +1,4 @@
-"""Solutions written in another way: the right ones pass with all points, and a fault that nobody
-described is given no other's name.
-"""
+"""Right solutions in other words pass with all points; unknown faults get no wrong diagnosis."""
 
 from pathlib import Path
 
@@ -50,9 +48,7 @@ NAMELESS = [
         " sequence), self.waiting.choose_victim(self.running))\n            plan",
     ),
 ]
-"""Faults that none of `wrong/` has, though each fails on a smallest case on which one of those does
-the same.
-"""
+"""Faults outside `wrong/` that share a smallest failing case with one of those."""
 
 
 def _with_changes(exercise_name: str, ours: str, theirs: str, folder: Path) -> Result:
@@ -81,19 +77,16 @@ def test_a_right_solution_in_other_words_passes_with_all_points(
 
 
 @pytest.mark.parametrize(("name", "ours", "theirs"), _cases(NAMELESS, 1))
-def test_a_fault_that_nobody_described_is_given_no_name(
-    name: str, ours: str, theirs: str, tmp_path: Path
-):
+def test_an_unknown_fault_gets_no_diagnosis(name: str, ours: str, theirs: str, tmp_path: Path):
     result = _with_changes(name, ours, theirs, tmp_path)
     assert not result.passed and result.misconception is None
     assert result.first_failure.behaviour.hint in "\n".join(report(result))
 
 
-def test_whoever_fails_a_visible_test_alone_lacks_a_point_and_does_not_pass(tmp_path: Path):
+def test_failing_only_a_visible_test_costs_a_point_and_does_not_pass(tmp_path: Path):
     exercise = find_exercise("slot-mapping")
     file = tmp_path / exercise.student_file
-    # Wrong for the README's own example, and for no case that is drawn: their blocks are of fewer
-    # tokens.
+    # Wrong for the README's example only: the drawn cases have smaller blocks.
     lines = """
 good = slot_mapping
 def slot_mapping(sequence, start, num_tokens, block_size):

@@ -1,4 +1,4 @@
-"""Random cases: what a seed draws, and how much of it is made for whom."""
+"""Random cases: what a seed draws, and how many kinds of cases there are."""
 
 import pytest
 
@@ -8,13 +8,11 @@ from minivllm.lessons.checker.catalogue import find_exercise
 
 SEED = 3
 BEHAVIOURS = behaviours_of(find_exercise("block-pool").behaviours_module())
-"""Of pools and of traces."""
+"""Behaviours on pools and on traces."""
 
 
 @pytest.mark.parametrize("behaviour", BEHAVIOURS, ids=lambda one: one.key)
-def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_them(
-    behaviour: Behaviour,
-):
+def test_the_cases_of_a_seed_are_stable_and_described_as_the_engine_does(behaviour: Behaviour):
     cases = search._Cases(behaviour, SEED)
     made = list(cases)
     assert len(made) == behaviour.examples
@@ -25,7 +23,7 @@ def test_the_cases_of_a_seed_are_always_the_same_and_told_as_the_engine_tells_th
     observed = []
     counting = behaviour._replace(observe=lambda case: observed.append(case) or [])
     first = next(iter(search._Cases(counting, SEED)))
-    assert [first[0]] == observed, "whoever fails on the first does not wait for the others"
+    assert [first[0]] == observed, "the others are not drawn when the first fails"
 
 
 def test_hardly_a_case_is_drawn_twice_and_the_first_ones_are_small():

@@ -1,6 +1,4 @@
-"""bubblewrap around student code: it keeps the code in where it works, and is told of where it does
-not.
-"""
+"""bubblewrap around student code: it isolates where it works, and warns where it does not."""
 
 import os
 import shutil
@@ -20,7 +18,7 @@ installed = pytest.mark.skipif(shutil.which("bwrap") is None, reason="bubblewrap
 
 
 @installed
-def test_code_behind_walls_writes_nothing_outside_and_reaches_nobody_or_we_are_told(
+def test_sandboxed_code_cannot_write_outside_or_use_the_network_or_a_notice_says_so(
     submit: Callable, tmp_path: Path
 ):
     mark = tmp_path / "written"
@@ -53,7 +51,7 @@ with suppress(OSError):
     assert (submission.file.read_text() == handed_in) == stand
 
 
-def test_a_bubblewrap_that_may_not_work_is_told_once_and_one_that_is_not_there_is_not(
+def test_a_forbidden_bubblewrap_warns_once_and_a_missing_one_does_not(
     submit: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys
 ):
     monkeypatch.setenv("PATH", str(tmp_path))

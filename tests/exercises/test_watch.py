@@ -1,6 +1,4 @@
-"""`exercise check --watch` in a terminal: it checks at each save, takes keys meanwhile, and ends
-with the last result.
-"""
+"""`exercise check --watch` in a terminal: it checks each save, takes keys and exits."""
 
 import os
 import select
@@ -19,8 +17,6 @@ SOURCE = find_exercise("block-pool").source_file.read_text(encoding="utf-8")
 
 
 class Watching:
-    """A watch in a pseudo-terminal."""
-
     def __init__(self) -> None:
         self._ours, theirs = os.openpty()
         command = [sys.executable, "-m", "minivllm", "exercise", "check", "block-pool", "--watch"]
@@ -32,7 +28,7 @@ class Watching:
         os.write(self._ours, key.encode())
 
     def read_until(self, words: str, times: int = 1) -> None:
-        """Until the words were told so often since the beginning."""
+        """Wait until the words have been printed this often."""
         deadline = time.monotonic() + 60
         while self.told.count(words) < times:
             ready = select.select([self._ours], [], [], max(deadline - time.monotonic(), 0))[0]
@@ -53,7 +49,7 @@ def watching(home: Path) -> Iterator[Watching]:
     watching.close()
 
 
-def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(
+def test_a_save_is_checked_keys_work_and_the_exit_status_is_the_last_result(
     watching: Watching, home: Path
 ):
     watching.read_until("q quit")
@@ -69,9 +65,7 @@ def test_a_save_is_checked_keys_are_taken_and_the_end_is_the_last_result(
     assert watching.told.count("points in") == 2
 
 
-def test_a_watch_of_what_is_red_ends_with_status_one_and_a_key_pressed_during_a_check_is_not_lost(
-    watching: Watching,
-):
+def test_a_red_watch_ends_with_status_one_and_keys_during_a_check_are_not_lost(watching: Watching):
     watching.read_until("q quit")
-    watching.press("rq")  # the second while it checks
+    watching.press("rq")  # the second key during the check
     assert watching.process.wait(30) == 1

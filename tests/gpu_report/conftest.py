@@ -1,4 +1,4 @@
-"""Modules of tools/gpu_report, which is run as a folder and is no package."""
+"""Imports modules of tools/gpu_report, which is not a package."""
 
 import importlib
 import importlib.util
@@ -15,7 +15,7 @@ FOLDER = TOOLS / "gpu_report"
 
 @pytest.fixture
 def tool(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], ModuleType]]:
-    """Imports one of its modules by name, for this test alone."""
+    """Import one of its modules by name, for this test only."""
     monkeypatch.syspath_prepend(str(FOLDER))
     before = set(sys.modules)
 

@@ -1,4 +1,4 @@
-"""The whole GPU report as a dry run, and what is left of one that is cut off."""
+"""A dry run of the whole GPU report, and the result of an interrupted one."""
 
 import json
 import os
@@ -31,14 +31,13 @@ def read(folder: Path, stage: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a whole dry run."""
     out = tmp_path_factory.mktemp("report")
     done = run("--out", str(out))
     assert done.returncode == (0 if CAN_TUNE else 1), done.stdout + done.stderr
     return out
 
 
-def test_every_stage_is_done_and_says_where_and_when(report: Path) -> None:
+def test_every_stage_is_done_and_records_machine_and_time(report: Path) -> None:
     for name in STAGES:
         stage = read(report, name)
         assert stage["stage"] == name and stage["seconds"] > 0 and stage["began"].endswith("+00:00")

@@ -1,6 +1,4 @@
-"""A second run of the stages `tests` and `tune` continues the first; the commit says whether it
-may.
-"""
+"""A second run of the stages `tests` and `tune` continues the first, on the same commit."""
 
 from pathlib import Path
 
@@ -10,7 +8,7 @@ from support.gpu_report_files import ENVIRONMENT, HandClock
 
 @pytest.fixture
 def pytest_runs(tool, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, float]]:
-    """What stage `tests` has run, with the limit of each; the first run of all never ends."""
+    """Runs of stage `tests` with their limits; the very first run never ends."""
     calls: list[tuple[str, float]] = []
 
     def run(places: tuple[str, ...], marks: list[str], limit_s: float):

@@ -1,6 +1,4 @@
-"""What a stage's file keeps of an earlier run, what it does at the limit, and what is read from
-pytest and from the profiler.
-"""
+"""A stage's file: kept rows, the time limit, and results from pytest and the profiler."""
 
 import json
 from pathlib import Path
@@ -25,7 +23,7 @@ def earlier(tmp_path: Path) -> Path:
 def test_rows_of_the_same_device_versions_and_commit_are_kept_and_failed_ones_tried_again(
     tool, earlier
 ):
-    """The file is whole after every row."""
+    """The file is complete after every row."""
     report = open_file(tool, earlier)
     assert not report.wants("a")
     assert report.wants("b") and report.wants("c")
@@ -50,7 +48,7 @@ def test_rows_of_another_device_version_or_commit_are_measured_again(changed, to
     assert open_file(tool, earlier, **changed).wants("a")
 
 
-def test_after_the_limit_no_row_is_begun_and_those_that_are_there_need_no_time(tool, earlier):
+def test_after_the_limit_no_new_row_begins_and_kept_rows_need_no_time(tool, earlier):
     clock = HandClock()
     report = open_file(tool, earlier, clock)
     clock.seconds = 10.0
@@ -101,7 +99,7 @@ STEP = [
 ]
 
 
-def test_of_a_profiled_step_kernels_that_overlap_count_once_and_nested_launches_too(tool):
+def test_overlapping_kernels_and_nested_launches_of_a_profiled_step_count_once(tool):
     found = tool("timeline").summarize_steps(STEP)
     assert found["profiled_runs"] == pytest.approx([100e-6])
     assert found["busy"] == pytest.approx([50e-6])  # 1030 to 1070, 1080 to 1090

@@ -1,6 +1,4 @@
-"""What a report writes into the docs: every figure from its files, the same each time, and nothing
-from a dry run.
-"""
+"""The docs tables of a report: every figure from its files, reproducible, never from a dry run."""
 
 import re
 import shutil
@@ -42,7 +40,7 @@ def region(root: Path, page: str, name: str) -> str:
     return text
 
 
-def test_what_is_committed_is_what_the_committed_measurements_give(tables):
+def test_the_committed_tables_follow_from_the_committed_measurements(tables):
     for name, text in tables.render(tables.read_stages(ROOT / tables.MEASURED), ROOT).items():
         path = ROOT / name
         assert (path.read_text() if path.exists() else None) == text, (

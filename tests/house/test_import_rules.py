@@ -1,7 +1,6 @@
-"""Who may import whom, how large the core may be, and what an import really loads.
+"""Import rules, the size of the core, and what an import really loads.
 
-The layers and what each room may know are in pyproject.toml; import-linter follows them through any
-number of imports.
+The layers are in pyproject.toml; import-linter follows them through any number of imports.
 """
 
 import ast
@@ -21,7 +20,7 @@ NO_CODE = ("COMMENT", "NL", "NEWLINE", "INDENT", "DEDENT", "ENDMARKER")
 def lines_of_code(file: Path) -> int:
     """Lines that hold a token of code: no blank lines, comments or docstrings."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
-    # A string that stands alone: the docstring of a module, class, function or field.
+    # A string statement: the docstring of a module, class, function or field.
     strings = [
         node.value
         for node in ast.walk(tree)
@@ -40,7 +39,6 @@ def lines_of_code(file: Path) -> int:
 
 
 def run_python(code: str, *arguments: str, cwd: Path) -> str:
-    """Standard output of a fresh interpreter."""
     child = subprocess.run(
         [sys.executable, "-c", code, *arguments], cwd=cwd, capture_output=True, text=True
     )
@@ -68,11 +66,11 @@ def test_importing_minivllm_is_quick_and_loads_no_tensor_library(tmp_path: Path)
     )
     runs = [json.loads(run_python(code, cwd=tmp_path)) for _ in range(3)]
     assert set(runs[0][1]).isdisjoint(TENSOR_LIBRARIES)
-    # Processor time, and the quickest of a few: the others say how busy this machine is.
+    # Processor time of the fastest run; the others show how busy this machine is.
     assert min(seconds for seconds, _ in runs) < MAX_SECONDS_TO_IMPORT
 
 
-def test_packages_that_are_no_tensor_code_import_without_tensor_libraries(tmp_path: Path) -> None:
+def test_packages_without_tensor_code_import_no_tensor_library(tmp_path: Path) -> None:
     code = """
 import importlib, json, pkgutil, sys
 loaded_by = {}

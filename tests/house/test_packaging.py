@@ -1,10 +1,8 @@
-"""The package as it is installed: linked folders, every kind of install, the name `kernels`, and
-the front page.
+"""The installed package: linked folders, both kinds of install, the name `kernels`, dependencies.
 
-Both kinds of install are built by the build backend itself from a copy of the sources, with no
-network, and imported by an interpreter that has not seen this repository: its `site` is off, so the
-editable install of the environment that runs these tests cannot stand in for a file that is
-missing.
+The build backend builds both installs from a copy of the sources, without network. The interpreter
+that imports them runs without `site`, so the editable install of this environment cannot hide a
+missing file.
 """
 
 import ast
@@ -32,7 +30,7 @@ THIRD_PARTY = sysconfig.get_path("purelib")
 
 
 def copy_of_the_sources(folder: Path) -> Path:
-    """Building leaves files beside the sources, so it is done on a copy."""
+    """Copy the sources, because a build leaves files beside them."""
     folder.mkdir()
     no_caches = shutil.ignore_patterns("__pycache__")
     for name in SOURCES:
@@ -44,7 +42,6 @@ def copy_of_the_sources(folder: Path) -> Path:
 
 
 def run_python(*arguments: str, **options: object) -> str:
-    """Standard output of an interpreter."""
     child = subprocess.run(
         [sys.executable, *arguments], capture_output=True, text=True, check=False, **options
     )
@@ -53,9 +50,7 @@ def run_python(*arguments: str, **options: object) -> str:
 
 
 def build(sources: Path, hook: str, target: Path) -> Path:
-    """Call a hook of the build backend (PEP 517, PEP 660) and unpack the wheel that it makes into
-    `target`.
-    """
+    """Call a hook of the build backend (PEP 517, PEP 660) and unpack its wheel into `target`."""
     target.mkdir()
     code = f"import sys; from setuptools import build_meta; print(build_meta.{hook}(sys.argv[1]))"
     run_python("-c", code, str(target), cwd=sources)
@@ -66,25 +61,21 @@ def build(sources: Path, hook: str, target: Path) -> Path:
 
 
 def run_without_site(code: str, path: list[Path], cwd: Path) -> str:
-    """Standard output of an interpreter that knows the folders of `path`, and after them the
-    third-party packages.
+    """Standard output of an interpreter with `path` and then the third-party packages.
 
-    `addsitedir` also obeys the `.pth` file by which an editable install adds a finder for its
-    modules.
+    `addsitedir` also reads the `.pth` file through which an editable install adds its finder.
     """
     prelude = (
         "import site, sys\nfor folder in sys.argv[2:]: site.addsitedir(folder)\n"
         "sys.path.append(sys.argv[1])\n"
     )
-    # A PYTHONPATH of whoever runs the tests would come first.
+    # PYTHONPATH would come first.
     env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     return run_python("-S", "-c", prelude + code, THIRD_PARTY, *map(str, path), cwd=cwd, env=env)
 
 
 def files_to_install(sources: Path) -> set[str]:
-    """Every file of the packages in `sources` that an install must have, by its place in
-    site-packages.
-    """
+    """Every file in `sources` that an install must have, by its path in site-packages."""
     places = {"minivllm": "minivllm"} | {name: f"minivllm/{name}" for name in LINKED}
     return {
         str(Path(place) / file.relative_to(sources / folder))
@@ -174,9 +165,7 @@ print(json.dumps([minivllm.kernels.__file__, theirs]))
 
 @pytest.fixture
 def hugging_face_kernels(tmp_path: Path) -> Path:
-    """A folder with a package laid out as theirs is: a module, a submodule it imports, and a
-    version that fits.
-    """
+    """A package laid out like theirs: a module, its submodule, and a version that fits."""
     from transformers.utils.import_utils import KERNELS_MIN_VERSION
 
     package = tmp_path / "installed" / "kernels"
@@ -191,11 +180,10 @@ def hugging_face_kernels(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("installed", [True, False], ids=["theirs installed", "theirs absent"])
-def test_our_kernels_and_those_of_hugging_face_stand_side_by_side(
+def test_our_kernels_and_hugging_faces_kernels_work_side_by_side(
     sources: Path, editable: Path, hugging_face_kernels: Path, tmp_path: Path, installed: bool
 ) -> None:
-    # The root comes first, as it does with `python -m` and with scripts, so our folder is found as
-    # `kernels` there.
+    # As with `python -m` and scripts, the root comes first, so our folder is found as `kernels`.
     path = [sources, *([hugging_face_kernels] if installed else []), editable]
     ours, theirs = json.loads(run_without_site(IMPORT_BOTH, path, cwd=tmp_path))
     assert ours == str(sources / "minivllm/kernels/__init__.py")
@@ -232,7 +220,7 @@ def test_every_package_that_an_install_brings_is_pinned() -> None:
         except metadata.PackageNotFoundError:
             continue  # not for this platform
         wanted = [Requirement(text) for text in requires]
-        # The CUDA build of torch brings dozens of libraries, at versions that it fixes itself.
+        # The CUDA build of torch pins dozens of libraries itself.
         open_names += [
             canonicalize_name(requirement.name)
             for requirement in wanted
@@ -261,7 +249,7 @@ def test_triton_is_installed_where_there_is_one_at_the_version_that_errors_name(
 
 
 MEASURED_IF_THERE = {"flashinfer", "llama_cpp", "vllm"}
-"""Peers of a bench that takes them if somebody has installed them, and does without otherwise."""
+"""Peers that a benchmark measures if they are installed."""
 
 
 def test_every_third_party_import_is_a_declared_dependency() -> None:
@@ -277,7 +265,7 @@ def test_every_third_party_import_is_a_declared_dependency() -> None:
                     imported |= {alias.name.split(".")[0] for alias in node.names}
                 elif isinstance(node, ast.ImportFrom) and node.level == 0:
                     imported.add(node.module.split(".")[0])
-    ours = {"minivllm", "kernels"}  # the latter where somebody imports our folder under that name
+    ours = {"minivllm", "kernels"}  # `kernels` where our folder is imported under that name
     third_party = imported - set(sys.stdlib_module_names) - ours - MEASURED_IF_THERE
     missing = {
         name

@@ -1,7 +1,6 @@
-"""The house style that a machine can check; the rest is in CONTRIBUTING.md and up to the reader.
+"""The house style that a machine can check; the rest is in CONTRIBUTING.md.
 
-Every rule is checked over all files at once and reports all that break it, so one run is enough to
-mend them.
+Each rule reports every violation in all files at once.
 """
 
 import ast
@@ -32,7 +31,7 @@ def test_ruff_finds_nothing_to_mend(arguments: tuple[str, ...]) -> None:
         capture_output=True,
         text=True,
     )
-    assert ruff.returncode == 0, f"`make format` mends most of it:\n{ruff.stdout}{ruff.stderr}"
+    assert ruff.returncode == 0, f"`make format` fixes most of it:\n{ruff.stdout}{ruff.stderr}"
 
 
 def test_every_module_says_what_it_does_in_a_docstring() -> None:

@@ -1,6 +1,4 @@
-"""On a CUDA device the same requests give the same tokens. Not part of `make test`: `make test-gpu`
-runs it.
-"""
+"""The same requests give the same tokens on a CUDA device. Run by `make test-gpu` only."""
 
 import dataclasses
 
@@ -35,7 +33,7 @@ BACKENDS = {
 
 @pytest.fixture
 def replays(monkeypatch: pytest.MonkeyPatch) -> list[torch.cuda.CUDAGraph]:
-    """The graphs that are replayed, one entry each time."""
+    """One entry for each replay of a graph."""
     replays: list[torch.cuda.CUDAGraph] = []
     original = torch.cuda.CUDAGraph.replay
 
@@ -93,7 +91,7 @@ def test_tokens_with_triton_equal_those_of_transformers(
     peer = request.getfixturevalue("smollm2_peer")
     tokenizer = smollm2_on_cuda.tokenizer
     prompts = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
-    if "preempted" not in schedule:  # its pool could not hold a long one
+    if "preempted" not in schedule:  # the preempting schedule's pool cannot hold a long prompt
         prompts.append(tokenizer.encode(LONG * 30)[:1000])
     params = SamplingParams(temperature=0, max_tokens=16)
     options = {
@@ -111,9 +109,7 @@ def test_tokens_with_triton_equal_those_of_transformers(
 # ---- graphs, waiting, memory ----
 
 
-def test_steps_of_decodes_alone_are_replayed_and_steps_with_chunks_are_not(
-    tiny_random_path, replays
-):
+def test_only_steps_without_chunks_are_replayed(tiny_random_path, replays):
     config = EngineConfig(
         model="tiny-random", device="cuda", dtype="float32", num_gpu_blocks_override=64
     )
@@ -143,13 +139,13 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
 
     def execute_model(plan, watch):
         watched.append(plan)
-        torch.cuda.set_sync_debug_mode("error")  # from here on a wait is an exception
+        torch.cuda.set_sync_debug_mode("error")  # from here on, a wait raises
         try:
             return original(plan, watch)
         finally:
             torch.cuda.set_sync_debug_mode("default")
 
-    for round_ in range(2):  # the first compiles kernels
+    for round_ in range(2):  # the first round compiles kernels
         if round_ == 1:
             runner.execute_model = execute_model
         for number, prompt in enumerate(PROMPTS):
@@ -161,7 +157,7 @@ def test_a_forward_pass_never_waits_for_the_device(tiny_random_path, backend):
     )
 
 
-def test_a_device_without_room_for_graphs_is_an_error_that_says_so(tiny_random_path, monkeypatch):
+def test_a_device_without_memory_for_graphs_gives_a_clear_error(tiny_random_path, monkeypatch):
     def no_memory(*arguments, **options):
         raise torch.OutOfMemoryError("CUDA out of memory")
 

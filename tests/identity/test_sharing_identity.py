@@ -1,8 +1,7 @@
 """Samples and beams of the real model: forks, copies and preemption change no token.
 
-Beams must be those of `transformers.generate(num_beams=k)` on SmolLM2 in float32, every one of them
-and in their order, alone and in a crowd. Where they differ, the two must be shown to be as probable
-as each other within rounding.
+Beams must equal those of `transformers.generate(num_beams=k)` on SmolLM2 in float32, all of them in
+order, alone and in a batch. Where they differ, both must have the same probability within rounding.
 """
 
 import dataclasses
@@ -16,9 +15,7 @@ from minivllm.sampling_params import SamplingParams
 
 MAX_TOKENS = 20
 TIE = 1e-3
-"""Two float32 log-probabilities of a whole text that are closer than this are a few roundings
-apart.
-"""
+"""Two float32 log-probabilities of a text closer than this differ by a few roundings."""
 
 SEARCHES = {
     "early stopping": {"beam_width": 4, "early_stopping": True},
@@ -41,14 +38,14 @@ SCHEDULES = {
 
 
 def quick_first(names, num_quick: int) -> list:
-    """The first ones run at every change, all others with the slow tests."""
+    """Mark all but the first `num_quick` as slow."""
     slow = (pytest.param(name, marks=pytest.mark.slow) for name in list(names)[num_quick:])
     return [*list(names)[:num_quick], *slow]
 
 
 @pytest.fixture(scope="module")
 def prompts(smollm2) -> list[list[int]]:
-    """Seven prompts, of chat, prose and code. The first and the last are equal."""
+    """Seven prompts of chat, prose and code. The first and the last are equal."""
     tokenizer = smollm2.tokenizer
     ids = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT[:3]]
     ids += [tokenizer.encode(text) for text in TEXT[:3]]
@@ -57,7 +54,7 @@ def prompts(smollm2) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def four_beams(smollm2, smollm2_peer, prompts) -> list[list[list[int]]]:
-    """What transformers finds for each prompt with four beams, best first."""
+    """transformers' four beams for each prompt, best first."""
     options = {
         "eos_token_ids": smollm2.tokenizer.eos_token_ids,
         "beam_width": 4,
@@ -78,14 +75,14 @@ def beams_of_transformers(
 
 
 def _to_the_end(tokens: list[int], eos_token_ids: frozenset[int]) -> list[int]:
-    """Without the padding that fills up the shorter texts."""
+    """Cut the padding after shorter texts."""
     ends = [i for i, token_id in enumerate(tokens, 1) if token_id in eos_token_ids]
     return tokens[: min(ends, default=len(tokens))]
 
 
 @torch.inference_mode()
 def _logprob(peer, prompt: list[int], tokens: list[int]) -> float:
-    """Of a whole text, by the peer."""
+    """Log-probability of a whole text, by the peer."""
     logprobs = peer(torch.tensor([prompt + tokens])).logits[0].log_softmax(dim=-1)
     first = len(prompt) - 1
     return sum(float(logprobs[first + i, token]) for i, token in enumerate(tokens))
@@ -120,8 +117,8 @@ def test_four_beams_are_those_of_transformers_under_every_schedule(
 @pytest.mark.parametrize("search", quick_first(SEARCHES, 2))
 def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smollm2_peer, prompts):
     options, some = SEARCHES[search], prompts[2:6]
-    # Full stops and commas end a text, so that texts end early and at different lengths: the
-    # options then decide.
+    # Full stops and commas end a text, so texts end early and at different lengths. Then the
+    # options matter.
     stops = [smollm2.tokenizer.encode(mark)[0] for mark in ".,"]
     params = SamplingParams(n=options["beam_width"], max_tokens=8, stop_token_ids=stops, **options)
     outputs, _ = run(smollm2, some, params, max_num_seqs=64)
@@ -134,7 +131,7 @@ def test_beams_are_those_of_transformers_with_every_option(search, smollm2, smol
     assert len({len(tokens) for ours in outputs for tokens in ours}) > 1
     without = SamplingParams(n=params.n, beam_width=params.n, max_tokens=8, stop_token_ids=stops)
     assert search == "six beams" or run(smollm2, some, without, max_num_seqs=64)[0] != outputs, (
-        "the options do something"
+        "the options have an effect"
     )
 
 
@@ -146,7 +143,7 @@ def test_four_samples_are_the_same_alone_and_beside_fifteen_other_requests(smoll
     others = (prompts[1:] * 3)[:15]
     crowds = {"max_num_seqs": 32}, {"max_num_batched_tokens": 16, "num_gpu_blocks_override": 24}
     for options in crowds:
-        # Last in the queue: it meets a full batch, hits and evictions.
+        # Last in the queue, so it meets a full batch, hits and evictions.
         outputs, _ = run(smollm2, [*others, prompts[0]], params, **options)
         assert outputs[-1] == alone, options
 

@@ -1,8 +1,7 @@
-"""The promise that everything else rests on: scheduling changes timing, never a token.
+"""Scheduling changes timing, never a token.
 
-SmolLM2 in float32 must say exactly what `transformers.generate` says, whatever the batch, the chunk
-size, the block size or the pool. Where a token differs, the two logits must be shown to be a tie
-within rounding; anything else is a defect.
+SmolLM2 in float32 must say exactly what `transformers.generate` says, for any batch, chunk size,
+block size or pool. Where a token differs, the two logits must tie within rounding.
 """
 
 import dataclasses
@@ -29,9 +28,7 @@ FEW_TOKENS = 10
 
 @pytest.fixture(scope="module")
 def prompts(smollm2) -> list[list[int]]:
-    """24 prompts as token ids, from one token to over a thousand; two share a long prefix, two are
-    equal.
-    """
+    """24 prompts of 1 to 1,100 tokens; two share a long prefix, two are equal."""
     tokenizer = smollm2.tokenizer
     ids = [tokenizer.apply_chat_template([{"role": "user", "content": text}]) for text in CHAT]
     ids += [tokenizer.encode(text) for text in TEXT]
@@ -43,8 +40,6 @@ def prompts(smollm2) -> list[list[int]]:
 
 @pytest.fixture(scope="module")
 def expected(smollm2_peer) -> Callable[[tuple[int, ...], int], list[int]]:
-    """What transformers generates for a prompt, alone."""
-
     @cache
     def of(prompt: tuple[int, ...], max_tokens: int) -> list[int]:
         return generate(smollm2_peer, list(prompt), max_new_tokens=max_tokens)[0]
@@ -54,7 +49,7 @@ def expected(smollm2_peer) -> Callable[[tuple[int, ...], int], list[int]]:
 
 @pytest.fixture(scope="module")
 def few_prompts(prompts) -> list[list[int]]:
-    """One of each kind, for the tests that run at every change. The long ones are shorter here."""
+    """One prompt of each kind for the fast tests. The long ones are shorter."""
     *_, long, branched, one_token, again = prompts
     shared = long[:160]
     few = [prompts[0], *prompts[4:20:8], one_token, again]
@@ -75,7 +70,7 @@ def assert_tokens_equal_those_of_transformers(
     if "preempted" in schedule:
         assert counters.num_preemptions >= 3
     if schedule == "batched":
-        assert counters.prefix_cache_hits >= 0.58 * longest, "what the two long ones share"
+        assert counters.prefix_cache_hits >= 0.58 * longest, "shared by the long prompts"
 
 
 @pytest.mark.parametrize("schedule", QUICK_SCHEDULES)
@@ -83,7 +78,7 @@ def test_greedy_tokens_equal_those_of_transformers_under_every_kind_of_schedule(
     schedule, smollm2, smollm2_peer, few_prompts, expected
 ):
     some, options = few_prompts, {}
-    if "preempted" in schedule:  # which needs many in little memory
+    if "preempted" in schedule:  # needs many prompts in little memory
         some, options = 3 * few_prompts, {"block_size": 8}
     assert_tokens_equal_those_of_transformers(
         schedule, some, smollm2, smollm2_peer, expected, **options
@@ -91,7 +86,7 @@ def test_greedy_tokens_equal_those_of_transformers_under_every_kind_of_schedule(
 
 
 @pytest.mark.parametrize("linear_backend", ["onednn", "torch"])
-def test_greedy_tokens_equal_those_of_transformers_however_weights_are_multiplied(
+def test_greedy_tokens_equal_those_of_transformers_with_every_linear_backend(
     linear_backend, smollm2_peer, few_prompts, expected
 ):
     model = load_model(dataclasses.replace(BASE, linear_backend=linear_backend))
@@ -128,7 +123,7 @@ def test_seeded_sampling_gives_the_same_tokens_under(schedules, longest, smollm2
     assert len({tuple(tokens) for (tokens,) in reference}) > 4, "sampling must depend on the prompt"
     for name in schedules:
         if name == "alone":
-            continue  # that is the reference
+            continue  # the reference itself
         # The smallest pool cannot hold the long prompt.
         num_prompts = len(some) - 1 if "preempted" in name else len(some)
         outputs, engine = run(smollm2, some[:num_prompts], params, **SCHEDULES[name])
@@ -137,9 +132,7 @@ def test_seeded_sampling_gives_the_same_tokens_under(schedules, longest, smollm2
             assert engine.inspect().counters.num_preemptions >= 2
 
 
-def test_another_seed_gives_other_tokens_and_no_seed_depends_on_the_engine_seed_alone(
-    smollm2, prompts
-):
+def test_another_seed_gives_other_tokens_and_no_seed_means_the_engine_seed(smollm2, prompts):
     some = prompts[:4]
     params = SamplingParams(temperature=1.0, max_tokens=12, ignore_eos=True)
 

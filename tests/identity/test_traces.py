@@ -1,6 +1,4 @@
-"""The committed traces of the demo's scenarios: they open, they fold, and they are what the engine
-does today.
-"""
+"""The committed traces of the demo's scenarios open, fold, and match today's engine."""
 
 import re
 import subprocess
@@ -20,10 +18,10 @@ MAKE_TRACES = ROOT / "tools/pictures/make_traces.py"
 POLICIES = TRACES / "policies"
 KERNELS = TRACES / "kernels"
 LARGEST = 480_000
-"""Bytes: they are a part of every clone."""
+"""Bytes; the traces are in every clone."""
 
 
-def test_each_scenario_has_a_trace_and_nothing_else_lies_there():
+def test_each_scenario_has_a_trace_and_there_is_no_other_file():
     assert {path.name for path in TRACES.iterdir()} == {
         "gpu", "kernels", "policies", *(f"{name}.jsonl" for name in SCENARIOS)
     }  # fmt: skip
@@ -45,12 +43,12 @@ def test_a_committed_trace_opens_and_folds_to_its_end(name: str):
     assert header.config["device"] == "cpu" and header.config["dtype"] == "float32"
     assert header.num_blocks == scenario.options["num_gpu_blocks_override"]
     fold = recording.view_at_event(len(recording))
-    assert fold.requests == {} and fold.sequences == {}, "all that came has ended"
+    assert fold.requests == {} and fold.sequences == {}, "every request has finished"
     assert fold.counters.finished_requests == len(scenario.arrivals)
     assert fold.counters.invariant_violations == 0 and fold.lost_events == 0
     assert fold.t == pytest.approx((fold.step - 1) * 0.01)
     text = " ".join(one.text for one in fold.history)
-    assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "words that a person can read"
+    assert len(re.findall(r"\b[a-z]{3,}\b", text)) > 50, "readable words"
 
 
 def test_the_recording_from_a_gpu_opens_folds_and_has_a_traced_kernel():
@@ -73,7 +71,7 @@ def test_two_policies_answer_the_same_requests_with_the_same_tokens() -> None:
     folds = [side.view_at_event(len(side)) for side in sides]
     texts = [{one.seq_id: one.text for one in fold.history} for fold in folds]
     assert texts[0] == texts[1] and len(texts[0]) == 12
-    assert folds[0].step > 2 * folds[1].step, "what the comparison is there to show"
+    assert folds[0].step > 2 * folds[1].step, "the point of the comparison"
 
 
 def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
@@ -89,8 +87,9 @@ def test_the_same_scenario_gives_the_same_bytes_again(tmp_path: Path):
 def test_a_committed_trace_is_what_the_engine_does_today(
     name: str, tmp_path: Path, smollm2_path: Path
 ):
-    """If it is not, and that is meant: tools/pictures/make_traces.py. (In `beams` and `x-ray`
-    another processor may round other last digits.)
+    """If a change is intended, run tools/pictures/make_traces.py.
+
+    In `beams` and `x-ray`, another processor may round the last digits differently.
     """
     command = [sys.executable, MAKE_TRACES, "--out", tmp_path, "--scenario", name]
     subprocess.run(command, check=True, capture_output=True)

@@ -1,6 +1,4 @@
-"""Fixtures of the kernel tests, which on a machine with a GPU are GPU tests: there the kernels run
-compiled.
-"""
+"""Fixtures of the kernel tests. On a machine with a GPU they run compiled, as GPU tests."""
 
 from pathlib import Path
 

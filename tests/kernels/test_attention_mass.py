@@ -1,6 +1,4 @@
-"""Attention mass per block: the kernel against the reference, and the reference against plain
-softmax.
-"""
+"""Attention mass per block: the kernel against its reference, and that against plain softmax."""
 
 import pytest
 import torch

@@ -1,6 +1,4 @@
-"""The two kernels that take chunks, `prefill` and `unified`, against the reference: ragged chunks with
-and without context, among decodes.
-"""
+"""The kernels for chunks, `prefill` and `unified`, against the reference on ragged batches."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +29,7 @@ def unified(
     query, *_, out = arguments
     workspace = SplitWorkspace.empty(query, num_splits)
     for part in (workspace.out, workspace.lse):
-        part.fill_(float("nan"))  # whatever is left there must not be read
+        part.fill_(float("nan"))  # old content must not be read
     options = {"has_chunks": True, "num_splits": num_splits, "workspace": workspace, "out": out}
     return unified_attention(*arguments[:-1], **options)
 
@@ -39,9 +37,7 @@ def unified(
 def run(
     kernel: Callable[..., torch.Tensor], case: PagedCase, query_lens: list[int]
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The kernel's output, NaN where it wrote nothing, and the reference's: [num_tokens, num_heads,
-    head_size]
-    """
+    """Output of the kernel (NaN where unwritten) and the reference: [tokens, heads, head_size]."""
     shape = case.shape
     starts = [0, *torch.tensor(query_lens).cumsum(0).tolist()]
     query = case.random(starts[-1], shape.num_heads, shape.head_size)
@@ -70,8 +66,8 @@ both_kernels = pytest.mark.parametrize("kernel", [prefill, unified])
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
 def test_chunks_and_decodes_in_one_launch_equal_the_reference(kernel, shape, seed: int) -> None:
     size = shape.block_size
-    # Whole prompts, chunks with context before them, decodes between them, a context that ends
-    # within a block.
+    # Whole prompts, chunks with context, decodes between them, and a context that ends within a
+    # block.
     case = PagedCase(shape, [1, size - 1, 75, size + 1, 41, 30], seed)
     actual, expected = run(kernel, case, [1, size - 1, 1, 2, 19, 1])
     assert_close(actual, expected, shape.dtype)
@@ -92,9 +88,7 @@ def test_a_chunk_of_many_query_tiles_is_causal_throughout(kernel, group: int, se
 
 @both_kernels
 def test_a_program_finds_its_sequence_for_every_mix_of_lengths(kernel, seed: int) -> None:
-    """Each token is written exactly where it belongs, whatever the lengths are: 40 short sequences
-    of random lengths.
-    """
+    """Each token is written to its place, for 40 short sequences of random lengths."""
     generator = torch.Generator().manual_seed(seed)
     query_lens = (torch.randint(0, 6, (40,), generator=generator) ** 2 + 1).tolist()
     contexts = [n + int(torch.randint(0, 9, (1,), generator=generator)) for n in query_lens]
@@ -103,7 +97,7 @@ def test_a_program_finds_its_sequence_for_every_mix_of_lengths(kernel, seed: int
     assert_close(actual, expected, torch.float32)
 
 
-def test_prefill_leaves_sequences_alone_that_are_not_listed(seed: int) -> None:
+def test_prefill_skips_sequences_that_are_not_listed(seed: int) -> None:
     case = PagedCase(Shape(group=3), [9, 20, 4], seed)
     actual, expected = run(partial(prefill, listed=[1]), case, [1, 7, 4])
     assert actual[0].isnan().all()

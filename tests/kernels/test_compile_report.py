@@ -1,8 +1,7 @@
-"""The kernels compiled for GPUs that are not here: no spills, matrix instructions where there are
-products.
+"""The kernels compiled for other GPUs: no spills, and matrix instructions for products.
 
-Compiling needs a process of its own, because this one interprets kernels. Triton keeps what it
-compiled in its cache, so the second run takes seconds.
+Compilation needs a subprocess, because this process interprets kernels. Triton caches compiled
+kernels, so a second run takes seconds.
 """
 
 import json
@@ -71,9 +70,7 @@ def run_python(*arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def reports() -> list[dict]:
-    """All from one process, which takes longer to start than to find compiled kernels in Triton's
-    cache.
-    """
+    """All reports from one process, which takes longer to start than to read Triton's cache."""
     return [json.loads(text) for text in run_python("-c", REPORTS).split("----")]
 
 
@@ -87,7 +84,7 @@ def test_every_kernel_compiles_for_an_h100_with_matrix_instructions_where_it_has
 
 @pytest.fixture
 def rows(reports: list[dict]) -> list[dict]:
-    """Two shapes that the engine is used with: a small head of an odd group, and a large head."""
+    """Two shapes that the engine uses: a small head with an odd group size, and a large head."""
     return reports[0]["rows"]
 
 
@@ -98,7 +95,7 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
     assert len(rows) == 2 * len(KERNELS) * len(TARGETS)
     compiled = {(row["kernel"], row["target"]) for row in rows}
     assert compiled == {(kernel, target) for kernel in KERNELS for target in TARGETS}
-    # Tuned on sm_90: a bound on prefill's registers, so that two programs fit a multiprocessor, is
+    # Tuned on sm_90: prefill's register bound fits two programs per multiprocessor, and that is
     # worth some spills.
     tuned = [row for row in rows if row["kernel"] == "prefill" or row["kernel"] in UNIFIED]
     assert [row for row in rows if row["spills"] > 0 and row not in tuned] == []
@@ -110,7 +107,7 @@ def test_every_kernel_is_compiled_for_every_target_and_only_tuned_ones_spill_a_l
 
 
 @pytest.mark.slow
-def test_products_are_done_by_matrix_instructions_and_long_ones_by_the_newest(
+def test_products_use_matrix_instructions_and_long_ones_the_newest(
     rows: list[dict],
 ) -> None:
     for row in rows:

@@ -1,6 +1,4 @@
-"""The CPU's norms, SiLU and products against their twins, and the library: built once, loaded from
-where it lies.
-"""
+"""The CPU's norms, SiLU and products against their references, and the build of the library."""
 
 import shlex
 import subprocess
@@ -25,7 +23,7 @@ def ops() -> CpuOps:
 
 @pytest.mark.parametrize("size", [16, 576, 20])
 @pytest.mark.parametrize("num_rows", [1, 16, 200])
-def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, size: int) -> None:
+def test_norms_match_their_references_for_any_shape(ops: CpuOps, num_rows: int, size: int) -> None:
     torch.manual_seed(0)
     x, residual, weight = (
         torch.randn(num_rows, size),
@@ -43,7 +41,7 @@ def test_norms_match_their_twins_whatever_the_shape(ops: CpuOps, num_rows: int, 
     assert torch.equal(ours, theirs)
 
 
-def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
+def test_silu_matches_its_reference_over_its_whole_range(ops: CpuOps) -> None:
     x = torch.linspace(-120.0, 120.0, 2 * 24 * 3).view(3, 48)
     torch.testing.assert_close(
         ops.silu_and_mul(x), reference_ops.silu_and_mul(x), rtol=2e-6, atol=1e-30
@@ -52,9 +50,7 @@ def test_silu_matches_its_twin_from_one_end_to_the_other(ops: CpuOps) -> None:
 
 
 @pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(
-    ops: CpuOps, num_threads: int
-) -> None:
+def test_a_product_is_bitwise_the_same_in_every_batch(ops: CpuOps, num_threads: int) -> None:
     torch.manual_seed(0)
     x, panels = torch.randn(300, 65), torch.randn(9, 65, LANES)
     alone = torch.cat([ops.linear(row[None], panels) for row in x])
@@ -73,10 +69,10 @@ def test_a_product_is_the_same_in_every_bit_whoever_shares_the_batch(
 
 
 @pytest.mark.slow  # builds the kernels once more
-def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_fuse(
+def test_results_are_bitwise_the_same_when_the_compiler_avoids_fused_operations(
     ops: CpuOps, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # What gcc 13 does by itself for Sapphire Rapids and Zen 4: a multiplication and an addition
+    # By default gcc 13 does this for Sapphire Rapids and Zen 4: a multiplication and an addition
     # where a loop has one sum.
     compiler = [*library._compiler(), "--param=avoid-fma-max-bits=512"]
     monkeypatch.setenv("CC", shlex.join(compiler))
@@ -93,7 +89,7 @@ def test_results_are_the_same_in_every_bit_where_the_compiler_would_rather_not_f
 
 
 @pytest.mark.parametrize("name", ["rms_norm", "linear"])
-def test_a_row_that_is_not_a_number_spoils_no_other(name: str, ops: CpuOps) -> None:
+def test_a_nan_row_spoils_no_other(name: str, ops: CpuOps) -> None:
     x, panels, weight = torch.randn(20, 32), torch.randn(2, 32, LANES), torch.ones(32)
     compute = {
         "rms_norm": lambda: ops.rms_norm(x, weight, 1e-5),
@@ -122,7 +118,7 @@ def test_the_library_is_built_once_and_then_loaded(
 
 
 @pytest.mark.slow  # builds the kernels twice
-def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
+def test_processes_can_build_at_the_same_time(tmp_path: Path) -> None:
     code = (
         "import sys, pathlib; from minivllm.kernels.cpu.library import *;"
         " load_cpu_library(pathlib.Path(sys.argv[1]))"
@@ -141,11 +137,11 @@ def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
         ("'cc", "CC is no command"),
         ("/no/such/compiler", "there is no C compiler"),
         ("{folder}/broken", "cannot be run"),
-        # Its threads are not torch's.
+        # clang's OpenMP threads are not torch's.
         ("{folder}/clang", "is clang, whose OpenMP is not torch's: name a gcc in CC"),
     ],
 )
-def test_a_command_that_is_no_compiler_or_no_gcc_is_one_sentence(
+def test_a_bad_compiler_or_clang_gives_one_sentence(
     compiler: str, why: str, tmp_path: Path, monkeypatch
 ) -> None:
     programs = {
@@ -161,7 +157,7 @@ def test_a_command_that_is_no_compiler_or_no_gcc_is_one_sentence(
         load_cpu_library(tmp_path / "kernels")
 
 
-def test_a_file_where_the_folder_should_be_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_gives_one_sentence(tmp_path: Path) -> None:
     load_cpu_library.cache_clear()
     (tmp_path / "kernels").write_text("")
     with pytest.raises(CpuKernelsError, match="cannot be kept in"):

@@ -1,6 +1,4 @@
-"""How the CPU kernels' threads share work: nobody waits for a thread that has not begun, and every
-item is done once.
-"""
+"""How the CPU kernels' threads share work: every item once, no wait for late threads."""
 
 import ctypes
 import os
@@ -28,7 +26,7 @@ FACE = (
     scope="module", params=[(), ("-mno-avx512f",)], ids=["this processor's", "OpenMP's"]
 )
 def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
-    """`share` of threads.c, whose tasks are Python functions here."""
+    """`share` of threads.c, with tasks that are Python functions."""
     folder = tmp_path_factory.mktemp("threads")
     (folder / "face.c").write_text(FACE)
     kernels = resources.files("minivllm.kernels.cpu")
@@ -54,7 +52,7 @@ def share(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 
 @pytest.mark.parametrize("num_threads", [1, 2, 3, 8])
-def test_every_item_is_done_once_whoever_does_it(share, num_threads: int) -> None:
+def test_every_item_is_done_exactly_once(share, num_threads: int) -> None:
     for num_items in (0, 1, 2, 7, 200):
         for is_long in (False, True):
             done: list[int] = []
@@ -62,12 +60,12 @@ def test_every_item_is_done_once_whoever_does_it(share, num_threads: int) -> Non
             assert Counter(done) == Counter(range(num_items))
 
 
-def test_a_thread_that_is_put_aside_costs_the_others_its_own_item_and_no_more(share) -> None:
+def test_a_suspended_thread_delays_only_its_own_item(share) -> None:
     num_items, caller, rest_is_done, by_caller = 500, threading.get_ident(), threading.Event(), []
 
     def work(item: int) -> None:
         if threading.get_ident() != caller:
-            # put aside in the middle of its item, until everything else is done
+            # suspended in the middle of its item until everything else is done
             assert rest_is_done.wait(60)
         else:
             by_caller.append(item)
@@ -78,7 +76,7 @@ def test_a_thread_that_is_put_aside_costs_the_others_its_own_item_and_no_more(sh
     assert len(by_caller) >= num_items - 1
 
 
-def test_a_second_caller_is_not_kept_waiting_by_the_first(share) -> None:
+def test_a_second_caller_does_not_wait_for_the_first(share) -> None:
     inner: list[int] = []
     both_are_at_it = threading.Barrier(2)
 
@@ -115,7 +113,7 @@ def test_a_child_process_computes_what_its_parent_does() -> None:
         torch.set_num_threads(before)
 
 
-def test_a_thread_of_ones_own_gets_the_same_bits_while_others_compute() -> None:
+def test_a_separate_thread_gets_the_same_bits_while_others_compute() -> None:
     ops, x, panels = load_cpu_ops(), torch.randn(16, 640), torch.randn(40, 640, LANES)
     expected, results = ops.linear(x, panels), []
 
@@ -130,7 +128,7 @@ def test_a_thread_of_ones_own_gets_the_same_bits_while_others_compute() -> None:
     assert results == [True] * 4
 
 
-def test_the_library_names_no_function_that_another_could_take_the_place_of() -> None:
+def test_the_library_exports_no_name_that_another_library_could_replace() -> None:
     names = Path(load_cpu_ops()._library._name)
     said = subprocess.run(
         ["nm", "-D", "--defined-only", str(names)], capture_output=True, text=True

@@ -1,4 +1,4 @@
-"""Every rung of the decode ladder against the reference, on the same problems."""
+"""Every version of the decode kernel against the reference, on the same problems."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +24,7 @@ from minivllm.kernels.launch_table import MAX_SPLITS, decode_launch
 
 
 def split_in_4(query: torch.Tensor, *arguments: object) -> torch.Tensor:
-    """Rung 3 with a workspace full of NaN, which must not be read where no split wrote."""
+    """The split version with a workspace full of NaN, which must not reach the result."""
     workspace = SplitWorkspace.empty(query, 4)
     workspace.out.fill_(float("nan"))
     workspace.lse.fill_(float("nan"))
@@ -39,9 +39,7 @@ def static(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Rung 4 with two rows more than there are sequences, whose queries and block tables are
-    junk.
-    """
+    """The static version with two extra rows, whose queries and block tables are junk."""
     num_seqs, num_heads, _ = query.shape
     decode = StaticDecode(num_seqs + 2, 2048, key_cache, num_heads, scale, num_processors=16)
     decode.block_tables.fill_(NO_BLOCK)
@@ -54,7 +52,7 @@ def static(
 
 
 def unified(query: torch.Tensor, *arguments: object, num_splits: int = 1) -> torch.Tensor:
-    """The unified kernel on a batch of decodes alone."""
+    """The unified kernel on a batch of decodes only."""
     keys, values, tables, lengths, scale = arguments
     starts = torch.arange(len(query) + 1, dtype=torch.int32, device=DEVICE)
     options = {"has_chunks": False, "num_splits": num_splits}
@@ -72,7 +70,7 @@ RUNGS: dict[str, Callable[..., torch.Tensor]] = {
 
 
 @pytest.mark.parametrize("shape", PAIRWISE_SHAPES, ids=str)
-def test_every_rung_of_decode_attention_equals_the_reference(shape: Shape, seed: int) -> None:
+def test_every_version_of_decode_attention_equals_the_reference(shape: Shape, seed: int) -> None:
     # A row of length zero is not read and gives zeros.
     case = PagedCase(shape, [*edge_lengths(shape.block_size), 0], seed)
     query = case.decode_query()
@@ -96,7 +94,7 @@ def test_the_number_of_splits_changes_nothing_but_rounding(
 
 
 def test_queries_keys_and_values_may_be_slices_of_wider_tensors(seed: int) -> None:
-    """The layout is the caller's: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
+    """The caller chooses the layout: here [num_blocks, num_kv_heads, 2, block_size, head_size]."""
     case = PagedCase(Shape(group=4), [20, 33], seed)
     query = case.decode_query()
     dense, keys, values, *arguments = case.decode_arguments(query)
@@ -113,7 +111,7 @@ def test_large_scores_do_not_overflow_the_softmax(seed: int) -> None:
     case = PagedCase(Shape(group=3), [50], seed)
     query = (
         case.decode_query() * 1000
-    )  # scores in the thousands: exp() of them is infinite, and float32 knows them to 1e-4
+    )  # scores in the thousands: exp() of them is infinite, and float32 holds them to 1e-4
     for rung in RUNGS.values():
         assert_close(
             rung(*case.decode_arguments(query)), case.decode_expected(query), torch.float32, 1e-3

@@ -1,6 +1,4 @@
-"""The decoder's fused operations against their torch twins, for the odd sizes that real models
-have.
-"""
+"""The decoder's fused operations against their torch references, in the sizes of real models."""
 
 import pytest
 import torch
@@ -54,7 +52,7 @@ def test_rotated_keys_go_to_their_slots_and_rotated_queries_come_back(
     qkv = random(seed, num_tokens, shape.num_heads + 2 * kv_heads, shape.head_size)
     split = [shape.num_heads, kv_heads, kv_heads]
     angles = random(seed + 1, num_tokens, shape.head_size // 2)
-    # Angles in the dtype under test, so that what differs is the rotation alone.
+    # Angles in the dtype under test, so that only the rotation can differ.
     cos, sin = angles.cos().bfloat16().double(), angles.sin().bfloat16().double()
     cos, sin = torch.cat((cos, cos), dim=1), torch.cat((-sin, sin), dim=1)
     slots = torch.randperm(

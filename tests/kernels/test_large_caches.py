@@ -1,7 +1,7 @@
-"""Blocks so far into a cache that their offsets do not fit into 32 bits.
+"""Blocks at offsets in the cache that do not fit into 32 bits.
 
-The cache has more than 2^31 numbers, 4 GiB of which all but a few pages are never touched, so on a
-CPU it costs address space and no memory.
+The cache has more than 2^31 numbers (4 GiB), but only a few pages are touched, so on a CPU it costs
+address space and no memory.
 """
 
 from collections.abc import Callable
@@ -33,9 +33,7 @@ def cache() -> torch.Tensor:
 
 @pytest.fixture
 def small(cache: torch.Tensor, seed: int) -> torch.Tensor:
-    """Three blocks that hold what the last three of the large cache do, in float64: [3, 2,
-    block_size, 1, head_size]
-    """
+    """Float64 copy of the cache's last three blocks: [3, 2, block_size, 1, head_size]."""
     numbers = torch.randn(3, *cache.shape[1:], generator=torch.Generator().manual_seed(seed)).half()
     for block, content in zip(LAST_BLOCKS, numbers, strict=True):
         cache[block] = content

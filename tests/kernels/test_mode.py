@@ -1,6 +1,4 @@
-"""When kernels are interpreted and when compiled, and what happens where Triton is missing or came
-too early.
-"""
+"""When kernels are interpreted or compiled, and errors if Triton is missing or imported early."""
 
 import os
 import subprocess
@@ -26,7 +24,7 @@ except ConfigError as error:
 
 
 def run_python(code: str, cwd: Path, **variables: str) -> subprocess.CompletedProcess:
-    """A fresh interpreter that sees no CUDA device, with only these variables about Triton."""
+    """A fresh interpreter without a CUDA device, and with only these variables for Triton."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith("TRITON")
     }
@@ -43,13 +41,13 @@ def test_triton_imported_too_early_is_an_error_that_names_the_variable(tmp_path:
     assert "set the environment variable TRITON_INTERPRET=1" in child.stderr
 
 
-def test_without_triton_a_cpu_is_served_all_the_same_and_asking_for_triton_says_how_to_get_it(
+def test_without_triton_a_cpu_works_and_asking_for_triton_says_how_to_get_it(
     tmp_path: Path,
 ) -> None:
     child = run_python(WITHOUT_TRITON, tmp_path)
     assert child.returncode == 0, child.stderr
     backend, message = child.stdout.splitlines()
-    # the latter where there is no C compiler
+    # torch where there is no C compiler
     assert backend in ("CpuAttentionBackend", "TorchAttentionBackend")
     assert "Triton, which is not installed here" in message
 
@@ -60,7 +58,7 @@ def test_recording_launches_and_tracing_refuse_the_mode_that_they_cannot_use(
     record = "from minivllm.kernels.compile_launch import record_launches; record_launches(print)"
     child = run_python(record, tmp_path, TRITON_INTERPRET="1")
     assert "set TRITON_INTERPRET=0" in child.stderr
-    # The user who sets the variable has the last word, whatever the machine.
+    # A user who sets the variable overrides the default.
     trace = "import torch, minivllm.kernels; minivllm.kernels.trace(print, torch.empty(0))"
     child = run_python(trace, tmp_path, TRITON_INTERPRET="0")
     assert "set TRITON_INTERPRET=1" in child.stderr

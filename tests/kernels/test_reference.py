@@ -1,4 +1,4 @@
-"""The oracle itself, against PyTorch's dense attention on contexts that are laid out by hand."""
+"""The reference itself, against PyTorch's dense attention on hand-made contexts."""
 
 import pytest
 import torch

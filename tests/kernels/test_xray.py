@@ -1,4 +1,4 @@
-"""The kernel x-ray against a naive recomputation of what each program must have read and known."""
+"""The kernel x-ray against a naive computation of what each program reads and computes."""
 
 import pytest
 import torch
@@ -26,9 +26,7 @@ def naive_tiles(
     end: int,
     tile: int,
 ) -> tuple[TileTrace, ...]:
-    """What a program must show that takes positions [first, end) of a sequence, for rows of (query,
-    last visible).
-    """
+    """Tiles of a program for positions [first, end), for rows of (query, last visible position)."""
     size = case.shape.block_size
     slots = case.slots(seq).tolist()
     keys = case.exact_caches[0].flatten(0, 1)[:, kv_head]
@@ -61,11 +59,10 @@ def by_program(result: KernelTrace, kernel: str) -> dict[tuple[int, int, int], P
     return {program.program: program for program in result.programs if program.kernel == kernel}
 
 
-def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
+def test_blocks_of_one_token_are_not_confused_with_heads(seed: int) -> None:
     case = PagedCase(Shape(head_size=16, group=1, block_size=1), [7], seed)
     query, key_cache, value_cache, *rest = case.decode_arguments(case.decode_query())
-    # As the engine's backend lays a layer out: heads before slots, so with one slot both have the
-    # same stride.
+    # The engine's layout has heads before slots; with one slot both have the same stride.
     key_cache, value_cache = (
         c.transpose(1, 2).contiguous().transpose(1, 2) for c in (key_cache, value_cache)
     )
@@ -78,7 +75,7 @@ def test_blocks_of_one_token_are_told_apart_from_heads(seed: int) -> None:
         ]
 
 
-def test_rung_3_shows_which_split_read_which_part_and_which_had_nothing_to_do(seed: int) -> None:
+def test_the_split_kernel_shows_which_split_read_which_part_and_which_were_idle(seed: int) -> None:
     case = PagedCase(SHAPE, [5, 140], seed)
     query = case.decode_query()
     arguments = case.decode_arguments(query)

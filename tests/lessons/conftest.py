@@ -1,4 +1,4 @@
-"""Fixtures for the tests of scenarios."""
+"""Fixtures for the tests of lessons and scenarios."""
 
 from pathlib import Path
 
@@ -16,7 +16,6 @@ def model(request) -> str:
 
 @pytest.fixture(scope="session")
 def lesson_shelf() -> ModelShelf:
-    """One tiny model for all lessons."""
     return ModelShelf("tiny-random")
 
 

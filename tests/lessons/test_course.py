@@ -1,6 +1,4 @@
-"""The table of the course is complete and true, and so are the places in the code that lessons
-name.
-"""
+"""The table of the course is complete, and the code that lessons name exists."""
 
 import re
 from importlib import import_module
@@ -25,7 +23,7 @@ HOMES = {
 }
 
 
-def test_every_lesson_and_every_exercise_stands_in_the_table_after_what_it_needs():
+def test_every_lesson_and_exercise_is_in_the_table_after_its_prerequisites():
     assert [one.lesson for one in COURSE] == [one.name for one in lessons()]
     assert len(FILES) == len(lessons())
     assert [one.number for one in lessons()] == list(range(1, len(FILES) + 1))
@@ -48,7 +46,7 @@ def test_every_concept_has_a_lesson_an_exercise_and_a_view(concept: Concept):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_file_and_method_that_a_lesson_names_is_there(path):
+def test_every_file_and_method_that_a_lesson_names_exists(path):
     text = path.read_text(encoding="utf-8")
     for place in OURS.findall(text):
         assert (ROOT / place).exists(), place

@@ -43,7 +43,7 @@ def test_going_back_runs_nothing_and_shows_the_page_at_its_own_moment(player):
     assert (len(engine.events), len(small_lesson.SPY.engines)) == (events, built)
 
 
-def test_the_end_tells_the_score_and_first_answers_are_kept(player):
+def test_the_end_shows_the_score_and_first_answers_are_kept(player):
     player.forward()
     player.answer("1")
     player.forward()
@@ -58,7 +58,7 @@ def test_the_end_tells_the_score_and_first_answers_are_kept(player):
     assert [kept.first_answers[number].right for number in ("1", "2")] == [False, True]
 
 
-def test_a_claim_that_is_not_so_ends_the_lesson_with_a_sentence(lesson_shelf):
+def test_a_false_claim_ends_the_lesson_with_a_sentence(lesson_shelf):
     @lesson(1, "wrong", "Wrong", minutes=5)
     def run(L: Teacher):
         engine = L.engine()
@@ -72,7 +72,7 @@ def test_a_claim_that_is_not_so_ends_the_lesson_with_a_sentence(lesson_shelf):
     player.close()
 
 
-def test_a_lesson_goes_on_where_it_was_left_with_the_answers_given_then(player, lesson_shelf):
+def test_a_lesson_resumes_where_it_was_left_with_its_answers(player, lesson_shelf):
     player.forward()
     player.answer("1")
     player.forward()
@@ -99,7 +99,7 @@ def test_the_place_is_not_lost_while_a_lesson_is_opened_again(player, lesson_she
     assert progress_of(player).left_at == left_at
 
 
-def test_an_answer_that_is_none_any_more_is_passed_over(lesson_shelf):
+def test_a_saved_answer_that_is_no_longer_valid_is_skipped(lesson_shelf):
     player = LessonPlayer(small_lesson.run, lesson_shelf, resume=Place(7, ["perhaps"]))
     assert player.over
     assert player.score == (0, 0)
@@ -114,7 +114,7 @@ def test_the_end_of_a_lesson_names_the_next_one_and_an_exercise_and_the_last_one
     assert what_comes_next(small_lesson.run) == ""
 
 
-def test_a_question_holds_the_lesson_until_it_is_answered_and_nonsense_changes_nothing(player):
+def test_a_lesson_waits_for_an_answer_and_ignores_nonsense(player):
     player.forward()
     engine = small_lesson.SPY.engines[-1]
     assert player.page.waits and player.forward()
@@ -143,7 +143,7 @@ def test_a_wrong_answer_gets_the_sentence_of_its_misconception_and_is_final(
     assert player.score == (0, 1)
 
 
-def test_what_no_lesson_may_say_is_refused():
+def test_invalid_lesson_content_is_refused():
     Say(text="word " * 60)
     with pytest.raises(LessonError, match="61 words"):
         Predict(question="word " * 59, answer=lambda: 1, why={}, choices=("two words",))
@@ -153,7 +153,7 @@ def test_what_no_lesson_may_say_is_refused():
         Teacher(build=None).focus("blokmap")
 
 
-def test_a_measured_number_may_be_a_little_off():
+def test_a_guess_of_a_measured_number_may_be_slightly_off():
     question = Predict(question="?", answer=lambda: 100, why={}, tolerance=0.1, unit="%")
     assert question.verdict(109, 100).right
     assert not question.verdict(111, 100).right

@@ -1,6 +1,4 @@
-"""Every lesson of the course, run on the real engine from its first page to its end, as `--auto`
-does.
-"""
+"""Every lesson of the course, run on the real engine from start to end, as `--auto` does."""
 
 from dataclasses import dataclass
 
@@ -25,7 +23,7 @@ ROOM_OF_80_BY_24 = 31, 20
 
 @dataclass
 class OnePage:
-    """Stands in for a lesson that is at this page."""
+    """Replaces a lesson player that is at this page."""
 
     page: Page
     title: str = "12. A title of the usual length, in two rows"
@@ -35,14 +33,12 @@ class OnePage:
 
 @dataclass
 class Run:
-    """One lesson, played."""
-
     lesson: Lesson
     pages: tuple[Page, ...]
     questions: list[Predict]
     truths: list[Answer]
     wrong_verdicts: list[str]
-    """What is said to each wrong answer that the lesson knows."""
+    """Verdicts on the wrong answers that the lesson expects."""
 
 
 def play(lesson: Lesson, shelf: ModelShelf) -> Run:
@@ -67,28 +63,28 @@ def run(request, lesson_shelf) -> Run:
     return play(request.param, lesson_shelf)
 
 
-def test_something_is_asked_at_least_every_four_pages_with_a_misconception_that_is_wrong(run):
+def test_every_four_pages_have_a_question_with_a_misconception(run):
     for question, truth in zip(run.questions, run.truths, strict=True):
         assert any(not question.is_right(given, truth) for given in question.why), question.question
     quiet = 0
     for page in run.pages[:-1]:
         quiet = 0 if page.asks else quiet + 1
-        # Of four pages after a question the first is its verdict.
+        # The first of four pages after a question is its verdict.
         assert quiet <= 4, f"page {page.number}"
     assert len(run.questions) >= 3
 
 
-def test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run):
+def test_every_page_fits_beside_its_picture_in_the_smallest_terminal(run):
     for page in run.pages:
         rows = LessonText(OnePage(page)).lines(None, *ROOM_OF_80_BY_24)
         drawn = " ".join(" ".join(text_of(row).split()) for row in rows)
         wanted = " ".join(without_marks(clean(page.text)).split())
-        # A path that is longer than a row goes on in the next one.
+        # A path longer than a row wraps.
         for words in (wanted, *page.choices):
             assert words.replace(" ", "") in drawn.replace(" ", ""), f"page {page.number}: {drawn}"
 
 
-def test_a_second_run_says_the_same_and_its_transcript_holds_every_page(run, lesson_shelf):
+def test_a_second_run_is_equal_and_its_transcript_holds_every_page(run, lesson_shelf):
     def said(pages: tuple[Page, ...]) -> list[tuple]:
         return [(page.text, page.claims, page.choices, page.focus, page.position) for page in pages]
 
@@ -129,13 +125,13 @@ def test_the_kernel_ladder_shows_measured_speeds_on_one_page_that_fits_if_there_
     assert len(run.pages) == len(without.pages) + 1
     assert all(words in page.text for words in ("`static`", "1,234", "78%", "1,333"))
     assert len(page.text.split()) <= MAX_WORDS
-    test_every_page_fits_beside_its_picture_in_the_smallest_usual_terminal(run)
-    test_something_is_asked_at_least_every_four_pages_with_a_misconception_that_is_wrong(run)
+    test_every_page_fits_beside_its_picture_in_the_smallest_terminal(run)
+    test_every_four_pages_have_a_question_with_a_misconception(run)
 
 
-def test_a_lesson_runs_to_its_end_every_claim_holds_and_every_page_is_short_and_lit(run):
+def test_a_lesson_runs_to_its_end_with_true_claims_and_short_lit_pages(run):
     assert run.pages[-1].last
-    assert sum(len(page.claims) for page in run.pages) >= 3  # one that does not hold raises
+    assert sum(len(page.claims) for page in run.pages) >= 3  # a false claim raises
     assert all(page.focus is not None and page.stage is not None for page in run.pages)
     named = next(one.panels for one in COURSE if one.lesson == run.lesson.name)
     assert set(named) <= {page.focus for page in run.pages}

@@ -1,4 +1,4 @@
-"""What lessons measure, against runs small enough to be counted by hand."""
+"""Measurements of lessons, against runs small enough to count by hand."""
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine, ModelShelf
 from minivllm.lessons.teacher.measure import (
@@ -20,12 +20,12 @@ def two_and_one(shelf: ModelShelf, batching: str) -> LessonEngine:
     return engine
 
 
-def test_a_continuous_batch_leaves_no_slot_idle_while_somebody_waits(lesson_shelf):
+def test_a_continuous_batch_leaves_no_slot_idle_while_a_request_waits(lesson_shelf):
     engine = two_and_one(lesson_shelf, "continuous")
     assert token_steps(engine, "cleo") == [3, 4]
     assert steps_to_first_token(engine, "cleo") == 3
     assert idle_slots_while_waiting(engine) == 0
-    assert gaps(engine, "ada") == [1, 1, 1], "whoever runs undisturbed"
+    assert gaps(engine, "ada") == [1, 1, 1], "ada runs undisturbed"
     assert work_per_step(engine) == [6, 2, 4, 2]
 
 
@@ -33,5 +33,5 @@ def test_a_static_batch_leaves_the_slot_of_the_shorter_answer_idle(lesson_shelf)
     engine = two_and_one(lesson_shelf, "static")
     assert token_steps(engine, "cleo") == [5, 6]
     assert idle_slots_while_waiting(engine) == 2  # bob's, in steps 3 and 4
-    # step 6: nobody waits, so its idle slot is no loss
+    # in step 6 no request waits, so its idle slot does not count
     assert work_per_step(engine) == [6, 2, 1, 1, 3, 1]

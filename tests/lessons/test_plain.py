@@ -1,6 +1,4 @@
-"""A lesson on text streams: what is printed, what may be typed, and what happens where nobody
-types.
-"""
+"""A lesson on text streams: output, typed input, and a pipe without input."""
 
 import io
 
@@ -14,7 +12,7 @@ from minivllm.lessons.teacher.plain import PlainLesson
 
 @pytest.fixture
 def give(lesson_shelf):
-    """Gives the small lesson to whoever types these lines; what was printed."""
+    """Run the small lesson with these typed lines; return the output."""
     players = []
 
     def give(typed: str = "", auto: bool = False, ascii: bool = False) -> str:
@@ -28,7 +26,7 @@ def give(lesson_shelf):
         player.close()
 
 
-def test_what_is_typed_is_a_guess_that_is_judged_or_b_or_q_and_else_asked_again(give):
+def test_input_is_a_guess_or_b_or_q_and_anything_else_is_asked_again(give):
     text = give("\ntwo\n\n1\n")
     assert text.count("Type a number.") == 2
     verdict = text.replace("\n", " ").partition("You said 1 block")[2]
@@ -37,14 +35,14 @@ def test_what_is_typed_is_a_guess_that_is_judged_or_b_or_q_and_else_asked_again(
     assert "Two, then." not in give("\n2\nq\n")
 
 
-def test_the_lit_panel_stands_above_the_words_as_it_was_then(give):
+def test_the_lit_panel_is_printed_above_the_text_as_it_was_then(give):
     before, _, after = give(auto=True).partition("How many blocks?")
     assert "KV cache  8 blocks of 4 tokens" in before
     assert "▄▄" not in before.replace("█a a's", "")
     assert "▄▄" in after or "██" in after
 
 
-def test_auto_and_a_pipe_without_answers_print_every_page_and_ask_nobody(give):
+def test_auto_and_a_pipe_without_answers_print_every_page_without_waiting(give):
     text = give(auto=True)
     assert "2 blocks." in text and "end of A small lesson" in text and "guess" not in text
     assert "end of A small lesson" in give("")

@@ -1,4 +1,4 @@
-"""What a learner has done, kept in a file."""
+"""A learner's progress, kept in a file."""
 
 import json
 
@@ -14,7 +14,7 @@ def progress(tmp_path):
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"[]", b'{"lessons": 3}', b"\xff\xfe"])
-def test_a_damaged_file_is_one_sentence_and_is_left_as_it_is(progress, damage):
+def test_a_damaged_file_gives_one_sentence_and_stays_unchanged(progress, damage):
     progress.path.parent.mkdir()
     progress.path.write_bytes(damage)
     with pytest.raises(LessonError, match="damaged") as error:
@@ -25,7 +25,7 @@ def test_a_damaged_file_is_one_sentence_and_is_left_as_it_is(progress, damage):
         Progress(progress.path / "progress.json").note_page("tokens", 1, False)
 
 
-# ---- where it lies ----
+# ---- location ----
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_progress_lies_where_a_person_keeps_their_data(home, monkeypatch):
+def test_progress_is_stored_in_the_users_data_folder(home, monkeypatch):
     assert Progress().path == home / ".local/share/minivllm/progress.json"
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     assert Progress().path == home / "data/minivllm/progress.json"
@@ -56,7 +56,7 @@ def test_progress_of_an_older_version_is_moved_once_and_never_over_newer(home):
     assert Progress().read().lessons["tokens"].finished and old.path.exists()
 
 
-def test_what_was_done_first_and_best_is_kept(progress):
+def test_first_and_best_results_are_kept(progress):
     assert progress.read().lessons == {}
     progress.note_answer("tokens", "1", "8", False)
     progress.note_answer("tokens", "1", "1", True)

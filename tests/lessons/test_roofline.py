@@ -1,4 +1,4 @@
-"""The count of weights that a pass reads, against the weights that the checkpoint has."""
+"""The count of weights that a pass reads, against the weights of the checkpoint."""
 
 from minivllm.lessons.shown.roofline import weights_per_pass
 from minivllm.runtime.checkpoint.checkpoint import read_model_config
@@ -6,7 +6,7 @@ from minivllm.runtime.checkpoint.weights import stream_weights
 from minivllm.runtime.store.model_store import resolve_model
 
 
-def test_every_matrix_of_the_checkpoint_counts_but_the_embedding_that_is_only_looked_up():
+def test_every_matrix_of_the_checkpoint_counts_except_a_lookup_embedding():
     directory = resolve_model("tiny-random")
     matrices = {
         name: tensor.numel() for name, tensor in stream_weights(directory) if tensor.dim() == 2

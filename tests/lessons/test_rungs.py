@@ -1,4 +1,4 @@
-"""What the rungs of the ladder read, watched here and in a process of its own."""
+"""What each kernel version reads, watched here and in a subprocess."""
 
 import pytest
 
@@ -17,12 +17,12 @@ def looks():
     return look(SHAPE)
 
 
-def test_every_rung_computes_what_the_slow_twin_does(looks):
+def test_every_kernel_version_matches_the_reference(looks):
     assert set(looks) == {"naive", "grouped", "split", "static", "unified"}
     assert all(seen.right for seen in looks.values())
 
 
-def test_the_first_rung_reads_each_key_for_every_query_head_and_the_others_once(looks):
+def test_the_naive_kernel_reads_each_key_for_every_query_head_and_the_others_once(looks):
     assert (looks["naive"].programs, looks["naive"].keys_read) == (4, 4 * 128)
     assert {looks[rung].keys_read for rung in ("grouped", "split", "static", "unified")} == {
         2 * 128
@@ -35,12 +35,12 @@ def test_the_first_rung_reads_each_key_for_every_query_head_and_the_others_once(
 
 
 @pytest.mark.slow
-def test_a_process_of_its_own_sees_the_same(looks, monkeypatch):
+def test_a_subprocess_sees_the_same_reads(looks, monkeypatch):
     monkeypatch.setattr(rungs, "_is_interpreted_here", lambda: False)
     assert look(SHAPE) == looks
 
 
-def test_kernels_that_cannot_be_watched_are_told_in_one_sentence(monkeypatch, tmp_path):
+def test_kernels_that_cannot_be_watched_give_one_sentence(monkeypatch, tmp_path):
     python = tmp_path / "python"
     python.write_text(
         "#!/bin/sh\necho 'Traceback' >&2\necho 'ImportError: no triton here' >&2\nexit 1\n"

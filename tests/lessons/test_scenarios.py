@@ -1,7 +1,7 @@
-"""The scenarios show what they say they show, with bytes as tokens and with a real tokenizer's.
+"""The scenarios show what they claim, with byte tokens and with a real tokenizer.
 
-Each is played on the real engine with all invariants checked, and the fold of its events is
-compared with the engine after every step.
+Each runs on the real engine with all invariants checked; after each step the fold of its events is
+compared with the engine.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ from minivllm.lessons.scenarios.stories import tell
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_requests_arrive_in_the_steps_that_the_scenario_names(runs: dict[str, Played], name: str):
     arrived = {event.request_id: event.step for event in runs[name].of(ev.RequestArrived)}
-    # Of several sequences the last one's end is the request's.
+    # A request ends with the last of its sequences.
     ended = {
         event.seq_id.rpartition(".")[0]: event.step for event in runs[name].of(ev.RequestFinished)
     }
@@ -52,7 +52,7 @@ def test_shared_prefix_computes_the_system_prompt_once_for_all(runs: dict[str, P
     assert {facts.times_hashed[block_hash] for block_hash in facts.hits_per_hash} == {1}
     assert sum(facts.hits_per_hash.values()) * 16 == facts.fold.counters.prefix_cache_hits
     assert max(facts.hits_per_hash.values()) == 7
-    # The second wave finds blocks that nobody holds any more.
+    # The second wave hits blocks without an owner.
     from_free = {event.seq_id for event in played.of(ev.BlockHit) if event.was_free}
     assert from_free
     assert from_free <= {f"{arrival.request_id}.0" for arrival in SHARED_PREFIX.waves[1]}
@@ -65,7 +65,7 @@ def test_burst_refills_a_slot_in_the_step_after_it_was_left(runs: dict[str, Play
     admitted = [event.step for event in played.of(ev.RequestAdmitted)]
     finished = [event.step for event in played.of(ev.RequestFinished)]
     assert len(admitted) == 12
-    # From the fifth on, each admission stands in the step after an end.
+    # From the fifth on, each admission comes one step after a finish.
     assert admitted[slots:] == [step + 1 for step in finished[: 12 - slots]]
     assert max(len(items) for items in played.steps().values()) == slots
     assert played.facts.slot_handovers == 12 - slots
@@ -81,7 +81,7 @@ def test_long_and_short_mixes_chunks_of_the_prompt_with_decodes(runs: dict[str, 
         and any(item.kind == "decode" for item in items)
     ]
     assert len(mixed) >= 8
-    # In all but the last of them the decodes and the chunk fill the budget to its last token.
+    # In all of them but the last, decodes and chunk fill the whole budget.
     assert all(sum(item.num_tokens for item in items) == budget for items in mixed[:-1])
     assert played.facts.requests["diary"].chunks == [
         item.num_tokens for items in mixed for item in items if item.seq_id == "diary.0"
@@ -103,9 +103,7 @@ def test_memory_pressure_preempts_and_resumes(runs: dict[str, Played]):
     assert played.facts.fold.counters.evicted_blocks > 0
 
 
-def test_memory_pressure_writes_what_it_would_write_with_memory_to_spare(
-    runs: dict[str, Played], model: str, smollm2_path: Path
-):
+def test_memory_pressure_changes_no_output(runs: dict[str, Played], model: str, smollm2_path: Path):
     roomy = play(MEMORY_PRESSURE, model, smollm2_path, num_gpu_blocks_override=200)
     assert roomy.facts.fold.counters.num_preemptions == 0
     pressed = runs[MEMORY_PRESSURE.name].outputs
@@ -136,7 +134,7 @@ def counted(name: str, facts: RunFacts) -> list[object]:
         case "parallel-sampling":
             saved = f"{facts.most_saved.saved_by_sharing:.0%}"[:-1]
             return ["8 samples", "6 forks", "6 block copies", saved]
-    # Of each search four beams are left over at its end.
+    # Each search has four beams left at its end.
     return [
         counters.forked_sequences + 2 - 2 * 4,
         counters.copied_blocks,
@@ -151,18 +149,18 @@ def counted(name: str, facts: RunFacts) -> list[object]:
         (BURST, {"max_num_seqs": 16, "max_num_batched_tokens": 2048}, "No request that got a slot"),
         (LONG_AND_SHORT, {"max_num_batched_tokens": 2048}, "one step's budget"),
         (MEMORY_PRESSURE, {"num_gpu_blocks_override": 200}, "Nobody was preempted"),
-        # With blocks of 2 tokens ada's 78 tokens end on a block's boundary, and so do cleo's.
+        # With blocks of 2 tokens, ada's 78 tokens end at a block boundary, and so do cleo's.
         (PARALLEL_SAMPLING, {"block_size": 2, "num_gpu_blocks_override": 600}, "No block was"),
     ],
 )
-def test_a_story_says_so_when_the_expected_did_not_happen(
+def test_a_story_says_so_when_the_expected_effect_did_not_happen(
     scenario: Scenario, options: dict, words: str, smollm2_path: Path
 ):
     played = play(scenario, "smollm2-tokens", smollm2_path, **options)
     assert words in " ".join(tell(scenario, played.facts))
 
 
-def test_the_steps_of_a_wave_are_counted_from_its_own_beginning(smollm2_path: Path):
+def test_the_steps_of_a_wave_are_counted_from_its_start(smollm2_path: Path):
     (wave,) = BURST.waves
     second = (wave[2], dataclasses.replace(wave[3], after_steps=5))
     scenario = dataclasses.replace(BURST, waves=(wave[:2], second))
@@ -171,7 +169,9 @@ def test_the_steps_of_a_wave_are_counted_from_its_own_beginning(smollm2_path: Pa
     assert arrived["dan"] == arrived["cleo"] + 5 > 10
 
 
-def test_a_request_whose_step_never_comes_is_sent_when_nobody_else_is_left(smollm2_path: Path):
+def test_a_request_for_a_step_that_never_comes_is_sent_when_all_others_have_finished(
+    smollm2_path: Path,
+):
     (wave,) = BURST.waves
     late = dataclasses.replace(wave[2], after_steps=100_000)
     short = dataclasses.replace(BURST, waves=((wave[0], late),))

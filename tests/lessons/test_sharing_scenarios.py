@@ -1,6 +1,4 @@
-"""The scenarios of sharing show what they say: forks without copies, copies at the first write,
-beams that die.
-"""
+"""The sharing scenarios: forks without copies, copies at the first write, beams that are pruned."""
 
 import dataclasses
 from pathlib import Path
@@ -22,7 +20,7 @@ def test_parallel_sampling_shares_every_block_of_a_prompt_and_copies_the_last_on
     played = runs[PARALLEL_SAMPLING.name]
     request = played.facts.requests[name]
     samples = {f"{name}.{i}" for i in range(4)}
-    # A prompt that ended on a block's boundary would leave nothing to copy.
+    # A prompt that ends at a block boundary would leave nothing to copy.
     assert request.num_prompt_tokens % 16 > 0
     assert sum(request.chunks) + request.num_cached_tokens == request.num_prompt_tokens
     forks = [event for event in played.of(ev.RequestForked) if event.seq_id in samples]
@@ -44,7 +42,9 @@ def test_a_request_for_four_samples_waits_until_four_slots_are_free(runs: dict[s
     assert 0 < max(event.free for event in waits) < 4
 
 
-def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[str, Played]):
+def test_beams_fork_and_are_pruned_all_the_time_and_share_more_than_the_prompt(
+    runs: dict[str, Played],
+):
     played = runs[BEAMS.name]
     for name in ("ada", "cleo"):
         request = played.facts.requests[name]
@@ -54,7 +54,7 @@ def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[
         pruned = [event.step for event in played.of(ev.BeamPruned) if event.seq_id.startswith(name)]
         assert request.num_together == 4 and request.num_prompt_tokens % 16 > 0
         assert len(forks) >= 10
-        # Every fork but the first three takes the place of a beam that died in that very step.
+        # Every fork but the first three replaces a beam that was pruned in the same step.
         assert set(pruned[:-3]) <= forks
         assert request.num_sequences == 1 + len(pruned)
         assert request.texts == [output.text for output in played.outputs[name].outputs]
@@ -62,7 +62,7 @@ def test_beams_fork_and_die_all_along_and_share_more_than_the_prompt(runs: dict[
 
 
 @pytest.mark.parametrize("name", [PARALLEL_SAMPLING.name, BEAMS.name])
-def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(
+def test_the_largest_saving_by_sharing_matches_the_block_tables_of_one_step(
     runs: dict[str, Played], name: str
 ):
     played = runs[name]
@@ -83,8 +83,8 @@ def test_the_most_that_sharing_saved_is_what_the_tables_of_one_step_say(
 
 def test_samples_and_beams_that_are_preempted_are_counted_with_their_request(smollm2_path: Path):
     for scenario, blocks in ((PARALLEL_SAMPLING, 24), (BEAMS, 28)):
-        # The newest is preempted, so ben, who is one sequence, goes first. Beams share so much that
-        # it takes many.
+        # The newest request is preempted first: ben, a single sequence. Beams share so much that
+        # many are needed.
         ada, ben, cleo = scenario.arrivals
         others = [
             dataclasses.replace(ada, request_id=name) for name in ("dan", "eve", "finn", "gil")

@@ -1,6 +1,4 @@
-"""The course and the commands where Triton is not installed, in processes that cannot find it
-(tests/without_triton).
-"""
+"""The course and the commands in processes that find no Triton (support/without_triton)."""
 
 import json
 import os
@@ -45,7 +43,7 @@ print(json.dumps(told))
 
 
 def run(*command: str, hidden: bool, home: Path) -> subprocess.CompletedProcess:
-    """A process of Python that finds no Triton (`hidden`), with a home of its own."""
+    """Run Python, without Triton if `hidden`, in its own home folder."""
     environment = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -69,7 +67,7 @@ def home(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="module")
 def without(home) -> dict:
-    """The whole course, taken by a student who is always wrong."""
+    """The whole course, with every answer wrong."""
     child = run(str(TESTS / "support" / "docs" / "lesson_student.py"), hidden=True, home=home)
     assert child.stderr.split()[-1] == "False", "Triton was imported after all"
     return {int(number): taken for number, taken in json.loads(child.stdout).items()}
@@ -77,7 +75,7 @@ def without(home) -> dict:
 
 @pytest.fixture(scope="module")
 def told(home) -> dict:
-    """What each command says: exit status, standard output, standard error."""
+    """Exit status, standard output and standard error of each command."""
     commands = {name: line.split() for name, line in COMMANDS.items()}
     exercise = home / "work/paged-attention-triton"
     exercise.mkdir(parents=True)
@@ -93,13 +91,13 @@ def test_every_lesson_can_be_taken_to_its_end_by_a_student_who_is_always_wrong(w
     assert all(verdict.startswith("You said") for verdict in taken["verdicts"])
     assert ("not installed here" in taken["first_page"]) is (number in ON_KERNELS)
     assert taken["recorded"] == (["this"] if number in ON_KERNELS else []), (
-        "the recording is of this very decode"
+        "the recording matches this decode"
     )
 
 
 @pytest.mark.slow
-def test_with_and_without_triton_the_lessons_say_the_same(without, home):
-    """Every truth, every verdict and every panel: what is recorded is what the kernels do here."""
+def test_lessons_are_the_same_with_and_without_triton(without, home):
+    """Every truth, verdict and panel: recordings equal what the kernels do here."""
     pytest.importorskip("triton")
     child = run(str(TESTS / "support" / "docs" / "lesson_student.py"), hidden=False, home=home)
     having = {int(number): taken for number, taken in json.loads(child.stdout).items()}
@@ -111,7 +109,7 @@ def test_with_and_without_triton_the_lessons_say_the_same(without, home):
 
 
 def test_the_shipped_recordings_are_what_the_kernels_do_now():
-    """But for the last digits of the floats, which depend on the processor."""
+    """Except for the last digits of floats, which depend on the processor."""
     pytest.importorskip("triton")
     traces, kernels = load_tool("pictures/record_kernels.py").record()
     assert kernels == recorded()
@@ -141,7 +139,7 @@ def test_a_lesson_says_first_that_it_shows_recordings_and_the_next_exercise_can_
 
 
 @pytest.mark.parametrize("name", ["smollm2", "bench", "start", "check", "demo", "backend"])
-def test_what_cannot_be_without_triton_says_so_in_one_sentence_before_it_begins(told, name):
+def test_commands_that_need_triton_say_so_in_one_sentence_before_they_begin(told, name):
     status, out, err = told[name]
     assert status != 0
     assert out == ""

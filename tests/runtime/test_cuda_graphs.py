@@ -1,8 +1,7 @@
-"""Decode steps in padded tensors: they give what other steps give, and padding leaves the KV cache
-alone.
+"""Padded decode steps equal other steps, and padding leaves the KV cache alone.
 
-What a graph records is run here without one, over the same tensors. Recording and replaying itself
-is in `tests/identity/test_gpu.py`.
+The computation of a graph runs here directly, over the same tensors. `tests/identity/test_gpu.py`
+tests recording and replaying.
 """
 
 from itertools import pairwise
@@ -30,7 +29,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("most", [1, 7, 256, 4096])
-def test_sizes_reach_from_one_to_the_largest_batch_with_little_padding(most: int) -> None:
+def test_sizes_go_from_one_to_the_largest_batch_with_little_padding(most: int) -> None:
     sizes = padded_sizes(most)
     assert (sizes[0], sizes[-1]) == (1, most)
     assert len(sizes) <= 48
@@ -66,7 +65,7 @@ def test_a_padded_batch_gives_the_logits_of_an_unpadded_one(name, custom_ops, mo
 
 
 def spy_on_runs(run: PlannedRunner, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The padded sizes that are run, as they come."""
+    """The padded size of each run."""
     graphs, sizes = run.runner._decode_graphs, []
     original = graphs._run_padded
     monkeypatch.setattr(graphs, "_run_padded", lambda size: (sizes.append(size), original(size)))
@@ -76,9 +75,7 @@ def spy_on_runs(run: PlannedRunner, monkeypatch: pytest.MonkeyPatch) -> list[int
 @interpreted
 @pytest.mark.parametrize("custom_ops", [["none"], ["all"]], ids=["plain", "fused"])
 def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> None:
-    """After a larger batch, whose rows are still there, and with ids in them that are in no
-    cache.
-    """
+    """Padding rows still hold a larger batch and ids that are in no cache."""
     run = static_runner(monkeypatch, [2, 6], custom_ops=custom_ops)
     sequences = [run.new([5 * i + j for j in range(1, 6)]) for i in range(6)]
     run.run(*((sequence, 5) for sequence in sequences))
@@ -113,7 +110,7 @@ def test_padding_is_never_read_and_never_written(custom_ops, monkeypatch) -> Non
 
 @interpreted
 def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None:
-    """What a graph has recorded are addresses and shapes."""
+    """A graph has recorded addresses and shapes."""
     run = static_runner(monkeypatch, [6])
     graphs, seen = run.runner._decode_graphs, []
     original = graphs._forward
@@ -135,7 +132,7 @@ def test_steps_of_the_same_padded_size_use_the_same_tensors(monkeypatch) -> None
 
 
 @interpreted
-def test_a_step_with_a_chunk_and_a_step_that_is_measured_are_not_padded(monkeypatch) -> None:
+def test_steps_with_a_chunk_or_with_attention_mass_are_not_padded(monkeypatch) -> None:
     run = static_runner(monkeypatch, [4])
     ran = spy_on_runs(run, monkeypatch)
     first, second = run.new([1, 2, 3]), run.new([4])

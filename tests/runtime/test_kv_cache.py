@@ -19,7 +19,7 @@ SMOLLM2_SPEC = KVCacheSpec(
 )
 
 
-def test_as_many_whole_blocks_fit_as_the_bytes_hold_and_less_than_one_is_refused() -> None:
+def test_the_cache_has_only_whole_blocks_and_less_than_one_is_refused() -> None:
     size = SMOLLM2_SPEC.bytes_per_block
     for num_bytes, num_blocks in ((size, 1), (2 * size - 1, 1), (2 * size, 2)):
         assert num_blocks_that_fit(SMOLLM2_SPEC, num_bytes) == num_blocks
@@ -32,7 +32,7 @@ def test_as_many_whole_blocks_fit_as_the_bytes_hold_and_less_than_one_is_refused
     ("limit", "used", "dropped", "available"),
     [("max", 10, 0, 1000 * 1024), ("5000", 3000, 500, 2500), ("5000", 9000, 500, 0)],
 )
-def test_a_containers_limit_counts_where_it_is_lower(
+def test_a_lower_container_limit_counts(
     limit: str, used: int, dropped: int, available: int, tmp_path: Path
 ) -> None:
     files = {

@@ -1,6 +1,4 @@
-"""Loading a model: the right device and dtype, one copy in memory, and no code from the model's
-directory.
-"""
+"""Loading a model: device and dtype, one copy in memory, no code from the model's directory."""
 
 import json
 import shutil
@@ -20,7 +18,7 @@ MIB = 1 << 20
 
 @pytest.fixture
 def copied(tiny_random_path, tmp_path) -> Path:
-    """A copy of the tiny model that a test may spoil."""
+    """A copy of the tiny model that a test may change."""
     return Path(shutil.copytree(tiny_random_path, tmp_path / "model"))
 
 
@@ -39,8 +37,8 @@ def test_a_cpu_computes_in_float32_unless_told_otherwise(copied, asked, expected
     assert model.dtype == expected == model.decoder.embed_tokens(torch.tensor([0])).dtype
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="a CUDA device is here")
-def test_asking_for_cuda_where_there_is_none_is_refused_before_anything_is_loaded():
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_cuda_without_a_device_is_refused_before_anything_is_loaded():
     with pytest.raises(ConfigError, match="no CUDA device"):
         load_model(EngineConfig(model="there-is-no-such-model", device="cuda"))
 
@@ -81,8 +79,9 @@ def test_code_beside_the_weights_is_never_run(copied, monkeypatch):
 
 @pytest.mark.slow
 def test_loading_holds_one_copy_of_the_weights_and_little_more(smollm2_path):
-    """Peak memory of a fresh process, less what it needs before the weights: mapping the file would
-    show as twice.
+    """Peak memory of a fresh process, minus the memory before the weights.
+
+    Mapping the whole file would double it.
     """
     code = """
 import resource, sys

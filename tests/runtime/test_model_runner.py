@@ -1,6 +1,4 @@
-"""The model runner: which rows come back, what the batch looks like, how large the cache is
-made.
-"""
+"""The model runner: returned rows, the flat batch, and the size of the cache."""
 
 import numpy as np
 import pytest
@@ -12,6 +10,7 @@ from support.model.tiny_models import (
     load_into_ours,
     make_peer,
     peer_logits,
+    prompt,
 )
 
 from minivllm.core.block_math import slot_mapping
@@ -31,16 +30,10 @@ def decoder(peer):
     return load_into_ours(peer)
 
 
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(
-        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
-
-
 # ---- the flat batch ----
 
 
-def test_a_batch_lays_tokens_positions_and_slots_end_to_end(decoder) -> None:
+def test_a_batch_concatenates_tokens_positions_and_slots(decoder) -> None:
     run = PlannedRunner(decoder)
     batch = InputBatch(max_num_seqs=16, max_model_len=256, block_size=4)
     ahead, chunked, short = (run.new(prompt(length, seed=length)) for length in (6, 30, 3))
@@ -99,7 +92,7 @@ def test_logits_come_back_for_the_sequences_that_sample_in_plan_order(decoder, p
     assert run.run((unfinished, 20)).shape == (0, VOCAB_SIZE)
 
 
-def test_what_a_dead_sequence_left_in_a_block_cannot_reach_the_next_one(decoder, peer) -> None:
+def test_old_content_of_a_block_cannot_reach_its_next_owner(decoder, peer) -> None:
     run = PlannedRunner(decoder)
     for cache in run.runner._attention.kv_caches:
         cache.fill_(float("nan"))
@@ -114,7 +107,7 @@ def test_what_a_dead_sequence_left_in_a_block_cannot_reach_the_next_one(decoder,
         logits = run.run(*((sequence, 1) for sequence in sequences))
 
 
-def test_a_result_holds_what_this_call_was_to_watch_and_nothing_of_the_call_before(decoder) -> None:
+def test_a_result_holds_only_what_its_own_call_watched(decoder) -> None:
     run = PlannedRunner(decoder)
     one, two = run.new(prompt(9)), run.new(prompt(5, seed=1))
     watched = run.runner.execute_model(run.plan((one, 8), (two, 5)), Watch(attention_mass=True))
@@ -128,7 +121,7 @@ def test_a_result_holds_what_this_call_was_to_watch_and_nothing_of_the_call_befo
     assert (result.attention_mass, result.decode_samples) == ((), ())
 
 
-def test_the_time_to_lay_out_a_batch_is_measured_on_the_injected_clock(decoder) -> None:
+def test_the_time_to_prepare_a_batch_is_measured_on_the_injected_clock(decoder) -> None:
     run = PlannedRunner(decoder)
     ticks = iter([10.0, 10.5])
     run.runner._now = lambda: next(ticks)
@@ -141,7 +134,7 @@ def test_the_time_to_lay_out_a_batch_is_measured_on_the_injected_clock(decoder) 
 BYTES_PER_BLOCK = 3 * 2 * 2 * 8 * 4 * 4
 
 
-def test_the_cache_and_the_longest_request_are_sized_from_memory_and_model_unless_asked_otherwise(
+def test_cache_and_context_length_default_to_memory_and_model(
     decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from_memory = {"num_gpu_blocks_override": None}
@@ -160,7 +153,7 @@ def test_the_cache_and_the_longest_request_are_sized_from_memory_and_model_unles
     ):
         with pytest.raises(ConfigError, match=named):
             PlannedRunner(decoder, **options)
-    # What sizes the cache on CUDA: here only that it runs and leaves the real cache alone.
+    # This sizes the cache on CUDA. Here it must only run and leave the real cache alone.
     run.runner._run_largest_step()
     assert not any(cache.any() for cache in run.runner._attention.kv_caches)
 
@@ -174,13 +167,11 @@ def test_the_cache_and_the_longest_request_are_sized_from_memory_and_model_unles
         ({"slot_mapping": np.array([4, -2, 3])}, "slot -2"),
     ],
 )
-def test_a_block_or_slot_outside_of_the_cache_is_found_when_invariants_are_checked(
-    changes, message
-) -> None:
+def test_the_invariant_check_finds_a_block_or_slot_outside_the_cache(changes, message) -> None:
     step = {
         "query_start_loc": np.array([0, 2, 3]),
         "num_computed_tokens": np.array([4, 0]),
-        # the second sequence has one block: what follows is stale
+        # the second sequence has one block; the rest of its row is stale
         "block_tables": np.array([[3, 7], [0, 99]]),
         "slot_mapping": np.array([28, 29, -1]),
     }

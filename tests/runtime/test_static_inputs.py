@@ -1,6 +1,4 @@
-"""The device holds what the last step gave, with as few copies as can be: padding, block tables,
-rows that move.
-"""
+"""Static inputs hold the last step on the device, with as few copies as possible."""
 
 import numpy as np
 import pytest
@@ -15,7 +13,7 @@ MAX_NUM_SEQS, MAX_BLOCKS, BLOCK_SIZE = 6, 10, 4
 
 
 class Operations(TorchDispatchMode):
-    """The names of what torch does."""
+    """Records the names of torch's operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -31,9 +29,7 @@ class Operations(TorchDispatchMode):
 
 
 def inputs_of(tables: list[list[int]], lengths: list[int]) -> ModelInput:
-    """A step of decodes: sequence i has `lengths[i]` tokens with this step's, in the blocks
-    `tables[i]`.
-    """
+    """A decode step: sequence i has `lengths[i]` tokens, in the blocks `tables[i]`."""
     positions = np.array(lengths, dtype=np.int64) - 1
     block_tables = np.zeros((len(tables), max(map(len, tables))), dtype=np.int64)
     for row, table in zip(block_tables, tables, strict=True):
@@ -59,7 +55,7 @@ def static(tables_on_device: torch.Tensor) -> StaticInputs:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_steps_leave_on_the_device_what_the_last_of_them_gave(
+def test_after_any_steps_the_device_holds_the_inputs_of_the_last(
     seed: int, static, tables_on_device
 ) -> None:
     """Sequences grow, end, begin and change places."""
@@ -111,10 +107,8 @@ def test_when_many_rows_move_the_tables_are_copied_at_once(static, tables_on_dev
     assert tables_on_device[:4, :4].tolist() == tables[1:]
 
 
-def test_an_engine_that_preempts_and_forks_says_what_it_says_with_torch() -> None:
-    """Rows move, blocks change hands and sequences come back: the engine's own steps, with
-    interpreted kernels.
-    """
+def test_an_engine_that_preempts_and_forks_gives_the_same_tokens_as_with_torch() -> None:
+    """Rows move, blocks change owners and sequences return: real steps with interpreted kernels."""
     if not pytest.importorskip("minivllm.kernels.mode").INTERPRETED:
         pytest.skip("kernels are compiled here, and this engine is on the CPU")
     params = [

@@ -1,4 +1,4 @@
-"""One server with the tiny random model for all tests that ask it ordinary things."""
+"""One server with the tiny random model for all ordinary tests."""
 
 from collections.abc import Iterator
 

@@ -1,3 +1,1 @@
-"""Fakes, drivers and reference implementations that the tests share, in the same rooms as the
-tests.
-"""
+"""Fakes, drivers and reference implementations that the tests share."""

@@ -1,8 +1,7 @@
-"""A strict reader of Chrome traces: fails on anything that a viewer would draw wrong, or leave out
-without a word.
+"""A strict reader of Chrome traces: fails on anything that a viewer would draw wrong or drop.
 
-Stricter than the format where that costs nothing: times are whole microseconds, a slice lasts at
-least one, all but the beginnings of arrows stand in order of time, and no track is without a name.
+It is stricter than the format: times are whole microseconds, a slice lasts at least 1 us, records
+are sorted by time (except arrow starts), and every track has a name.
 """
 
 import json
@@ -16,7 +15,7 @@ PHASES = set("XbeisfCM")
 
 @dataclass
 class Slice:
-    """An `X`, or a `b` with its `e`."""
+    """An `X` record, or a `b` record with its `e`."""
 
     name: str
     start: int
@@ -26,7 +25,7 @@ class Slice:
 
 
 class CheckedTrace:
-    """The parts of a trace that has passed."""
+    """The parts of a trace that passed every check."""
 
     def __init__(self, data: bytes) -> None:
         whole = json.loads(data)
@@ -42,8 +41,8 @@ class CheckedTrace:
             assert type(record["pid"]) is int and type(record["tid"]) is int, record
             assert isinstance(record["name"], str) and record["name"], record
         in_order = [record["ts"] for record in self.records if record["ph"] != "s"]
-        assert all(a <= b for a, b in pairwise(in_order)), "written in order of time"
-        # A viewer sorts by time and keeps the order of the file where times are equal.
+        assert all(a <= b for a, b in pairwise(in_order)), "not in order of time"
+        # A viewer sorts by time and keeps file order for equal times.
         self._sorted = sorted(self.records, key=lambda record: record["ts"])
         self.tracks = self._names()
         self.slices = self._slices()
@@ -65,7 +64,7 @@ class CheckedTrace:
         return self.slices.get(tid, [])
 
     def counter(self, name: str, ts: int) -> dict[str, int]:
-        """What a counter shows just after `ts`."""
+        """Value of a counter just after `ts`."""
         return [record for record in self.of("C") if record["name"] == name and record["ts"] <= ts][
             -1
         ]["args"]
@@ -82,9 +81,7 @@ class CheckedTrace:
         return tracks
 
     def _slices(self) -> dict[int, list[Slice]]:
-        """By track. An inner slice lies whole in the one around it, and neighbours do not
-        overlap.
-        """
+        """Slices by track. A nested slice lies inside its parent, and neighbours do not overlap."""
         tracks: dict[int, list[Slice]] = defaultdict(list)
         open_: dict[int, list[Slice]] = defaultdict(list)
         for record in self.of("X"):
@@ -101,7 +98,7 @@ class CheckedTrace:
         return tracks
 
     def _lives(self) -> dict[int, list[Slice]]:
-        """By id: asynchronous slices, each ended by name, the innermost first."""
+        """Asynchronous slices by id. Each ends by name, the innermost first."""
         lives: dict[int, list[Slice]] = defaultdict(list)
         open_: dict[int, list[Slice]] = defaultdict(list)
         for record in self._sorted:
@@ -119,7 +116,7 @@ class CheckedTrace:
         return lives
 
     def _arrows(self) -> list[tuple[dict, Slice, Slice]]:
-        """Each begins and ends once, forward in time, in a slice that is open then."""
+        """Check that each arrow starts and ends once, forward in time, inside open slices."""
         starts = {(record["cat"], record["name"], record["id"]): record for record in self.of("s")}
         ends = {(record["cat"], record["name"], record["id"]): record for record in self.of("f")}
         assert starts.keys() == ends.keys()

@@ -1,6 +1,4 @@
-"""A disk that fills up, for tests that are not root: the system itself refuses what lies behind so
-many bytes of a file.
-"""
+"""A full disk without root: the system refuses writes beyond a file size."""
 
 import resource
 import signal
@@ -8,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 REASON = "File too large"
-"""What the system says then."""
+"""The system's error message."""
 
 
 @contextmanager
 def files_no_larger_than(num_bytes: int) -> Iterator[None]:
-    """Inside, this process can write no file beyond `num_bytes`."""
+    """Limit every file that this process writes to `num_bytes`."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     assert signal.getsignal(signal.SIGXFSZ) is signal.SIG_IGN, (
-        "Python ignores it, so that write() fails instead"
+        "Python must ignore SIGXFSZ, so that write() fails"
     )
     resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
     try:

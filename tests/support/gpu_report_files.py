@@ -1,6 +1,4 @@
-"""A made-up GPU report: the files that stages would write on a machine with a GPU, with round
-numbers.
-"""
+"""A made-up GPU report: the stage files of a GPU machine, with round numbers."""
 
 import json
 from pathlib import Path
@@ -22,8 +20,6 @@ ENVIRONMENT = {
 
 
 class HandClock:
-    """Shows what it was set to."""
-
     def __init__(self) -> None:
         self.seconds = 0.0
 

@@ -1,6 +1,4 @@
-"""A Python with a peer in it, for tests: a shell script that starts our own Python with a made-up
-package on its path.
-"""
+"""A shell script that runs Python with a made-up `vllm` package, as a peer for tests."""
 
 import os
 import sys
@@ -32,9 +30,7 @@ for p, s in zip(prompts, params, strict=True)]
 
 
 def python_with_vllm(folder: Path, *, starting: str = "pass", generating: str = "pass") -> str:
-    """The path of a Python whose `vllm` runs the statement `starting` when it loads and
-    `generating` at each call.
-    """
+    """Path of a Python whose `vllm` runs `starting` on load and `generating` at each call."""
     packages = folder / "packages"
     (packages / "vllm").mkdir(parents=True)
     source = VLLM.replace("BEHAVIOUR", starting).replace("DOING", generating)

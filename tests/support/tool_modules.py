@@ -1,8 +1,6 @@
-"""A command of tools/ as a module: tools are no package, so none of them can be imported by its
-name.
+"""Loads a command of tools/ as a module, since tools/ is not a package.
 
-It is loaded anew at each call, and not remembered in `sys.modules`: what a test changes in it stays
-with that test.
+Each call loads a new module, outside `sys.modules`, so a test can patch it freely.
 """
 
 import importlib.util
@@ -13,7 +11,7 @@ TOOLS = Path(__file__).parents[2] / "tools"
 
 
 def load_tool(path: str) -> ModuleType:
-    """The module at this path below tools/, like `site/make_pages.py`."""
+    """The module at this path below tools/, such as `site/make_pages.py`."""
     spec = importlib.util.spec_from_file_location(Path(path).stem, TOOLS / path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

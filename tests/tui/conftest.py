@@ -1,8 +1,6 @@
-"""Runs of the real engine for the dashboard to show: real scheduler, real events, no model.
+"""Runs for the dashboard: the real scheduler and real events, with scripted answers of words.
 
-Only what the model would say is scripted, in words, so that screens can be read. Every event list
-here is therefore one that the engine really sends, with preemptions, hits, evictions and waits
-among them.
+Every event list is one that the engine really emits, with preemptions, hits, evictions and waits.
 """
 
 import re
@@ -23,8 +21,8 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 from minivllm.sampling_params import SamplingParams
 from minivllm.tui.widgets.frame.keybar import KeyBar
 
-# Textual's pilot takes a key for done when nothing was computed for a while; a fifth of its while
-# is enough for ours.
+# Textual's pilot waits until nothing has been computed for a while. A fifth of that time is enough
+# here.
 textual._wait.SLEEP_GRANULARITY /= 5
 textual._wait.SLEEP_IDLE /= 5
 
@@ -33,14 +31,12 @@ EOS = 0
 
 @pytest.fixture
 def no_footer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Half of what a key costs is the row of keys at the bottom, which Textual makes anew whenever
-    the focus moves.
-    """
+    """Remove the key bar: Textual rebuilds it at each change of focus, half the cost of a key."""
     monkeypatch.setattr(KeyBar, "compose", lambda self: iter(()))
 
 
 class WordTokenizer:
-    """A word with the space before it is a token; ids are given out as words come."""
+    """A word with the space before it is a token. Ids are assigned in order of appearance."""
 
     vocab_size = 10_000
     eos_token_ids = frozenset({EOS})
@@ -67,10 +63,10 @@ class WordTokenizer:
 
 
 class ScriptedRunner:
-    """Says, for each request, the next word of its answer, and then end-of-sequence.
+    """Samples the next word of each request's answer, and then end-of-sequence.
 
-    Sample i leaves out the first i words. A beam is offered words of the answer in an order of its
-    own, so that some beams have several children and others none.
+    Sample i leaves out the first i words. Each beam gets words of the answer in its own order, so
+    that some beams have several children and others none.
     """
 
     max_model_len = 100_000
@@ -111,7 +107,7 @@ class ScriptedRunner:
 
 @dataclass(frozen=True)
 class Ask:
-    """One request: who asks what, what the model will say, and the step before which it arrives."""
+    """One request: name, prompt, answer, and the step before which it arrives."""
 
     request_id: str
     prompt: str
@@ -133,7 +129,7 @@ class Ask:
 
 
 class Stage:
-    """A real engine with scripted answers, moved on step by step; `events` has all that it said."""
+    """A real engine with scripted answers, run step by step; `events` has all its events."""
 
     def __init__(self, asks: list[Ask], *, num_blocks: int = 64, **options: object) -> None:
         options = {
@@ -157,7 +153,7 @@ class Stage:
         self._steps = 0
 
     def step(self) -> bool:
-        """Let in who arrives and take one step; False when nothing is left to do."""
+        """Add arriving requests and take one step; False when nothing is left."""
         while self._asks and self._asks[0].arrives <= self._steps:
             ask = self._asks.pop(0)
             self.engine.add_request(ask.request_id, ask.prompt, ask.params)
@@ -219,7 +215,7 @@ _MORE = (
 
 
 def shared_prefix_asks(count: int = 8) -> list[Ask]:
-    """Requests that begin with the same instructions and come in two by two."""
+    """Requests that share their instructions and arrive two by two."""
     return [
         Ask(f"r{index}", _SYSTEM + question, answer + _MORE, arrives=index // 2 * 6)
         for index, (question, answer) in enumerate((_QUESTIONS * 9)[:count])
@@ -228,7 +224,7 @@ def shared_prefix_asks(count: int = 8) -> list[Ask]:
 
 @pytest.fixture
 def shared_prefix() -> Stage:
-    """Four slots, a shared beginning, a pool that suffices: hits and waits for a slot."""
+    """Four slots, a shared prefix and enough blocks: hits and waits for a slot."""
     return Stage(shared_prefix_asks())
 
 
@@ -250,9 +246,7 @@ def memory_pressure() -> Stage:
 
 @pytest.fixture
 def samples() -> Stage:
-    """Three samples of one prompt beside a plain request: forks, a shared part full block, copies
-    of it.
-    """
+    """Three samples beside a plain request: forks, a shared partial block, copies of it."""
     (first, said), (second, also_said) = _QUESTIONS[:2]
     asks = [
         Ask("r0", _SYSTEM + "Once more : " + first, said + _MORE, max_tokens=64, samples=3),
@@ -263,7 +257,7 @@ def samples() -> Stage:
 
 @pytest.fixture
 def beams() -> Stage:
-    """A beam search of width 3 beside a plain request: beams fork and die at every step."""
+    """A beam search of width 3 beside a plain request: forks and pruned beams at every step."""
     (first, said), (second, also_said) = _QUESTIONS[:2]
     asks = [
         Ask("r0", _SYSTEM + first, said + _MORE, max_tokens=40, beams=3),
@@ -274,11 +268,10 @@ def beams() -> Stage:
 
 @pytest.fixture
 def stage() -> Callable[..., Stage]:
-    """`Stage` itself, for tests with requests of their own."""
+    """`Stage` itself, for tests with their own requests."""
     return Stage
 
 
 @pytest.fixture
 def ask() -> type[Ask]:
-    """`Ask` itself."""
     return Ask

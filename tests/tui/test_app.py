@@ -1,6 +1,4 @@
-"""The real app, driven by keys at the sizes people have: what is on the screen, and what it
-costs.
-"""
+"""The real app, driven by keys at usual sizes: the picture, and its cost."""
 
 import asyncio
 from threading import Thread
@@ -33,7 +31,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 WATCH = "The first blocks are computed once and shared."
 
 
-def test_pausing_holds_the_picture_while_folding_goes_on(shared_prefix) -> None:
+def test_pausing_freezes_the_picture_while_folding_continues(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
     before = len(shared_prefix.events)
 
@@ -45,7 +43,7 @@ def test_pausing_holds_the_picture_while_folding_goes_on(shared_prefix) -> None:
         assert app.context.transport.recording.head.fold.step == 35
         assert app.model.fold.step == 20
         assert drawn(app, "slots") == [row for row in drawn(app, "slots") if row in held]
-        # A still picture can be laid out anew and painted in other colours without moving on.
+        # A paused picture can get a new layout and other colours.
         await pilot.press("t")
         await pilot.resize_terminal(80, 24)
         await settle(pilot)
@@ -56,11 +54,11 @@ def test_pausing_holds_the_picture_while_folding_goes_on(shared_prefix) -> None:
     drive(app, script)
 
 
-def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefix) -> None:
+def test_no_cell_keeps_the_background_of_the_old_theme(shared_prefix) -> None:
     app = app_for(shared_prefix.run(20))
 
     def grounds() -> set[str]:
-        """Also those of boxes, which lie bare where their panels leave room."""
+        """Colours of all cells, also of the boxes around panels."""
         strips = app.screen._compositor.render_strips()
         for box in (*app.screen.query(PanelRow), *app.screen.query(PanelColumn)):
             strips += box.render_lines(box.size.region)
@@ -78,7 +76,7 @@ def test_no_cell_of_the_screen_keeps_the_ground_of_the_theme_before(shared_prefi
     drive(app, script)
 
 
-def test_the_summary_comes_from_another_thread_and_after_the_last_event_until_there_is_more_work(
+def test_the_summary_from_another_thread_is_shown_after_the_last_event_until_more_work_comes(
     shared_prefix,
 ) -> None:
     app = DashboardApp(InProcessSource(shared_prefix.header, codec=MODELS), watch=WATCH)
@@ -119,7 +117,7 @@ def test_the_summary_comes_from_another_thread_and_after_the_last_event_until_th
     drive(app, script)
 
 
-def test_a_recording_that_lost_events_is_told_in_the_top_line_while_the_run_goes_on(
+def test_a_recording_that_lost_events_is_reported_in_the_top_line_during_the_run(
     shared_prefix, tmp_path
 ) -> None:
     log = LogWriter(tmp_path / "run.jsonl", shared_prefix.header)
@@ -150,7 +148,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
 
     async def script(pilot: Pilot) -> None:
         for one in app.screen.query(Panel):
-            # Count what is painted anew; a row that did not change comes from the panel's cache.
+            # Count painted rows; unchanged rows come from the panel's cache.
             original = one._paint
             one._paint = lambda *line, one=one, original=original: (
                 painted.append(one.id),
@@ -159,7 +157,7 @@ def test_a_frame_repaints_only_the_rows_that_changed(shared_prefix) -> None:
         token = ev.TokenSampled(app.model.fold.last_seq + 1, 20, 0.9, "r2.0", 1, " more")
         put(app, token)
         await until(pilot, lambda: len(painted) >= 3)
-        # The slot's two rows (its count and its text), and nothing anywhere else.
+        # The slot's two rows (count and text), and no others.
         assert sorted(painted) == ["slots", "slots", "timeline"]
         assert drawn(app, "slots")[5].rstrip().endswith(" more")
 
@@ -186,7 +184,7 @@ def test_on_another_screen_or_in_the_past_the_end_of_the_run_waits_for_the_reade
     drive(app, script)
 
 
-def test_an_answer_that_a_limit_cut_is_told_once_to_whom_asked(stage, ask) -> None:
+def test_an_answer_cut_by_a_limit_is_reported_once(stage, ask) -> None:
     asks = [
         ask("user-1", "a question", "a long answer of many words", max_tokens=3),
         ask("user-2", "a question", "done"),

@@ -1,9 +1,7 @@
-"""At any moment of any walk through any run, what the real app has painted is what the fold of the
-events says.
+"""Random walks through random runs: the painted screen always equals the fold of the events.
 
-The rows are read back as a person reads them, and compared with a fold of the events before the
-position that is worked out anew, in the plainest way, at every moment. Events come in while the
-walk goes on, so the walk is also through a recording that grows.
+Rows are read back as text and compared with a new fold of all earlier events. Events keep coming
+during the walk, so the recording grows.
 """
 
 import re
@@ -27,15 +25,15 @@ WALKS = settings(
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-"""Few, and not made smaller when one fails: each starts an app and paints it at a dozen moments."""
+"""Few examples without shrinking: each one starts an app and paints a dozen moments."""
 
 _MOVES = {"right", "right_square_bracket", "right_curly_bracket"}
 _MOVE = st.one_of(
     st.sampled_from(sorted(_MOVES | {key.replace("right", "left") for key in _MOVES})),
     st.sampled_from(["home", "end", "1", "2", "space"]),
     st.integers(0, 90),  # go to that step
-    st.floats(0, 1),  # go to that part of what has come
-    st.tuples(st.integers(1, 200)),  # so many more events come
+    st.floats(0, 1),  # go to that fraction of the events so far
+    st.tuples(st.integers(1, 200)),  # this many more events arrive
 )
 
 
@@ -53,12 +51,12 @@ async def go(pilot: Pilot, move: str | int | float | tuple[int], waiting: list) 
             for _ in range(min(count, len(waiting))):
                 put(app, waiting.pop(0))
     await settle(pilot)
-    # What has come is taken in, and a playing picture takes its next step.
+    # New events are applied, and a playing picture takes its next step.
     app._frame()
     if app.context.transport.state == "playing":
         await pilot.press("space")
     await settle(pilot)
-    # A screen that has just come to the front is drawn once it has its sizes.
+    # A new front screen is drawn once it has its sizes.
     await until(
         pilot, lambda: f"event {app.context.transport.position:,}/" in drawn(app, "timeline")[0]
     )
@@ -82,9 +80,8 @@ def check_the_picture(app: DashboardApp, events: list) -> None:
 
 def check_the_header(app: DashboardApp, truth: Fold) -> None:
     text = drawn(app, "header")[0]
-    # Not those with an owner: between `block.released` and `block.freed` a block has none and is
-    # not in the queue yet. It is the only such moment, it lasts one event, and the block counts as
-    # used until it is over.
+    # Not blocks with an owner: between `block.released` and `block.freed` a block has no owner and
+    # is not in the queue. That lasts one event, and the block counts as used.
     used = len(truth.blocks) - len(truth.free_queue)
     cached = sum(truth.blocks[number].hash is not None for number in truth.free_queue)
     facts = (
@@ -121,7 +118,7 @@ def check_the_slots(app: DashboardApp, truth: Fold, events: list) -> None:
         known_before = sequence.num_computed_tokens < sequence.num_tokens - 1
         is_prefill = kinds.get(seq_id, "prefill" if known_before else "decode") == "prefill"
         assert phase == ("PREFILL" if is_prefill else "DECODE")
-        # A token that this very step has sampled is no part of what it had to work through.
+        # A token sampled in this very step is not part of the step's work.
         new = any(isinstance(one, ev.TokenSampled) and one.seq_id == seq_id for one in of_this_step)
         done = f"{sequence.num_computed_tokens}/{sequence.num_tokens - new}"
         assert count == (done if is_prefill else f"+{len(sequence.output_token_ids)}")
@@ -160,7 +157,7 @@ def check_the_queue(app: DashboardApp, truth: Fold) -> None:
 
 
 def reason_in_words(truth: Fold, sequence) -> str:
-    """Why the first in the queue waits, as it should be said."""
+    """The expected reason why the first request waits."""
     if sequence.deferred is None:
         return "new"
     reason, need, free = sequence.deferred
@@ -220,7 +217,7 @@ def check_the_free_queue(app: DashboardApp, truth: Fold, id: str) -> None:
 
 @WALKS
 @given(REQUESTS, OPTIONS, st.floats(0.1, 0.9), st.lists(_MOVE, min_size=6, max_size=14))
-def test_what_is_painted_is_the_fold_at_any_moment_of_any_walk(
+def test_the_painted_screen_equals_the_fold_during_any_walk(
     stage, ask, no_footer, requests: list, options: dict, had: float, walk: list
 ) -> None:
     run = run_of(stage, ask, requests, options)
@@ -243,10 +240,10 @@ def test_what_is_painted_is_the_fold_at_any_moment_of_any_walk(
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_what_is_painted_is_the_fold_at_the_end_of_many_steps(
+def test_the_painted_screen_equals_the_fold_at_the_end_of_many_steps(
     scenario: str, request: pytest.FixtureRequest, no_footer
 ) -> None:
-    """Here are chunks of prefills, preempted ones that run again and samples, which a random walk may not meet."""
+    """Covers chunked prefills, resumed sequences and samples, which a random walk may not meet."""
     run = request.getfixturevalue(scenario).run(80)
     app = app_for(run)
 

@@ -1,6 +1,4 @@
-"""What holds for every panel: it stays in its room, obeys nobody else's text, can be drawn in ASCII
-and explains itself.
-"""
+"""Rules for every panel: it stays in its room, is safe, can be ASCII and explains itself."""
 
 import re
 
@@ -25,7 +23,7 @@ from minivllm.tui.widgets.steps.step_detail import StepDetail
 
 OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u200d\u202a-\u202e\u2066-\u2069]")
 NARROWEST = 37
-"""The first words of some panels are never left out; the screen cuts them off."""
+"""Some panels never shorten their first words; the screen cuts them off."""
 HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
 
 
@@ -66,7 +64,7 @@ def test_every_panel_stays_in_its_room_at_any_moment_and_has_ascii_for_its_signs
             check(panels, context.transport.view)
 
 
-def test_no_panel_lets_through_what_a_terminal_would_obey(stage, ask) -> None:
+def test_no_panel_passes_terminal_codes_on(stage, ask) -> None:
     answer = f"an\x07swer\r\n {HOSTILE} " * 9
     asks = [ask(f"{HOSTILE}{i}", HOSTILE * 9, answer, samples=2, max_tokens=30) for i in (0, 1, 2)]
     run = stage(asks, num_blocks=60, max_num_seqs=2).run(9)

@@ -1,4 +1,4 @@
-"""A letter stands for one sequence at a time, and for an ended one only until another gets it."""
+"""A letter means one sequence at a time; an ended sequence keeps it until it is reused."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,7 +26,7 @@ def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None
     assert [letters.of(one) for one in ("cleo.0", "ada.0", "ada.1", "ben.0")] == [*"caAb"]
     # More samples of ada leave the other names their initials.
     assert letters.of("ada.2") == "Z"
-    # An initial that is taken, and a name that is only a number, have the next letters in turn.
+    # For a taken initial, or a name that is only a number, the next letters are used in turn.
     assert [letters.of("amy.0"), letters.of("user-1.0")] == ["d", "e"]
 
 
@@ -36,7 +36,7 @@ def test_a_name_gets_its_own_initial_and_its_second_sample_the_capital() -> None
         max_size=200,
     )
 )
-def test_live_sequences_have_letters_of_their_own_and_colours_while_there_are_some(
+def test_live_sequences_have_different_letters_and_colours_while_they_last(
     turns: list,
 ) -> None:
     letters = Letters()

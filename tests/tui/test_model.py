@@ -1,4 +1,4 @@
-"""What stands around the fold: letters, touched blocks, rates, and the still picture."""
+"""State around the fold: letters, touched blocks, rates, and the paused picture."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_tokens_per_second_are_those_of_the_last_two_seconds(shared_prefix) -> N
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples", "beams"])
-def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
+def test_a_packed_model_is_fully_restored_and_continues_alike(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     stage = request.getfixturevalue(scenario).run(60)
@@ -61,7 +61,7 @@ def test_a_packed_model_is_restored_with_all_that_it_knew_and_goes_on_alike(
         ]
 
 
-def test_dead_beams_do_not_push_out_those_that_finished(beams) -> None:
+def test_pruned_beams_do_not_push_out_finished_ones(beams) -> None:
     model = feed(DashboardModel(beams.header), beams.run().events)
     ended = [event.seq_id for event in beams.events if isinstance(event, ev.RequestFinished)]
     assert [done.seq_id for done in model.fold.history] == ended

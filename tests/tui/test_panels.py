@@ -1,4 +1,4 @@
-"""Each panel says what the fold says, in lines that fit their room."""
+"""Each panel shows what the fold says, in lines that fit."""
 
 import re
 from itertools import count
@@ -24,7 +24,7 @@ from minivllm.tui.widgets.steps.budget import Budget, bar_cells
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_what_can_be_chosen_on_the_overview_is_there(
+def test_everything_selectable_on_the_overview_exists(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     stage = request.getfixturevalue(scenario)
@@ -51,25 +51,25 @@ def test_what_can_be_chosen_on_the_overview_is_there(
     assert steps == [str(record.step) for record in model.steps.records]
 
 
-def test_a_slot_shows_its_prompt_and_in_one_line_what_it_says(shared_prefix) -> None:
+def test_a_slot_shows_its_prompt_and_its_output_in_one_line(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     assert rows(Slots(), model, 110, 8)[0].endswith("Why is the sky blue ?")
     narrow = rows(Slots(), model, 78, 4)
     assert len(narrow) == 4 and narrow[2].endswith("smell of their own hive")
 
 
-def test_slots_follow_a_limit_that_changes_while_the_engine_runs(shared_prefix) -> None:
+def test_slots_follow_a_limit_that_changes_during_the_run(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     model.fold.max_num_seqs = 6
     assert [row.split()[:2] for row in rows(Slots(), model, 78, 6)[4:]] == [["4", "·"], ["5", "·"]]
-    # Lowered, the ones above it still run and still have their rows.
+    # After lowering the limit, sequences above it still run and keep their rows.
     model.fold.max_num_seqs = 2
     assert len(rows(Slots(), model, 78, 6)) == 4
     assert missing_from(rows(Waiting(), model)[0], "all 2 slots") == []
 
 
 @given(st.lists(st.integers(1, 40), max_size=12), st.integers(1, 30), st.integers(0, 300))
-def test_the_bar_is_to_scale_and_names_the_right_ones(
+def test_the_bar_is_to_scale_and_names_the_right_sequences(
     sizes: list[int], tokens_per_cell: int, spare: int
 ) -> None:
     numbers = count()
@@ -97,7 +97,7 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     model = folded(memory_pressure.run(30))
     _, need, free = model.fold.sequences[model.fold.waiting[0]].deferred
     assert missing_from(said(model), "r2", f"{need} blocks", f"{free} free") == []
-    # In a narrow queue, too, the reason stays whole and the details give way.
+    # In a narrow queue the reason stays whole and the details are shortened.
     assert missing_from(rows(Waiting(), model, 38)[0], f"{need} blocks", f"{free} free") == []
     assert "none waiting" in said(folded(memory_pressure.run()))
     first = DashboardModel(shared_prefix.header)
@@ -105,7 +105,7 @@ def test_unused_budget_has_the_reason_of_the_first_in_the_queue(
     assert "new waits" in " ".join(rows(Budget(), first))
 
 
-def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_prefix) -> None:
+def test_unused_tokens_are_not_mentioned_during_planning(shared_prefix) -> None:
     model, said = DashboardModel(shared_prefix.header), []
     for event in shared_prefix.run(22).events:
         model.apply(event)
@@ -118,7 +118,7 @@ def test_nothing_is_said_of_unused_tokens_while_the_plan_is_being_made(shared_pr
     )
 
 
-def test_trouble_is_told_first_and_never_left_out(shared_prefix) -> None:
+def test_trouble_is_shown_first_and_never_left_out(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
     model.apply(
         ev.InvariantViolated(
@@ -146,7 +146,7 @@ def test_more_slots_or_waiting_requests_than_rows_are_counted_on_the_last_row(st
     assert len(shown) - 4 + int(shown[-2]) == len(model.fold.free_queue)
 
 
-def test_the_finished_are_shown_newest_first_with_text(shared_prefix) -> None:
+def test_finished_requests_are_shown_newest_first_with_text(shared_prefix) -> None:
     model = folded(shared_prefix.run())
     newest = list(model.fold.history)[::-1][:3]
     for row, done in zip(rows(Finished(), model, 90, 3), newest, strict=True):

@@ -1,7 +1,7 @@
-"""The pictures of the docs are what the dashboard draws today, and need nothing from elsewhere.
+"""The pictures of the docs are what the dashboard draws today, and are self-contained.
 
-A picture that differs is written beside the old one as NAME.new.svg, to be looked at. If the change
-is meant, `make pictures` draws all of them again.
+A different picture is written beside the old one as NAME.new.svg. If the change is intended, `make
+pictures` redraws all of them.
 """
 
 import re
@@ -21,12 +21,10 @@ TOOL = load_tool("pictures/make_pictures.py")
 
 
 def comparable(svg: str) -> list[tuple]:
-    """Every element, without what may differ: the number in every id, which hangs on all of the
-    content, and code.
+    """Every element, except for the number inside ids and the quoted code of the Events screen.
 
-    The Events screen quotes the lines of the engine that emitted an event. They move with every
-    change of the engine, and whether they are the right ones is tested where they are looked up
-    (test_code.py).
+    The number depends on the whole content. The quoted code moves with every change of the engine,
+    and test_code.py checks it.
     """
     elements = list(ElementTree.fromstring(re.sub(r"terminal-\d+", "terminal", svg)).iter())
     above = next((one for one in elements if (one.text or "").startswith("emitted\xa0by")), None)
@@ -40,7 +38,7 @@ def comparable(svg: str) -> list[tuple]:
     return [(one.tag, sorted(one.attrib.items()), one.text) for one in elements]
 
 
-def test_there_are_few_pictures_and_no_others() -> None:
+def test_there_are_only_the_listed_pictures() -> None:
     committed = {path.name for path in PICTURES.iterdir() if not path.name.endswith(".new.svg")}
     assert committed == {f"{name}.svg" for name in TOOL.SHOTS} and len(committed) < 25
     words = {word for command in TOOL.SHOTS.values() for word in command}
@@ -65,10 +63,8 @@ def test_a_picture_is_what_the_dashboard_draws_today(
 
 
 @pytest.mark.parametrize("name", TOOL.SHOTS)
-def test_a_picture_asks_no_other_host_and_every_text_is_as_wide_as_its_cells(name: str) -> None:
-    """Whatever font draws it: `textLength` holds each run of text to its columns, and the fallback
-    is monospaced.
-    """
+def test_a_picture_loads_nothing_and_every_text_is_as_wide_as_its_cells(name: str) -> None:
+    """In any font: `textLength` fits text to its columns, and the fallback is monospaced."""
     svg = (PICTURES / f"{name}.svg").read_text("utf-8")
     assert set(re.findall(r"\w+://[^\"'\s]*", svg)) <= {
         "http://www.w3.org/2000/svg",

@@ -1,4 +1,4 @@
-"""Text from outside is made safe, short and steady."""
+"""Foreign text is made safe, short and steady."""
 
 import unicodedata
 from itertools import pairwise
@@ -14,12 +14,12 @@ from minivllm.text import LONGEST_TEXT, clean, fit, id_ranges, short_name, tail
 HARMFUL = {"Cc", "Cs", "Zl", "Zp", "Co"}
 
 
-def test_an_escape_sequence_loses_its_power_and_keeps_its_letters() -> None:
+def test_an_escape_sequence_becomes_plain_letters() -> None:
     assert clean("\x1b[31mred\x1b]0;title\x07 \x9b2J") == "[31mred]0;title 2J"
     assert clean("one\n\n  two\tthree\r\n") == "one↵two three↵"
 
 
-def test_a_growing_text_stands_still_between_its_jumps() -> None:
+def test_a_growing_text_moves_only_in_jumps() -> None:
     text = "".join(f" word{number}" for number in range(200))
     beginnings = [tail(text[:end], 40)[:5] for end in range(len(text))]
     jumps = sum(a != b for a, b in pairwise(beginnings[40:]))
@@ -33,13 +33,13 @@ def test_joined_block_ids_can_be_read_back(ids: list[int]) -> None:
     assert id_ranges([3, 9, 10, 11, 12, 22, 8, 7, 6, 5, 0, 1]) == "3 9-12 22 8-5 0 1"
 
 
-def test_the_names_of_a_servers_requests_are_short_and_each_is_another() -> None:
+def test_the_names_of_a_servers_requests_are_short_and_different() -> None:
     random = Random(0)
     http = [f"{random.getrandbits(128):032x}" for _ in range(400)]
     names = [short_name(f"chatcmpl-{one}-{random.getrandbits(32):08x}.0") for one in http]
     assert [name == one[:6] for name, one in zip(names, http, strict=True)].count(False) == 0
     assert len(set(names)) == len(names) and max(map(len, names)) == 6
-    # Prompts and samples of one HTTP request, and an id that a client uses for everything.
+    # Prompts and samples of one HTTP request, and an id that a client reuses.
     several = [f"cmpl-{http[0]}-00c0ffee-{sample}" for sample in ("0.0", "0.1", "1.0", "1.1")]
     again = [f"chatcmpl-my-request-{random.getrandbits(32):08x}.0" for _ in range(20)]
     long = [f"the-gateway-of-the-eastern-region-{number}.0" for number in range(99)]
@@ -49,16 +49,14 @@ def test_the_names_of_a_servers_requests_are_short_and_each_is_another() -> None
 
 
 @given(st.text(min_size=1, max_size=24).filter(lambda text: clean(text) == text))
-def test_a_name_that_somebody_chose_is_not_changed(name: str) -> None:
+def test_a_name_chosen_by_a_user_is_not_changed(name: str) -> None:
     assert short_name(f"{name}.0") == name
     assert short_name(f"{name}.2") == f"{name}.2"
 
 
 @settings(max_examples=40)
 @given(st.text(max_size=100), st.integers(0, 60))
-def test_clean_text_holds_nothing_that_a_terminal_obeys_and_fits_exactly(
-    text: str, width: int
-) -> None:
+def test_clean_text_has_no_terminal_codes_and_fits_exactly(text: str, width: int) -> None:
     cleaned = clean(text)
     assert not [c for c in cleaned if unicodedata.category(c) in HARMFUL]
     assert not set(cleaned) & set("\x1b\x9b\u200b\u200d\u202a\u202e\u2066\u2069\ufeff\ufe0f")
@@ -75,5 +73,5 @@ def test_a_tail_ends_with_the_newest_text_within_its_room(text: str, width: int)
     assert cell_len(shown) <= width
     if clean(text) == text:
         assert text.endswith(shown)
-        # Less than a third of the room, or a word, is given away to stand still.
+        # Steadiness costs at most a third of the room, or a word.
         assert cell_len(shown) >= width // 2 - 4 or cell_len(text) <= width

@@ -1,6 +1,4 @@
-"""The benches set the number of torch's threads for the whole process, which must not reach the
-tests that come after.
-"""
+"""Benchmarks set torch's thread count for the whole process; this fixture restores it."""
 
 from support.model.one_thread import one_thread
 

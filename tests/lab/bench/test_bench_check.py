@@ -1,4 +1,4 @@
-"""`make bench-check`: what counts as a regression, and what is said. Nothing is measured here."""
+"""`make bench-check`: what counts as a regression, and the message. Nothing is measured here."""
 
 from pathlib import Path
 from types import ModuleType
@@ -53,6 +53,6 @@ def test_only_a_ratio_that_is_too_low_fails_and_each_is_named_with_its_numbers(
     assert line in lines and len([one for one in lines if "too slow" in one]) == status
 
 
-def test_the_committed_ratios_are_there_for_every_workload(check: ModuleType) -> None:
+def test_every_workload_has_a_committed_ratio(check: ModuleType) -> None:
     committed = check.read_committed(PATH.parent / "bench_ratios.json")
     assert set(committed["ratios"]) == set(WORKLOADS)

@@ -1,9 +1,7 @@
-"""The core bench, and the claim behind it: planning costs the same in any pool and at any context
-length.
+"""The core bench, and its claim: planning costs the same in any pool and at any context length.
 
-Time would flake, so the claim is checked by counting the bytecode instructions that `schedule()`
-executes: the same for every run, and any loop over the pool, a block table or a sequence's tokens
-shows.
+Time would flake, so the test counts the bytecode instructions of `schedule()`. The count is the
+same in every run, and rises with any loop over the pool, a block table or a sequence's tokens.
 """
 
 import sys
@@ -25,9 +23,7 @@ def decoding(scenario: CoreScenario) -> Scheduler:
 
 
 def count_instructions(scenario: CoreScenario) -> int:
-    """Bytecode instructions of all `schedule()` calls while every sequence goes once around its
-    block.
-    """
+    """Bytecode instructions of all `schedule()` calls while each sequence fills one block."""
     scheduler = decoding(scenario)
     count = 0
 
@@ -38,18 +34,18 @@ def count_instructions(scenario: CoreScenario) -> int:
         return trace
 
     for _ in islice(decode_steps(scheduler), BLOCK_SIZE):
-        before = sys.gettrace()  # a debugger's or a coverage tool's
+        before = sys.gettrace()  # of a debugger or a coverage tool
         sys.settrace(trace)
         scheduler.schedule(now=0.0)
         sys.settrace(before)
     return count
 
 
-def test_planning_costs_the_same_in_any_pool_and_at_any_length_and_twice_for_twice_the_sequences():
+def test_planning_cost_depends_only_on_the_number_of_sequences():
     base = count_instructions(BASE)
     assert count_instructions(CoreScenario(32, 16 * 512, 100)) == pytest.approx(base, rel=0.01)
     assert count_instructions(CoreScenario(32, 512, 2004)) == pytest.approx(base, rel=0.01)
-    # This is also how we know that the counter counts.
+    # This also shows that the counter counts.
     assert count_instructions(CoreScenario(64, 512, 100)) == pytest.approx(2 * base, rel=0.05)
     assert base > 32 * BLOCK_SIZE * 10
 
@@ -62,7 +58,7 @@ def test_every_step_of_the_bench_is_one_decode_of_every_sequence() -> None:
         assert not plan.preempted
 
 
-def test_block_borders_are_spread_over_the_steps_or_fall_together_as_asked() -> None:
+def test_block_boundaries_are_spread_over_the_steps_or_fall_together_as_asked() -> None:
     def blocks_taken(together: bool) -> list[int]:
         scheduler = decoding(CoreScenario(32, 512, 100, together=together))
         pool = scheduler.kv_cache_manager.pool

@@ -1,6 +1,4 @@
-"""Timing an engine on as many requests as fit into a time, by a clock that the engine itself
-moves.
-"""
+"""Timing an engine on as many requests as fit into a time limit, with a fake clock."""
 
 import pytest
 from support.gpu_report_files import HandClock
@@ -11,7 +9,7 @@ from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 
 class SteadyEngine:
-    """Takes a second for each request, and notes what it was asked."""
+    """Takes one second per request and records its calls."""
 
     name = "steady"
 
@@ -35,13 +33,13 @@ def timed(num_rounds: int = 1, **limits: float | None) -> tuple[EngineSpeed, Ste
     return speed, engine
 
 
-def test_after_the_limit_no_batch_is_begun_and_the_speed_is_that_of_the_finished_requests() -> None:
+def test_after_the_limit_no_batch_begins_and_the_speed_is_that_of_the_finished_requests() -> None:
     speed, engine = timed(num_rounds=2)
     assert engine.asked[1:] == [[100, 10, 30, 40, 50]] * 2
     assert speed.runs == [5.0, 5.0] and speed.tokens_per_s == 46.0 and not speed.extrapolated
     speed, engine = timed(batch_size=2, limit_s=3)
     assert engine.asked[1:] == [[100, 10], [30, 40]]
-    # The second batch ends at 4 s, beyond the limit; it counts, and so does its time.
+    # The second batch ends at 4 s, beyond the limit. It counts, with its time.
     assert speed.runs == [4.0] and speed.requests == [4] and speed.output_tokens == [180]
     assert speed.extrapolated and speed.tokens_per_s == 45.0
 

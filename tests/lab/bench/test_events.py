@@ -1,6 +1,4 @@
-"""The events bench: recordings like a busy server's, seeks that are checked, and fair pairs of
-steps.
-"""
+"""The events bench: realistic recordings, checked seeks, and fair pairs of steps."""
 
 from pathlib import Path
 
@@ -19,7 +17,7 @@ def test_the_same_seed_records_the_same_bytes(tmp_path: Path) -> None:
     assert paths[0].read_bytes() == paths[1].read_bytes() != paths[2].read_bytes()
 
 
-def test_one_step_of_each_pair_is_recorded_and_which_one_is_left_to_chance(tmp_path: Path) -> None:
+def test_a_random_step_of_each_pair_is_recorded(tmp_path: Path) -> None:
     engine = LLMEngine.from_config(EngineConfig(model="tiny-random", dtype="float32"))
     pairs = time_step_pairs(engine, engine.tokenizer.vocab_size, 60, tmp_path / "log.jsonl")
     assert len(pairs) == 60 and all(pair.plain > 0 and pair.recorded > 0 for pair in pairs)

@@ -19,18 +19,18 @@ DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 
 def test_the_bytes_that_a_case_moves_are_those_that_its_kernel_must_read_and_write():
     shape = {"heads": 6, "kv_heads": 2, "head_size": 8, "block_size": 16}
-    # Each key and value once, a query and an output for each token; two bytes a number.
+    # Each key and value once, a query and an output per token, two bytes per number.
     decode = KernelCase("decode", batch=2, context=10, **shape)
     assert decode.bytes_moved == 2 * (2 * 10 * 2 * 2 * 8 + 2 * 2 * 6 * 8)
     mixed = KernelCase("mixed", batch=3, context=10, chunk=4, **shape)
     assert mixed.query_lens == [1, 1, 4]
     assert mixed.bytes_moved == 2 * (3 * 10 * 2 * 2 * 8 + 2 * 6 * 6 * 8)
-    # What is written or copied counts as read and as written.
+    # Written or copied bytes count twice: one read, one write.
     assert KernelCase("kv_write", 3, 0, **shape).bytes_moved == 2 * (3 * 2 * 2 * 8) * 2
     assert KernelCase("block_copy", 3, 0, **shape).bytes_moved == 2 * (3 * 16 * 2 * 2 * 8) * 2
 
 
-def test_a_row_tells_the_speed_and_its_share_of_the_copy():
+def test_a_row_has_the_speed_and_its_share_of_the_copy_speed():
     case = KernelCase("kv_write", 1000, 0)
     row = result_row(case, "kv_write", runs=[0.5, 9.0, 0.1], copy_bytes_per_s=8 * case.bytes_moved)
     assert row["gb_per_s"] == pytest.approx(case.bytes_moved * 2 / 1e9)
@@ -47,14 +47,14 @@ def test_a_wrong_result_is_not_timed(case):
 
 
 def test_the_paged_peer_of_torch_computes_what_the_reference_does(monkeypatch):
-    # Uncompiled, which takes no time here: what is tested is the paging around it.
+    # Uncompiled, which takes no time: this tests only the paging around it.
     monkeypatch.setattr(peers, "_compiled_flex_attention", lambda: flex_attention)
     case = KernelCase("decode", 2, 300, **TINY)
     batch = make_batch(case, torch.device("cpu"))
     check(case, batch, "FlexAttention (paged)", peers._flex_attention_paged(case, batch))
 
 
-def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own():
+def test_only_requested_rows_are_measured_and_each_has_its_own_key():
     asked = []
 
     def wants(key: str) -> bool:
@@ -68,10 +68,8 @@ def test_rows_are_measured_only_if_they_are_wanted_and_each_has_a_key_of_its_own
     assert all(len(row["runs"]) == 1 for row in rows)
 
 
-@pytest.mark.skipif(
-    torch.cuda.is_available(), reason="there is a CUDA device, and it would be measured"
-)
-def test_an_interpreted_run_gives_every_rung_a_row_and_is_marked(capsys):
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the CUDA device would be measured")
+def test_an_interpreted_run_has_a_row_for_every_kernel_version_and_is_marked(capsys):
     assert main(["bench", "kernels", "--interpret", "--runs", "5", "--json"]) == 0
     captured = capsys.readouterr()
     assert "INTERPRETED" in captured.err

@@ -1,4 +1,4 @@
-"""`bench linear`: every way that can run multiplies by all matrices of the model, in turns."""
+"""`bench linear`: every available backend multiplies by all matrices of the model, in turns."""
 
 import json
 

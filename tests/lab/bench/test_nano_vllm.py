@@ -1,6 +1,4 @@
-"""The workload nano-vllm: four engines on the same dummy weights, bounded in time, and honest about
-what was left out.
-"""
+"""The workload nano-vllm: four engines on the same dummy weights, with a time limit."""
 
 import json
 from dataclasses import replace
@@ -31,9 +29,7 @@ def dummy_model():
 
 @pytest.fixture(scope="module")
 def continuous_batching(dummy_model) -> None:
-    """Skips where it cannot run on a CPU: version 5.17 asks psutil for the free memory and
-    otherwise sees none.
-    """
+    """Skip where it cannot run on a CPU: transformers 5.17 needs psutil to see free memory."""
     try:
         ContinuousBatches(dummy_model, SMALL, limit_s=60).close()
     except MemoryError as error:
@@ -54,7 +50,7 @@ def test_all_four_engines_say_the_same_on_the_same_dummy_weights(dummy_model) ->
     ours = MinivllmEngine("tiny-random", "float32", "cpu", load_format="dummy", seed=5).generate(
         requests
     )
-    # not all the same, which would prove little
+    # different tokens, since equal ones would prove little
     assert len({token for output in ours for token in output}) > 3
     assert StaticBatches(dummy_model, "alone", 1).generate(requests) == ours
     assert StaticBatches(dummy_model, "batch", 32).generate(requests) == ours

@@ -1,6 +1,4 @@
-"""A peer in a Python of its own: what it is asked, what it answers, and every way in which it may
-not.
-"""
+"""A peer in its own Python: requests, answers, and every kind of failure."""
 
 import sys
 import time
@@ -55,7 +53,7 @@ def test_at_the_end_the_peer_and_its_own_children_are_gone(tmp_path: Path) -> No
     assert not is_alive(peer) and not is_alive(grandchild)
 
 
-def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_peer_that_dies_is_reported_with_its_last_output(tmp_path: Path) -> None:
     python = python_with_vllm(
         tmp_path, generating="print('out of luck', file=sys.stderr, flush=True); os._exit(9)"
     )
@@ -66,7 +64,7 @@ def test_a_peer_that_dies_is_told_with_its_last_words(tmp_path: Path) -> None:
         peer.generate(REQUESTS)
 
 
-def test_a_peer_that_hangs_is_ended_after_its_time(
+def test_a_peer_that_hangs_is_killed_after_its_time_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(peer_process, "END_LIMIT_S", 0.2)
@@ -86,6 +84,6 @@ def test_a_peer_that_hangs_is_ended_after_its_time(
         (sys.executable, "has no llama_cpp: .* -m pip install llama-cpp-python"),
     ],
 )
-def test_a_python_without_the_peer_is_one_sentence(python: str, words: str) -> None:
+def test_a_python_without_the_peer_gives_one_sentence(python: str, words: str) -> None:
     with pytest.raises(BenchError, match=words):
         PeerProcess("llama.cpp", python, SETTINGS)

@@ -1,4 +1,4 @@
-"""What every bench shares: percentiles, the JSON line, and where it ran."""
+"""Parts that all benches share: percentiles, the JSON line, and the machine."""
 
 import json
 

@@ -1,6 +1,4 @@
-"""`bench serve` against a small server that answers as a test wants: what it sends, what it
-measures, what it prints.
-"""
+"""`bench serve` against a small scripted server: requests, measurements and output."""
 
 import asyncio
 import json
@@ -23,14 +21,14 @@ from minivllm.lab.bench.serve.metrics import summarise
 
 @dataclass
 class FakeServer:
-    """Streams as many tokens as are asked for, each after a while."""
+    """Streams the requested number of tokens with delays."""
 
     first: float = 0.02
     gap: float = 0.005
     ends: str = "well"
     """Or: `cut`, `error`, `silent about usage`, `refuses`."""
     only_every: int = 1
-    """Which requests end so; the others end well."""
+    """One request in this many ends like that; the others end well."""
     bodies: list[dict] = field(default_factory=list)
     keys: list[str | None] = field(default_factory=list)
     running: int = 0
@@ -86,7 +84,6 @@ class FakeServer:
 
 
 def bench(server: FakeServer, capsys, *options: str) -> tuple[int, dict, list[str]]:
-    """Exit status, the JSON, the lines for people."""
     with served(server.app()) as url:
         status = main(["bench", "serve", "--base-url", url, "--json", *options])
     captured = capsys.readouterr()
@@ -111,7 +108,7 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert all(
         body | sent == body and body["stream_options"] == {"include_usage": True} for body in bodies
     )
-    # The lines are those of vLLM, in its layout, after the progress.
+    # After the progress come vLLM's lines in vLLM's layout.
     lines = lines[lines.index("============ Serving Benchmark Result ============") :]
     assert lines[1].startswith("Successful requests:") and lines[-1] == "=" * 50
     assert "---------------Time to First Token----------------" in lines
@@ -119,16 +116,14 @@ def test_what_is_measured_is_what_the_server_did(capsys) -> None:
     assert sorted(body["prompt"] for body in bodies) == sorted(make_prompts(8, 12, seed=0))
 
 
-def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_servers(
-    capsys,
-) -> None:
+def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys) -> None:
     server = FakeServer(first=0.03, gap=0.0)
     options = ["--num-prompts", "9", "--random-output-len", "2", "--max-concurrency", "3"]
     _, result, _ = bench(server, capsys, *options)
     assert server.most_running == 3 and result["max_concurrent_requests"] <= 9
     assert result["duration"] > 0.09
-    # Three at a time cannot spend more time than three times the run; with their waiting it would
-    # be twice that.
+    # Three requests at a time spend at most three times the run. With their waiting it would be
+    # twice that.
     assert 9 * result["mean_ttft_ms"] / 1000 <= 3 * result["duration"]
 
 
@@ -141,7 +136,7 @@ def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_s
         ("refuses", "429 Too Many Requests: .*too busy"),
     ],
 )
-def test_a_request_that_fails_is_counted_told_and_left_out(
+def test_a_failed_request_is_counted_reported_and_left_out(
     ends: str, sentence: str, capsys
 ) -> None:
     server = FakeServer(first=0.0, gap=0.0, ends=ends, only_every=3)
@@ -175,13 +170,13 @@ def test_arrivals_are_a_poisson_process_of_the_given_rate_and_seed() -> None:
     times = arrival_times(4000, 8.0, seed=3)
     gaps = np.diff([0.0, *times])
     assert times[-1] == pytest.approx(500.0) and np.mean(gaps) == pytest.approx(1 / 8)
-    assert np.std(gaps) == pytest.approx(1 / 8, rel=0.1)  # as of an exponential distribution
+    assert np.std(gaps) == pytest.approx(1 / 8, rel=0.1)  # as in an exponential distribution
     assert np.mean(gaps > 1 / 8) == pytest.approx(math.exp(-1), abs=0.03)
     assert times == arrival_times(4000, 8.0, seed=3) != arrival_times(4000, 8.0, seed=4)
     assert arrival_times(3, math.inf, seed=0) == [0.0, 0.0, 0.0]
 
 
-def test_prompts_differ_from_their_beginning_on_and_repeat_with_the_seed() -> None:
+def test_prompts_differ_from_their_first_tokens_and_repeat_with_the_seed() -> None:
     prompts = make_prompts(300, 20, seed=1)
     assert (
         prompts == make_prompts(300, 20, seed=1)
@@ -190,7 +185,7 @@ def test_prompts_differ_from_their_beginning_on_and_repeat_with_the_seed() -> No
     assert {len(prompt.split()) for prompt in prompts} == {20}
 
 
-def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
+def test_the_numbers_of_a_small_run_match_a_calculation_by_hand() -> None:
     timings = [
         Timing(10.0, 5, 3, ttft=0.1, itl=[0.2, 0.4], latency=0.7),
         Timing(10.5, 7, 1, ttft=0.3, itl=[], latency=0.3),
@@ -206,6 +201,6 @@ def test_the_numbers_of_a_small_run_are_those_of_a_pencil() -> None:
     assert result["mean_tpot_ms"] == pytest.approx(statistics.mean([300, 1100]))
     assert result["mean_itl_ms"] == pytest.approx(statistics.mean([200, 400, 1100]))
     assert result["p99_ttft_ms"] == pytest.approx(298)
-    # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; under way 2, then 1,
-    # then 1.
+    # In seconds from the first start: messages at .1 .3 .7 | .8 | 1.4 2.5; running: 2, then 1, then
+    # 1.
     assert result["max_output_tokens_per_s"] == 4 and result["max_concurrent_requests"] == 2

@@ -1,6 +1,4 @@
-"""Memory saved by sharing, with a real model of noise; the arithmetic is that of
-`events/kv_usage.py`.
-"""
+"""Memory saved by sharing, with a real model of random weights."""
 
 import pytest
 
@@ -37,5 +35,5 @@ def test_beams_share_more_than_samples_and_many_more_than_few(saved):
     )
     assert 0 < few < some < many < beams
     assert beams >= 0.37, "the paper's number"
-    # Of 19 + 58 tokens one block is full when the samples part; the longer they get, the less.
+    # Of 19 + 58 tokens, one block is full when the samples fork. Longer answers save less.
     assert 0.1 < some < 0.5

@@ -1,6 +1,4 @@
-"""`bench startup`: its parts are told by fresh processes, and what must stay out of the way of a
-first token stays out.
-"""
+"""`bench startup`: its parts come from fresh processes, and slow imports stay out of the way."""
 
 import json
 import subprocess
@@ -22,9 +20,7 @@ def test_every_part_is_measured_in_each_process(capsys: pytest.CaptureFixture[st
     assert result["seconds"]["total"] == pytest.approx(sum(run.values()))
 
 
-def test_a_first_token_imports_neither_transformers_nor_what_converts_and_downloads_models() -> (
-    None
-):
+def test_a_first_token_imports_no_transformers_and_no_model_conversion_or_download() -> None:
     code = (
         "import minivllm, sys; early = 'torch' in sys.modules\nllm = minivllm.LLM('tiny-random',"
         " device='cpu')\nllm.generate({'prompt_token_ids': [1, 2]},"

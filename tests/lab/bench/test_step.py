@@ -1,6 +1,4 @@
-"""The step bench: its parts add up, it leaves the engine as it was, its points say what was in a
-step.
-"""
+"""The step bench: its parts add up, it leaves the engine unchanged, and points describe steps."""
 
 import pytest
 
@@ -21,7 +19,7 @@ def engine() -> LLMEngine:
 
 
 class CountingClock:
-    """A second passes between any two looks."""
+    """One second passes between any two readings."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -40,16 +38,16 @@ class Worker:
         pass
 
 
-def test_a_moment_counts_for_the_innermost_part_alone() -> None:
+def test_time_counts_only_for_the_innermost_part() -> None:
     stopwatch, worker = Stopwatch(CountingClock().now), Worker()
     with stopwatch.methods([(worker, "outer", "a"), (worker, "inner", "b")]):
         worker.outer()
-    # Looked at 6 times: a, b in, b out, b in, b out, a out.
+    # 6 readings: a, b in, b out, b in, b out, a out.
     assert stopwatch.seconds == {"a": 3.0, "b": 2.0}
     assert vars(worker) == {}
 
 
-def test_every_measured_step_has_the_whole_batch_nothing_but_decodes_and_all_parts(
+def test_every_measured_step_decodes_the_whole_batch_and_has_all_parts(
     engine: LLMEngine, monkeypatch
 ) -> None:
     seen = []
@@ -60,7 +58,7 @@ def test_every_measured_step_has_the_whole_batch_nothing_but_decodes_and_all_par
         return outputs
 
     monkeypatch.setattr(LLMEngine, "step", step)
-    # The first prompt has decoded in many steps when the last one is through.
+    # The first prompt has decoded for many steps when the last one is computed.
     bench = StepBench(engine, MonotonicClock(), seed=0)
     times = bench.measure_decodes(batch_size=4, context=800, num_steps=3)
     assert seen[-9:] == [["decode"] * 4] * 9

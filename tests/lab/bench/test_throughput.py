@@ -1,4 +1,4 @@
-"""The throughput bench: fair turns, honest comparison, and the JSON that is promised."""
+"""The throughput bench: strict turns, output comparison, and the promised JSON."""
 
 import json
 
@@ -21,7 +21,7 @@ SMALL = WorkloadSpec(
 
 
 class ScriptedEngine:
-    """Says the same token over and over, and writes down when it was asked."""
+    """Returns the same token again and again, and records its calls."""
 
     def __init__(self, name: str, calls: list[str], token_id: int = 1) -> None:
         self.name = name
@@ -69,7 +69,7 @@ def test_speed_and_ratio_are_medians_over_rounds() -> None:
     rounds = Rounds([1.0, 2.0, 8.0], [80, 80, 80], [peer])
     assert rounds.tokens_per_s(rounds.runs) == 40.0
     assert rounds.tokens_per_s(peer.runs) == 10.0
-    assert rounds.ratio(peer) == 2.0  # of 2, 4 and 1: not 8 / 2, the ratio of the medians
+    assert rounds.ratio(peer) == 2.0  # of 2, 4 and 1, not the ratio of the medians, 8 / 2
 
 
 def test_against_transformers_the_result_has_every_promised_key() -> None:

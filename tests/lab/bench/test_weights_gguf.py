@@ -1,4 +1,4 @@
-"""The GGUF file that llama.cpp gets holds our weights, every bit of them, in llama.cpp's order."""
+"""The GGUF file for llama.cpp holds exactly our weights, in llama.cpp's order."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from minivllm.runtime.store.model_store import resolve_model
 
 
 def read_back(path: Path) -> dict[str, np.ndarray]:
-    """As our own converter reads it, which the tests hold against transformers."""
+    """Read with our own converter, which other tests compare with transformers."""
     config = read_model_config(resolve_model("tiny-random"))
     shape = {
         "model_type": "llama",

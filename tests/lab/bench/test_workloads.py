@@ -24,7 +24,7 @@ def test_another_round_has_other_tokens_and_the_same_lengths(spec: WorkloadSpec)
     for a, b in zip(first, second, strict=True):
         assert len(a.prompt_token_ids) == len(b.prompt_token_ids)
         assert a.max_tokens == b.max_tokens
-        # The prefix cache names blocks of 16 tokens: a round finds no block of the one before.
+        # The prefix cache hashes blocks of 16 tokens, so a round hits no block of an earlier one.
         assert a.prompt_token_ids[:16] != b.prompt_token_ids[:16]
 
 
@@ -49,6 +49,6 @@ def test_a_workload_has_the_promised_sizes(
         ([len(request.prompt_token_ids) for request in requests], prompt_len),
         ([request.max_tokens for request in requests], output_len),
     ):
-        # Drawn lengths reach from near one end of their range to near the other.
+        # Drawn lengths nearly fill their range.
         spread = (most - least) // 4
         assert least <= min(lengths) <= least + spread and most - spread <= max(lengths) <= most

@@ -1,4 +1,4 @@
-"""Short names of configurations: what they set, and nothing else."""
+"""Short names of configurations set their own options only."""
 
 import pytest
 
@@ -18,7 +18,7 @@ def test_a_name_sets_its_own_options_and_no_others():
     assert config == EngineConfig(**TRACE, batching="static", kv_cache_allocator="contiguous")
     for part in PARTS:
         assert config_of(part).max_num_seqs == 8
-    # Without chunks a step holds the longest prompt.
+    # Without chunking, a step holds the longest prompt.
     assert config_of("unchunked").max_num_batched_tokens == 2048
     assert config_of("chunked").max_num_batched_tokens == 512
 
@@ -31,6 +31,6 @@ def test_a_name_sets_its_own_options_and_no_others():
         ("static+continuous", "static and continuous exclude each other"),
     ],
 )
-def test_a_name_that_makes_no_sense_is_refused(name, sentence):
+def test_a_bad_name_is_refused(name, sentence):
     with pytest.raises(ConfigError, match=sentence):
         parse_configuration(name)

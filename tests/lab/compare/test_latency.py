@@ -1,6 +1,4 @@
-"""Latencies from events; and the tail: what a long prompt does to everybody else, counted in
-tokens.
-"""
+"""Latencies from events, and how long prompts delay other requests, counted in tokens."""
 
 import pytest
 from support.engine.engine_fakes import WatchedEngine, expected_output
@@ -9,7 +7,7 @@ from minivllm.lab.compare.latency import measure_latencies
 
 
 def with_a_long_prompt(**options: object) -> WatchedEngine:
-    """Two requests that write, and after a few steps a prompt of 50 tokens."""
+    """Two decoding requests, and after a few steps a prompt of 50 tokens."""
     engine = WatchedEngine(max_model_len=64, enable_prefix_caching=False, **options)
     prompts = {"ada": [1, 2, 3], "ben": [4, 5]}
     for name, prompt in prompts.items():
@@ -25,14 +23,14 @@ def with_a_long_prompt(**options: object) -> WatchedEngine:
 
 
 class TestTailLatency:
-    def test_with_chunked_prefill_a_long_prompt_stalls_nobodys_next_token(self):
+    def test_with_chunked_prefill_a_long_prompt_delays_no_other_request(self):
         engine = with_a_long_prompt(max_num_batched_tokens=8)
         assert max(measure_latencies(engine.events).tokens_between_tokens) <= 8
 
-    def test_without_it_the_long_prompt_stalls_everybodys_next_token(self):
+    def test_without_chunked_prefill_a_long_prompt_delays_every_request(self):
         engine = with_a_long_prompt(max_num_batched_tokens=64, enable_chunked_prefill=False)
         gaps = measure_latencies(engine.events).tokens_between_tokens
-        # One gap of ada and one of ben: the whole prompt and a token for each of them.
+        # One gap each for ada and ben: the whole prompt plus a token for each of them.
         assert sorted(gaps)[-2:] == [52, 52]
         assert sorted(gaps)[-3] <= 3
 

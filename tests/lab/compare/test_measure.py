@@ -1,6 +1,4 @@
-"""A comparison without a model: how well memory is used, and how many steps a trace takes, need
-none.
-"""
+"""Comparisons of memory use and number of steps, which need no model."""
 
 import pytest
 
@@ -16,16 +14,14 @@ from minivllm.lab.compare.trace import make_trace
 
 
 class ChatTokenizer(WordTokenizer):
-    """`make_trace` asks for a template, but the traces of lengths use none."""
+    """`make_trace` requires a template, but the traces of lengths do not use it."""
 
     apply_chat_template = None
 
 
 @pytest.fixture(scope="module")
 def measure(tmp_path_factory):
-    """Runs a scenario on a configuration, once for all tests, with a runner that answers at
-    once.
-    """
+    """Run a scenario on a configuration with an instant runner; cached for all tests."""
     done: dict[tuple[str, str], Measured] = {}
 
     def run(name: str, scenario: str) -> Measured:

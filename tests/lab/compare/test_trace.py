@@ -1,4 +1,4 @@
-"""Traces: equal for both sides and in every run, and as long as their names say."""
+"""Traces are equal for both sides and in every run, with the lengths that their names say."""
 
 import pytest
 
@@ -14,7 +14,7 @@ class ByteTokenizer:
 
 
 @pytest.mark.parametrize("name", TRACE_NAMES)
-def test_a_trace_is_the_same_whenever_it_is_made(name):
+def test_a_trace_is_the_same_every_time(name):
     assert make_trace(name, ByteTokenizer(), 0) == make_trace(name, ByteTokenizer(), 0)
 
 

@@ -1,6 +1,4 @@
-"""What the simulator says of a small crowd, against what the real engine did with it on this
-machine.
-"""
+"""The simulator's answer for a few requests, against the real engine on this machine."""
 
 import json
 import subprocess
@@ -15,8 +13,7 @@ ROOT = Path(__file__).resolve().parents[3]
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_throughput_is_within_a_tenth_and_median_latencies_within_15_percent_of_the_engines():
-    # By the round's own steps: on a machine that others use, too, other steps say how fast it was
-    # at another time.
+    # Fit each round's own steps: on a shared machine, other steps had another speed.
     options = ["--requests", "40", "--rounds", "3", "--json"]
     command = [sys.executable, "tools/check_simulation.py", *options]
     check = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

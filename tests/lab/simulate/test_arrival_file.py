@@ -1,4 +1,4 @@
-"""Arrivals from files: both formats, and what cannot be read."""
+"""Arrivals from files: both formats, and unreadable ones."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def written(folder: Path, text: str) -> Path:
     return file
 
 
-def test_csv_and_json_lines_say_the_same(tmp_path: Path):
+def test_csv_and_json_lines_give_the_same_arrivals(tmp_path: Path):
     rows = (
         "arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority\n"
         "12,8,4,,,\n"
@@ -26,7 +26,7 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path):
         ' "prompt_tokens": 40, "output_tokens": 2, "prefix_group": "docs", "prefix_tokens": 32,'
         ' "priority": 1}\n'
     )
-    # In order of arrival, and the first comes at 0.
+    # In order of arrival; the first arrives at 0.
     expected = [Arrival(0.0, 40, 2, 0, 32, 1), Arrival(1.5, 8, 4)]
     assert read_arrivals(written(tmp_path, rows)) == expected
     assert read_arrivals(written(tmp_path, lines)) == expected
@@ -59,7 +59,7 @@ def test_csv_and_json_lines_say_the_same(tmp_path: Path):
         ),
     ],
 )
-def test_a_file_without_readable_requests_is_told_in_one_sentence(
+def test_a_file_without_readable_requests_gives_one_sentence(
     tmp_path: Path, text: str, message: str
 ):
     with pytest.raises(SimulationError, match=message) as error:

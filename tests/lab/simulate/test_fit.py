@@ -1,6 +1,4 @@
-"""The model of step times: what it finds in measured steps, what it says of its own errors, and
-what it refuses.
-"""
+"""The model of step times: its fit, its own error, and refusals."""
 
 import numpy as np
 import pytest
@@ -12,9 +10,7 @@ from minivllm.lab.simulate.fit import MIN_POINTS, fit_step_times
 
 
 def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
-    """Steps of 20 ms, a millisecond a token up to 16 and half of it beyond, 2 ms a decode, 1 µs a
-    context token.
-    """
+    """20 ms a step, 1 ms a token up to 16, then 0.5 ms, 2 ms a decode, 1 µs a context token."""
     rng = np.random.default_rng(seed)
     points = []
     for prefill in (0, 8, 64, 256, 500):
@@ -36,12 +32,12 @@ def measured(noise: float = 0.0, seed: int = 0) -> list[StepPoint]:
     return points
 
 
-def test_a_fit_finds_the_costs_that_the_steps_were_made_with():
+def test_a_fit_finds_the_costs_behind_the_steps():
     model = fit_step_times(measured()).model(max_tokens=512)
     assert model.seconds(1, 0, 0) == pytest.approx(0.02, rel=1e-6)
     assert model.seconds(16, 16, 16_000) == pytest.approx(0.02 + 0.015 + 0.032 + 0.016, rel=1e-6)
     assert model.seconds(300, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 284, rel=1e-6)
-    # Beyond the longest measured step the slope goes on.
+    # Beyond the longest measured step the slope stays the same.
     short = [one for one in measured() if one.num_scheduled_tokens <= 80]
     model = fit_step_times(short).model(max_tokens=4096)
     assert model.seconds(4096, 0, 0) == pytest.approx(0.02 + 0.015 + 5e-4 * 4080, rel=0.01)
@@ -50,17 +46,16 @@ def test_a_fit_finds_the_costs_that_the_steps_were_made_with():
         fit_step_times(measured()[:11])
 
 
-def test_the_error_that_is_told_is_that_of_steps_which_the_fit_has_not_seen():
+def test_the_reported_error_is_that_of_unseen_steps():
     exact, noisy = fit_step_times(measured()).quality, fit_step_times(measured(noise=0.1)).quality
     assert exact.median_relative_error < 1e-9 and exact.r_squared > 0.999999
-    # Noise of up to 10 % has a median of 5 %; a fit that told its own points' error would stay
-    # under it.
+    # Noise of up to 10 % has a median of 5 %. The error on the fit's own points would be smaller.
     assert 0.04 < noisy.median_relative_error < 0.08
     assert noisy.median_relative_error < noisy.p90_relative_error < 0.15
     assert 0.95 < noisy.r_squared < 1
 
 
-def test_no_step_with_more_to_do_is_quicker_whatever_the_noise():
+def test_more_work_never_makes_a_step_faster_even_with_noise():
     for seed in range(20):
         model = fit_step_times(measured(noise=0.6, seed=seed)).model(max_tokens=2048)
         by_tokens = [model.seconds(tokens, 0, 0) for tokens in range(1, 2049)]

@@ -1,4 +1,4 @@
-"""The answers of a simulation, against numpy and against sums done by hand."""
+"""The answers of a simulation, against numpy and calculations by hand."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from minivllm.lab.simulate.measure import (
 from minivllm.lab.simulate.workload import Arrival
 
 
-def test_percentiles_of_counted_values_are_those_of_the_list_written_out():
+def test_percentiles_of_counted_values_equal_those_of_the_full_list():
     rng = np.random.default_rng(0)
     for size in (1, 2, 7, 100):
         values, counts = rng.exponential(size=size), rng.integers(1, 50, size)
@@ -26,22 +26,22 @@ def test_percentiles_of_counted_values_are_those_of_the_list_written_out():
             )
 
 
-def test_one_request_alone_has_the_times_that_can_be_counted_on_fingers():
-    # 100 tokens of prompt at 64 a step: two steps to the first token, then one each.
+def test_one_request_alone_has_the_times_computed_by_hand():
+    # 100 prompt tokens at 64 a step: two steps to the first token, then one each.
     answer = summarise(run([Arrival(2.0, 100, 4)]), {})
     assert answer["p50_ttft_ms"] == pytest.approx(2000 * STEP)
     assert answer["p50_itl_ms"] == answer["p50_tpot_ms"] == pytest.approx(1000 * STEP)
     assert answer["p99.9_e2el_ms"] == pytest.approx(5000 * STEP)
     assert answer["p50_queue_ms"] == 0
     assert answer["steps"] == 5 and answer["duration"] == pytest.approx(5 * STEP)
-    # 4 blocks in the first step, 7 for the 100 tokens and for the three after them.
+    # 4 blocks in the first step, 7 for the 100 tokens and the three after them.
     assert answer["kv_use_peak"] == 7 / 64
     assert answer["kv_use_mean"] == pytest.approx((4 + 4 * 7) / 5 / 64)
     assert answer["running_mean"] == 1 and answer["replica_imbalance"] == 1
 
 
 def test_goodput_counts_the_requests_that_meet_every_target():
-    # Four slots: the fifth has to wait until the first four have ended.
+    # Four slots: the fifth request waits for a free one.
     replicas = run([Arrival(0.0, 8, 10) for _ in range(5)])
     ttft = sorted(1000 * latencies(replicas)["ttft"])
     assert ttft == [1000 * STEP] * 4 + [11_000 * STEP]
@@ -64,13 +64,13 @@ def test_goodput_counts_the_requests_that_meet_every_target():
         ("ttft", "METRIC:MILLISECONDS"),
     ],
 )
-def test_targets_that_mean_nothing_are_refused(pair: str, message: str):
+def test_bad_targets_are_refused(pair: str, message: str):
     assert parse_goodput(["ttft:500", "tpot:50"]) == {"ttft": 500.0, "tpot": 50.0}
     with pytest.raises(ConfigError, match=message):
         parse_goodput([pair])
 
 
-def test_a_course_of_time_keeps_its_integral_and_is_zero_where_nothing_ran():
+def test_a_time_series_keeps_its_integral_and_is_zero_where_nothing_ran():
     began, seconds, values = (
         np.array([1.0, 2.0, 6.0]),
         np.array([1.0, 2.0, 1.0]),

@@ -1,6 +1,4 @@
-"""A replica against the real engine: the same plans, the same memory, and a recording that
-folds.
-"""
+"""A replica against the real engine: the same plans, the same memory, and valid recordings."""
 
 from pathlib import Path
 
@@ -24,9 +22,7 @@ PLANNED = (
     ev.RequestPreempted, ev.StepBegin, ev.StepScheduled, ev.BlockAllocated, ev.BlockHit,
     ev.BlockMissed, ev.BlockFreed, ev.BlockReleased, ev.RequestFinished,
 )  # fmt: skip
-"""What a scheduler decides. Names of blocks and tokens are left out: those follow from the model's
-words.
-"""
+"""The scheduler's decisions, without block and token ids, which depend on the model."""
 CROWD = CrowdOptions(
     num_prompts=40, random_input_len=24, random_output_len=24, random_range_ratio=0.7,
     random_prefix_len=40, prefix_groups=3, urgent_share=0.3, seed=5,
@@ -34,7 +30,7 @@ CROWD = CrowdOptions(
 
 
 def crowd_on_whole_steps(options: CrowdOptions, rate: float) -> list[Arrival]:
-    """Arrivals at moments at which a step can begin: the engine's virtual clock knows no others."""
+    """Arrivals at step boundaries: the engine's virtual clock has no other times."""
     return [
         one._replace(at=round(one.at / STEP) * STEP)
         for one in at_rate(draw_crowd(options, 512), rate)
@@ -48,7 +44,7 @@ def decisions(events: list[ev.Event]) -> list[tuple]:
             fields = {name: getattr(event, name) for name in event.__struct_fields__}
             fields.pop("seq"), fields.pop("prompt_token_ids", None)
             if not isinstance(event, ev.StepScheduled):
-                # The engine ends sequences before the time of their step has passed on its clock.
+                # The engine ends sequences before its clock has advanced by the step's time.
                 fields.pop("t")
             found.append((type(event).__name__, *fields.items()))
     return found
@@ -59,7 +55,7 @@ def events_of_the_engine(crowd: list[Arrival], **options: object) -> list[ev.Eve
     engine = LLMEngine.from_config(config(model="tiny-random", **options), clock=clock)
     events: list[ev.Event] = []
     engine.subscribe(events.append)
-    names: dict[int, int] = {}  # token ids of the simulation -> small ones, which the model has
+    names: dict[int, int] = {}  # token ids of the simulation -> small ones of the model
     waiting = list(reversed(list(enumerate(crowd))))
     while waiting or engine.has_unfinished_requests():
         while waiting and waiting[-1][1].at <= clock.now():
@@ -101,9 +97,7 @@ def recorded(crowd: list[Arrival], **options: object) -> list[ev.Event]:
     ],
     ids=["usual", "short of memory", "priority", "no cache", "whole prompts", "small budget"],
 )
-def test_the_simulation_of_a_crowd_plans_what_the_engine_plans_for_it(
-    options: dict, kind: type[ev.Event]
-):
+def test_the_simulation_plans_what_the_engine_plans(options: dict, kind: type[ev.Event]):
     crowd = crowd_on_whole_steps(CROWD, rate=4.0)
     if options.get("scheduling_policy") != "priority":
         crowd = [one._replace(priority=0) for one in crowd]
@@ -111,11 +105,13 @@ def test_the_simulation_of_a_crowd_plans_what_the_engine_plans_for_it(
         decisions(events_of_the_engine(crowd, **options)),
         decisions(recorded(crowd, **options)),
     )
-    assert any(one[0] == kind.__name__ for one in real), "this crowd does not show what is compared"
+    assert any(one[0] == kind.__name__ for one in real), (
+        "these requests do not cover the compared case"
+    )
     assert simulated == real
 
 
-def test_a_recording_folds_to_the_state_of_the_replica_at_every_moment():
+def test_a_recording_folds_to_the_state_of_the_replica_at_any_time():
     crowd = at_rate(draw_crowd(CROWD, 512), rate=4.0)
     setup = Setup(config(num_gpu_blocks_override=16), num_replicas=1, router="random")
     (replica,) = replicas = build_replicas(setup, CPU)
@@ -149,7 +145,7 @@ def test_the_same_crowd_makes_the_same_recording_byte_for_byte(tmp_path: Path):
     assert len(Recording(tmp_path / "a.jsonl")) > 100
 
 
-def test_requests_wait_for_the_end_of_a_step_and_an_idle_replica_takes_them_up_at_once():
+def test_requests_wait_for_the_end_of_a_step_but_an_idle_replica_starts_at_once():
     crowd = [Arrival(0.0, 8, 3), Arrival(0.5 * STEP, 8, 1), Arrival(100.3, 8, 2)]
     (replica,) = run(crowd)
     second, last, first = sorted(replica.finished, key=lambda life: life.output_tokens)
@@ -157,7 +153,7 @@ def test_requests_wait_for_the_end_of_a_step_and_an_idle_replica_takes_them_up_a
     assert (second.arrived, second.admitted, second.first_token) == (0.5 * STEP, STEP, 2 * STEP)
     assert last.first_token == pytest.approx(100.3 + STEP)
     assert sum(replica.samples.seconds) == pytest.approx(5 * STEP)
-    # An answer ends where the model can hold no more.
+    # An answer ends at the model's context limit.
     (replica,) = run([Arrival(0.0, 500, 100)], num_gpu_blocks_override=32)
     assert [life.output_tokens for life in replica.finished] == [12]
 
@@ -177,7 +173,7 @@ def test_gaps_between_tokens_are_counted_over_preemptions_too():
     )
 
 
-def test_a_request_that_no_cache_here_can_hold_is_told_in_one_sentence():
+def test_a_request_that_no_cache_can_hold_gives_one_sentence():
     with pytest.raises(
         SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"
     ):

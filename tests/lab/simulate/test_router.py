@@ -1,4 +1,4 @@
-"""Routers: what each is good for, measured on the same crowd."""
+"""Each router's strength, measured on the same requests."""
 
 from collections import Counter
 
@@ -19,7 +19,7 @@ GROUPED = CrowdOptions(
 
 
 def test_each_router_is_best_at_what_it_is_for():
-    """The least loaded one at short tails, the prefix-aware one at finding prefixes."""
+    """The least loaded one gives short tails, the prefix-aware one finds prefixes."""
     crowd = at_rate(draw_crowd(UNEVEN, 512), rate=5.0)
     random, least = (
         summarise(run(crowd, CPU, replicas=4, router=name), {})
@@ -35,7 +35,7 @@ def test_each_router_is_best_at_what_it_is_for():
     assert rates["prefix-aware"] > 1.3 * max(rates["random"], rates["least-loaded"])
 
 
-def test_one_popular_prefix_does_not_send_everybody_to_one_replica():
+def test_one_popular_prefix_does_not_send_all_requests_to_one_replica():
     options = CrowdOptions(
         num_prompts=200, random_input_len=16, random_output_len=64, random_prefix_len=64
     )
@@ -45,7 +45,7 @@ def test_one_popular_prefix_does_not_send_everybody_to_one_replica():
     assert max(shares) < 0.5 and min(shares) > 0.1
 
 
-def test_equal_loads_take_turns_so_that_no_replica_gets_all_of_a_quiet_time():
+def test_replicas_with_equal_load_take_turns():
     quiet = [Arrival(10.0 * number, 8, 2) for number in range(40)]
     served = Counter(
         len(replica.finished) for replica in run(quiet, CPU, replicas=4, router="least-loaded")

@@ -1,4 +1,4 @@
-"""Files of step times: what `bench step --json` prints, and what is no such thing."""
+"""Files of step times: output of `bench step --json`, and invalid ones."""
 
 import json
 from pathlib import Path
@@ -32,7 +32,7 @@ def test_the_whole_output_of_the_bench_is_read_as_well_as_its_last_line(tmp_path
         assert times.label == "smollm2, torch 2.13"
 
 
-def test_the_step_times_that_come_along_are_labelled_and_can_be_fitted():
+def test_the_shipped_step_times_are_labelled_and_can_be_fitted():
     times = read_step_times(None)
     assert "smollm2" in times.label and "torch" in times.label
     assert fit_step_times(times.points).quality.median_relative_error < 0.25
@@ -47,7 +47,7 @@ def test_the_step_times_that_come_along_are_labelled_and_can_be_fitted():
         ({"points": [{**GOOD, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
     ],
 )
-def test_what_is_no_file_of_step_times_is_told_in_one_sentence(
+def test_an_invalid_file_of_step_times_gives_one_sentence(
     tmp_path: Path, content: object, message: str
 ):
     with pytest.raises(SimulationError, match=message) as error:

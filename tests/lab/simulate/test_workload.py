@@ -1,6 +1,4 @@
-"""Drawn crowds: reproducible, with the lengths and gaps that were asked for, and changed by nothing
-else.
-"""
+"""Drawn requests are reproducible, with the requested lengths and gaps."""
 
 import numpy as np
 import pytest
@@ -28,7 +26,7 @@ def test_gaps_have_the_mean_of_the_rate_and_the_spread_of_the_burstiness(burstin
     )
     gaps = np.diff([one.at for one in crowd])
     assert gaps.mean() == pytest.approx(0.2, rel=0.05)
-    # A gamma distribution of shape k varies by 1 / sqrt(k) of its mean.
+    # A gamma distribution of shape k has a standard deviation of 1 / sqrt(k) of its mean.
     assert gaps.std() / gaps.mean() == pytest.approx(burstiness**-0.5, rel=0.05)
 
 
@@ -62,7 +60,7 @@ def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
         ({"prefix_groups": 3}, "--prefix-groups has no effect"),
     ],
 )
-def test_options_that_make_no_crowd_are_refused(options: dict[str, object], message: str):
+def test_bad_options_are_refused(options: dict[str, object], message: str):
     with pytest.raises(ConfigError, match=message):
         CrowdOptions(**options)
 

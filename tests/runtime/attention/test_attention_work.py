@@ -1,6 +1,4 @@
-"""How a step's attention is cut into parts: every pair once, the longest first, shared prefixes at
-whole tiles.
-"""
+"""How a step's attention is split into parts: each pair once, longest first, whole tiles shared."""
 
 import re
 from importlib import resources
@@ -44,7 +42,7 @@ def test_a_shared_prefix_ends_where_a_tile_ends_and_a_row_is_in_one_part_of_a_le
         assert len(set(pairs)) == len(pairs)
 
 
-def test_the_longest_parts_of_a_level_come_first_and_none_has_more_lanes_than_there_are() -> None:
+def test_the_longest_parts_of_a_level_come_first_and_none_has_too_many_lanes() -> None:
     work = cut(StepCase([Seq(0, 50), Seq(3), Seq(100), Seq(30, 20)]))
     num_tokens = (
         work.parts["limit"]
@@ -60,7 +58,7 @@ def source(name: str) -> str:
     return resources.files("minivllm.kernels.cpu").joinpath(name).read_text(encoding="utf-8")
 
 
-def test_python_and_the_kernels_mean_the_same_by_the_same_names() -> None:
+def test_python_and_the_kernels_agree_on_field_names() -> None:
     attention, vector = source("attention.c"), source("vector.h")
     fields = re.search(r"struct part \{(.*?)\n\};", attention, re.DOTALL).group(1)
     declared = (

@@ -1,5 +1,6 @@
-"""What the CPU backend promises beside what `test_torch_backend.py` asks of it and of torch's; every
-slot that a query may not read holds NaN.
+"""Guarantees of the CPU backend beyond `test_torch_backend.py`.
+
+Slots that no query may read hold NaN.
 """
 
 from pathlib import Path
@@ -35,7 +36,7 @@ def check(case: StepCase) -> None:
 
 @pytest.mark.parametrize("head_size", [16, 32, 48, 64, 128, 256])
 def test_heads_of_every_size_match_the_reference(head_size: int) -> None:
-    # Two have all their tokens in the cache already.
+    # Two sequences have all their tokens in the cache already.
     cached = [Seq(20, 6, is_all_cached=True), Seq(24, 1, 4, 3, is_all_cached=True)]
     seqs = [Seq(150), Seq(0), Seq(9, 5), Seq(64, 1, 0, 8), *cached]
     check(CpuCase(seqs, block_size=8, head_size=head_size))
@@ -61,7 +62,7 @@ def test_rotating_while_writing_is_rotating_first(seqs: list[Seq]) -> None:
     )
 
 
-def test_a_sequence_that_is_not_a_number_leaves_the_others_bit_for_bit_as_they_were() -> None:
+def test_a_nan_sequence_changes_no_bit_of_the_others() -> None:
     case = CpuCase([Seq(20), Seq(33), Seq(7)])
     backend = case.backend()
     clean = case.run(backend)
@@ -71,7 +72,7 @@ def test_a_sequence_that_is_not_a_number_leaves_the_others_bit_for_bit_as_they_w
     assert torch.equal(spoiled[[0, 2]], clean[[0, 2]])
 
 
-# A sequence, and those it shares steps with.
+# A sequence's batch-mates.
 COMPANY = {
     "a decode among decodes": [Seq(200), Seq(3), Seq(77)],
     "a decode among chunks": [Seq(77), Seq(0, 40), Seq(33, 7)],
@@ -82,7 +83,7 @@ COMPANY = {
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("name", COMPANY)
-def test_a_sequence_gets_the_same_bits_alone_and_in_any_company(
+def test_a_sequence_gets_the_same_bits_alone_and_in_any_batch(
     name: str, group: int, block_size: int
 ) -> None:
     alone, among = (
@@ -108,9 +109,7 @@ def test_sharing_a_prefix_changes_no_bit_where_decodes_are_lanes_too(
 
 
 def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
-    """The first sequence of `target` becomes that of `source`: its new rows, and what the cache has
-    of it.
-    """
+    """Copy the first sequence of `source` into `target`: its new rows and its cached ones."""
     seq = source.seqs[0]
     for name in ("query", "key", "value"):
         getattr(target, name)[: seq.num_new] = getattr(source, name)[: seq.num_new]
@@ -121,9 +120,7 @@ def copy_first_sequence(source: CpuCase, target: CpuCase) -> None:
 
 @pytest.mark.parametrize(("group", "block_size"), [(1, 16), (3, 3), (7, 16)])
 @pytest.mark.parametrize("cut", [1, 16, 37, 63])
-def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(
-    cut: int, group: int, block_size: int
-) -> None:
+def test_a_prompt_gets_the_same_bits_for_any_chunks(cut: int, group: int, block_size: int) -> None:
     whole = CpuCase([Seq(0, 64)], block_size=block_size, group=group)
     expected = whole.run(whole.backend())
     backend, table = whole.backend(), whole.block_tables
@@ -137,7 +134,7 @@ def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(
             np.array(whole.slots(0, start, end)),
         )
         output = backend.forward(0, *batch, backend.build(step))
-        # a decode to the kernel, which sums up in another order
+        # The kernel treats it as a decode and sums in another order.
         if end - start == 1 and group <= 4:
             torch.testing.assert_close(output, expected[rows], rtol=1e-6, atol=1e-6)
         else:
@@ -146,8 +143,8 @@ def test_a_prompt_gets_the_same_bits_however_it_is_cut_into_chunks(
 
 @pytest.mark.parametrize("group", [1, 3, 4, 7])
 def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
-    # Prefixes in three levels, each of which goes on where the one before it stopped, on more
-    # threads than parts here and there.
+    # Three levels of prefixes, each continuing the one before, with more threads than parts in
+    # places.
     seqs = [
         Seq(400),
         Seq(300, 30, 0, 18),
@@ -171,7 +168,9 @@ def test_threads_that_share_the_work_change_no_bit(group: int) -> None:
 
 
 @pytest.mark.slow  # builds the kernels once more
-def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_smaller_registers_give_the_same_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(library, "FLAGS", (*library.FLAGS, "-mno-avx512f", "-Wno-psabi"))
     load_cpu_library.cache_clear()
     ops = CpuOps(load_cpu_library(tmp_path))
@@ -199,7 +198,7 @@ def test_smaller_registers_say_the_same(tmp_path: Path, monkeypatch: pytest.Monk
         (272, torch.float32, "multiples of 16"),
     ],
 )
-def test_what_the_kernels_cannot_do_is_left_to_torch_and_refused_by_name(
+def test_auto_falls_back_to_torch_and_an_explicit_cpu_backend_is_refused(
     head_size: int, dtype: torch.dtype, why: str
 ) -> None:
     spec = KVCacheSpec(1, 1, head_size, 16, dtype)
@@ -212,7 +211,7 @@ def test_what_the_kernels_cannot_do_is_left_to_torch_and_refused_by_name(
     ("compiler", "why"),
     [("/no/such/compiler", "there is no C compiler"), ("false", "could not build the kernels")],
 )
-def test_without_a_compiler_that_works_torch_serves(
+def test_without_a_working_compiler_the_torch_backend_is_used(
     compiler: str, why: str, monkeypatch, tmp_path
 ) -> None:
     monkeypatch.setenv("CC", compiler)

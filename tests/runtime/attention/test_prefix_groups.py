@@ -1,19 +1,17 @@
-"""Which sequences are grouped: found by eye in tables that are small enough for it."""
+"""Grouping of sequences by shared prefix, in tables small enough to check by eye."""
 
 import numpy as np
 import pytest
 
 from minivllm.runtime.attention.prefix_groups import MIN_TOKENS_SAVED, find_prefix_groups
 
-BLOCK_SIZE = 64  # two blocks are worth sharing, one is not unless three sequences have it
+BLOCK_SIZE = 64  # two blocks are worth sharing; one is only worth it for three sequences
 
 
 def groups_of(
     tables: list[list[int]], num_whole: list[int] | None = None
 ) -> tuple[list[tuple], list[int]]:
-    """Groups as (members, first block, end block), and how many blocks of each sequence are
-    covered.
-    """
+    """Groups as (members, first block, end block), and the covered blocks of each sequence."""
     width = max(map(len, tables))
     array = np.array([table + [0] * (width - len(table)) for table in tables])
     whole = np.array(num_whole or [len(table) for table in tables])
@@ -23,15 +21,15 @@ def groups_of(
     ], covered.tolist()
 
 
-def test_a_longer_prefix_of_some_is_a_group_within_the_group() -> None:
+def test_a_longer_prefix_of_some_members_is_a_nested_group() -> None:
     tables = [[1, 2, 3, 4, 5], [1, 2, 3, 4, 6], [1, 2, 7, 8, 9], [1, 2, 7, 8, 10]]
     groups, covered = groups_of(tables)
     assert groups == [([0, 1, 2, 3], 0, 2), ([0, 1], 2, 4), ([2, 3], 2, 4)]
     assert covered == [4, 4, 4, 4]
 
 
-def test_a_start_too_short_to_pay_joins_the_groups_that_go_on_from_it() -> None:
-    # Alone, block 1 would save one reading of 64 tokens; the first two sequences go on together.
+def test_a_prefix_too_short_to_pay_joins_the_longer_groups() -> None:
+    # Alone, block 1 would save one read of 64 tokens. The first two sequences share more.
     groups, covered = groups_of([[1, 2, 3, 4], [1, 2, 3, 5]], num_whole=[4, 4])
     assert (groups, covered) == ([([0, 1], 0, 3)], [3, 3])
     groups, covered = groups_of([[1, 2, 3], [1, 4, 5]])
@@ -40,7 +38,7 @@ def test_a_start_too_short_to_pay_joins_the_groups_that_go_on_from_it() -> None:
 
 
 def test_a_block_that_holds_a_members_own_queries_is_never_shared() -> None:
-    # The second sequence is computing the tokens of its third block in this very step.
+    # This step computes the tokens of the second sequence's third block.
     assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 2]) == ([([0, 1], 0, 2)], [2, 2])
     assert groups_of([[1, 2, 3], [1, 2, 3]], num_whole=[3, 0]) == ([], [0, 0])
 

@@ -1,6 +1,4 @@
-"""A shared block is never written: real tensors, watched block by block while samples, beams and
-prefixes share them.
-"""
+"""A shared block is never written: real tensors are checked while sequences share blocks."""
 
 import torch
 from support.model.one_thread import one_thread
@@ -25,7 +23,7 @@ REQUESTS = {
 
 
 class Watch:
-    """Steps an engine, and finds every byte that changed in a block that several sequences own."""
+    """Steps an engine and finds every changed byte in blocks with several owners."""
 
     def __init__(self, **options: object) -> None:
         config = EngineConfig(
@@ -38,7 +36,6 @@ class Watch:
         self.num_watched = 0
 
     def owners(self) -> dict[int, frozenset[str]]:
-        """Of each block: the sequences that have it in their tables."""
         owners: dict[int, set[str]] = {}
         for seq_id, sequence in self.engine.inspect().sequences.items():
             for block_id in sequence.block_table:
@@ -52,7 +49,8 @@ class Watch:
         self.engine.step()
         after = self.owners()
         for block_id, names in before.items():
-            # Who had it to the step's end, and not alone: nobody may have written to it meanwhile.
+            # Sequences that owned the block through the whole step, at least two: no write is
+            # allowed.
             if len(names & after.get(block_id, frozenset())) > 1:
                 self.num_watched += 1
                 for cache, content in zip(caches, contents[block_id], strict=True):

@@ -1,6 +1,4 @@
-"""The torch backend and the CPU backend against the slow reference: every slot that a query may not
-read holds NaN.
-"""
+"""The torch and CPU backends against the reference. Slots that no query may read hold NaN."""
 
 import pytest
 import torch
@@ -18,7 +16,7 @@ def check(case: BackendCase, dtype: torch.dtype = torch.float32) -> None:
     expected = case.reference()
     tolerance = {torch.float32: 1e-6, torch.bfloat16: 2e-2, torch.float16: 2e-3}[dtype]
     torch.testing.assert_close(output.double(), expected, rtol=tolerance, atol=tolerance)
-    # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
+    # Only the slots of the new tokens changed, NaN included.
     written = as_backend_layout(case.key_cache, case.value_cache).to(dtype)
     torch.testing.assert_close(backend.kv_caches[0], written, rtol=0, atol=0, equal_nan=True)
 
@@ -48,7 +46,7 @@ def test_chunks_and_decodes_in_one_batch_match_the_reference(
     check(BackendCase(MIXED, group=group), dtype)
 
 
-def test_contexts_of_very_different_length_match_the_reference() -> None:
+def test_contexts_of_very_different_lengths_match_the_reference() -> None:
     case = BackendCase([Seq(length) for length in (0, 700, 3, 333, 340, 90, 701, 1)], block_size=16)
     assert len(case.backend().build(case.metadata()).decodes) > 1
     check(case)
@@ -60,13 +58,13 @@ def test_attending_to_a_shared_prefix_once_matches_the_reference(
     name: str, dtype: torch.dtype
 ) -> None:
     case = BackendCase(SHARING[name])
-    assert case.backend().build(case.metadata()).spans, "nothing was shared: a test of nothing"
+    assert case.backend().build(case.metadata()).spans, "nothing was shared"
     check(case, dtype)
     if dtype == torch.float32:
         check(CpuCase(SHARING[name]))
 
 
-def test_which_blocks_a_sequence_has_changes_no_bit() -> None:
+def test_the_choice_of_blocks_changes_no_bit() -> None:
     seqs = [Seq(7), Seq(150), Seq(149, 1, 1, 36), Seq(5, 6)]
     case, moved = BackendCase(seqs), BackendCase(seqs)
     order = torch.randperm(case.num_blocks, generator=torch.Generator().manual_seed(7))
@@ -104,7 +102,7 @@ def test_fused_attention_matches_attention_in_steps(is_causal: bool, dtype: torc
 
 
 @pytest.mark.parametrize("name", SHARING)
-def test_the_path_that_other_devices_take_matches_the_reference(
+def test_the_path_for_other_devices_matches_the_reference(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("minivllm.runtime.attention.torch_backend.attend", attend_in_steps)

@@ -1,6 +1,4 @@
-"""The triton backend against the slow reference and against the torch backend, its kernels
-interpreted.
-"""
+"""The triton backend, interpreted, against the reference and the torch backend."""
 
 import numpy as np
 import pytest
@@ -26,7 +24,7 @@ RUNGS = ("naive", "grouped", "split", "static", "unified")
 
 
 def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float32) -> None:
-    """One step gives what the reference gives, and leaves the cache as the reference does."""
+    """Check that a step gives the reference's output and leaves the reference's cache."""
     spec = KVCacheSpec(1, case.num_kv_heads, HEAD_SIZE, case.block_size, dtype)
     num_heads = case.num_kv_heads * case.group
     backend = TritonAttentionBackend(
@@ -34,7 +32,7 @@ def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float3
     )
 
     def as_backend_layout() -> torch.Tensor:
-        """[2, num_blocks, num_kv_heads, block_size, head_size]"""
+        """[2, num_blocks, num_kv_heads, block_size, head_size]."""
         return torch.stack((case.key_cache, case.value_cache)).transpose(2, 3).to(dtype)
 
     backend.kv_cache[0].copy_(as_backend_layout())
@@ -44,7 +42,7 @@ def check(case: StepCase, rung: str = "split", dtype: torch.dtype = torch.float3
     torch.testing.assert_close(
         output.cpu().double(), case.reference(), rtol=tolerance, atol=tolerance
     )
-    # Exactly the slots of the new tokens were written: everything else is as it was, NaN included.
+    # Only the slots of the new tokens changed, NaN included.
     torch.testing.assert_close(
         backend.kv_cache[0].cpu(), as_backend_layout(), rtol=0, atol=0, equal_nan=True
     )
@@ -71,8 +69,8 @@ def test_a_context_long_enough_to_be_split_matches_the_reference(rung: str) -> N
     [
         ([100] * 200, [64], True),
         ([100] * 200, [1024, 1024], True),
-        ([100] * 200, [1024, 1025], False),  # mostly chunks, whose own kernel has larger tiles
-        ([900], [64], False),  # a long context alone is split, which the one launch does not do
+        ([100] * 200, [1024, 1025], False),  # mostly chunks: their own kernel has larger tiles
+        ([900], [64], False),  # a long context alone is split, which a single launch does not do
         ([100] * 200, [], False),
         ([], [64], False),
     ],
@@ -127,7 +125,7 @@ def test_all_sources_of_block_copies_are_read_before_any_block_is_written(
     assert torch.equal(backend.kv_cache.cpu(), expected)
 
 
-# ---- which backend, and who may not ----
+# ---- choice of the backend ----
 
 CUDA = torch.device("cuda")
 
@@ -138,21 +136,21 @@ def spec_of(head_size: int = 16, dtype: torch.dtype = torch.float32) -> KVCacheS
 
 @pytest.fixture
 def gpu(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """What is asked of a device before anything is put on it, answered as an H100 would."""
+    """Answer capability queries as an H100 would."""
     monkeypatch.setattr(triton_backend, "INTERPRETED", False)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (9, 0))
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "a GPU")
     return monkeypatch
 
 
-@pytest.mark.skipif(not INTERPRETED, reason="on the CPU kernels are interpreted or do not run")
-def test_on_a_cpu_auto_is_never_triton_and_triton_is_the_rung_for_any_step() -> None:
+@pytest.mark.skipif(not INTERPRETED, reason="on a CPU, kernels are interpreted or cannot run")
+def test_on_a_cpu_auto_is_never_triton_and_triton_means_the_kernel_for_any_step() -> None:
     cpu = torch.device("cpu")
     assert choose_attention_backend("auto", spec_of(), cpu, tell=pytest.fail) in ("cpu", "torch")
     assert choose_attention_backend("triton", spec_of(), cpu, tell=pytest.fail) == "triton:split"
 
 
-def test_on_a_gpu_auto_and_triton_are_the_rung_that_graphs_replay(gpu: pytest.MonkeyPatch) -> None:
+def test_on_a_gpu_auto_and_triton_mean_the_kernel_for_graphs(gpu: pytest.MonkeyPatch) -> None:
     for name in ("auto", "triton", "triton:unified"):
         assert choose_attention_backend(name, spec_of(), CUDA, tell=pytest.fail) == "triton:unified"
     assert (

@@ -1,6 +1,4 @@
-"""What a running engine can be asked to watch: `attention.mass` and `kernel.traced`, both right in
-every backend and without a trace in the tokens.
-"""
+"""Attention mass and kernel traces of a running engine: right, and without effect on tokens."""
 
 import sys
 
@@ -35,9 +33,7 @@ def model():
 
 
 class Run:
-    """Two requests, decoding side by side; all events, and a fold that is compared after every
-    phase.
-    """
+    """Two decoding requests, all events, and a fold that is compared after every phase."""
 
     def __init__(self, model, backend="torch", prompts=PROMPTS, **options):
         config = EngineConfig(
@@ -45,7 +41,7 @@ class Run:
             block_size=BLOCK_SIZE, num_gpu_blocks_override=32, max_model_len=128,
             check_invariants=True, **{"max_num_batched_tokens": 64, **options},
         )  # fmt: skip
-        # The clock stands still within a step: a request arrives when its event says.
+        # The clock does not move within a step: a request arrives when its event says.
         runner = ModelRunner(config, model)
         self.engine = LLMEngine(config, runner, model.tokenizer, clock=VirtualClock())
         self.events = []
@@ -86,11 +82,9 @@ class Run:
     [{}, {"backend": "triton", "custom_ops": ["all"]}],
     ids=["torch", "triton, which rotates the queries itself"],
 )
-def test_every_scheduled_sequence_gets_its_shares_on_request_and_tokens_do_not_change(
-    model, options
-):
-    """The shares are those worked out from whole sequences, without a cache."""
-    # Chunks small enough that prefill and decode mix.
+def test_every_scheduled_sequence_gets_its_attention_mass_and_tokens_do_not_change(model, options):
+    """The shares equal those computed from whole sequences, without a cache."""
+    # Chunks small enough to mix prefill and decode.
     options = {**options, "max_num_batched_tokens": 16, "prompts": SHORTER}
     asked, silent = (Run(model, **options) for _ in range(2))
     asked.engine.record_attention_mass(True)
@@ -106,9 +100,7 @@ def test_every_scheduled_sequence_gets_its_shares_on_request_and_tokens_do_not_c
 
 
 def naive_mass(model, token_ids):
-    """Position by position, from the queries and keys of one forward pass over the whole
-    sequence.
-    """
+    """From the queries and keys of one forward pass over the whole sequence, by position."""
     shares = torch.zeros(-(-len(token_ids) // BLOCK_SIZE), dtype=torch.float64)
     rows = []
 
@@ -118,7 +110,7 @@ def naive_mass(model, token_ids):
         scores = torch.einsum("qhd,thd->hqt", q.double(), keys) * q.shape[2] ** -0.5
         scores += torch.full(scores.shape[1:], float("-inf"), dtype=torch.float64).triu(1)
         weights = scores.softmax(-1)
-        rows.extend(weights[:, -1])  # of the last token, a row for each head
+        rows.extend(weights[:, -1])  # of the last token, one row per head
         return torch.einsum("hqt,thd->qhd", weights, values).to(q.dtype)
 
     with torch.inference_mode():
@@ -154,7 +146,7 @@ def test_the_torch_operations_equal_the_reference_with_junk_after_the_end():
 
 @pytest.fixture
 def keep_samples(monkeypatch):
-    """What the engine gave to be traced, as it comes."""
+    """The samples that the engine sent to be traced."""
     samples, original = [], xray.trace_decode
     monkeypatch.setattr(
         xray, "trace_decode", lambda sample: (samples.append(sample), original(sample))[1]
@@ -163,9 +155,7 @@ def keep_samples(monkeypatch):
 
 
 def check(traced, sample, block_table):
-    """Each program reads exactly the block table, in order, and ends with the softmax that torch
-    computes.
-    """
+    """Check that each program reads the block table in order and ends with torch's softmax."""
     num_kv_heads, group = sample.keys.shape[2], len(sample.query) // sample.keys.shape[2]
     assert [program.kv_head for program in traced.programs] == list(range(num_kv_heads))
     keys = sample.keys.flatten(0, 1)[: traced.num_tokens]
@@ -197,12 +187,12 @@ def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torc
 ):
     run = Run(model, backend)
     run.engine.trace_kernel("short.0")
-    run.step()  # prefills both prompts, in part: no decode yet of anybody
+    run.step()  # prefills both prompts in part, so there is no decode yet
     assert run.traces() == []
     run.step()
     run.step()
     run.engine.trace_kernel("long.0")
-    run.engine.trace_kernel("long.0")  # once more is the same question
+    run.engine.trace_kernel("long.0")  # a repeated request changes nothing
     block_table = list(run.fold.sequences["short.0"].block_table)
     run.step()
     tables = {"short.0": block_table, "long.0": list(run.fold.sequences["long.0"].block_table)}
@@ -213,11 +203,11 @@ def test_a_traced_decode_reads_its_block_table_and_ends_with_the_softmax_of_torc
         assert (traced.layer, traced.num_tokens, traced.problem) == (0, sample.num_tokens, None)
         check(traced, sample, tables[traced.seq_id])
     silent = Run(model, backend).finish()
-    assert run.tokens == silent.tokens, "to be watched changes no token"
+    assert run.tokens == silent.tokens, "watching changes no token"
 
 
 @interpreted
-def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_samples):
+def test_the_sample_holds_the_models_own_queries_and_keys(model, keep_samples):
     run = Run(model)
     for _ in range(4):
         run.step()
@@ -240,9 +230,7 @@ def test_the_sample_holds_the_very_queries_and_keys_of_the_model(model, keep_sam
 
 
 @interpreted
-def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(
-    model, keep_samples, monkeypatch
-):
+def test_a_subprocess_gives_the_same_trace_and_a_log_keeps_it(model, keep_samples, monkeypatch):
     run = Run(model)
     run.step(), run.step()
     here = xray.trace_here
@@ -259,7 +247,7 @@ def test_a_process_of_its_own_gives_the_same_trace_and_a_log_keeps_it(
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
 
 
-def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(model, monkeypatch):
+def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(model, monkeypatch):
     run = Run(model)
     run.step(), run.step()
     monkeypatch.setattr(xray, "_interprets_here", lambda: False)
@@ -275,9 +263,7 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
     assert len(run.tokens) == 12
 
 
-def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_another_run(
-    model, monkeypatch
-):
+def test_without_triton_the_answer_is_a_recording_marked_as_another_run(model, monkeypatch):
     monkeypatch.setattr("minivllm.engine.kernel_tracing.find_spec", lambda name: None)
     run = Run(model)
     run.engine.trace_kernel("long.0")
@@ -291,8 +277,8 @@ def test_without_triton_the_answer_is_a_recording_that_says_that_it_is_of_anothe
     assert msgspec.json.decode(msgspec.json.encode(traced), type=ev.AnyEvent) == traced
 
 
-def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
-    """The length and the blocks alone would also fit another prompt."""
+def test_a_recording_matches_a_decode_only_if_its_scores_match(model):
+    """Another prompt could have the same length and blocks."""
     recording = recordings()[1]
     config = model.config
     block_ids = [
@@ -305,8 +291,8 @@ def test_a_recording_is_of_this_decode_only_if_its_scores_are(model):
         torch.randn(shape), torch.randn(shape),
     )  # fmt: skip
     assert recorded_trace(sample).of == "another"
-    # Keys under which the largest scores are the recorded ones: the query picks a column, one key
-    # has the score in it.
+    # Keys for which the largest scores are the recorded ones: the query selects a column, and one
+    # key holds the score in it.
     sample.query.zero_()
     sample.keys.zero_()
     for program in recording.programs:

@@ -1,9 +1,7 @@
-"""The arithmetic of beam search against that of transformers, in double precision, where there are
-no ties.
+"""Beam search against that of transformers, in double precision, where there are no ties.
 
-A model of twelve tokens of which up to three end a text: so texts end early, at different lengths
-and several in one step, which is where the rules of early stopping and of the length penalty
-matter.
+Up to three of twelve tokens end a text. Texts then end early, at different lengths and several in
+one step, where early stopping and the length penalty matter.
 """
 
 import random
@@ -99,6 +97,4 @@ def test_random_searches_find_what_transformers_finds(peer, early_stopping):
         )
         num_ended += sum(hypothesis.ended_by_token for hypothesis in search.hypotheses)
         lengths |= {len(hypothesis.token_ids) for hypothesis in search.hypotheses}
-    assert num_ended > 40 and len(lengths) > 5, (
-        "or neither stopping nor the penalty decided anything"
-    )
+    assert num_ended > 40 and len(lengths) > 5, "stopping and penalty must matter"

@@ -1,6 +1,4 @@
-"""The decoder with fused operations equals the plain one; which are fused is the configuration's
-choice.
-"""
+"""The decoder with fused operations equals the plain one; the configuration chooses them."""
 
 import pytest
 import torch
@@ -49,7 +47,7 @@ def test_fused_operations_give_the_logits_of_the_plain_decoder(
         torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
 
 
-def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> None:
+def test_every_operation_of_the_forward_pass_uses_the_chosen_implementation() -> None:
     decoder = load_into_ours(make_peer("qwen3"))
     calls: list[str] = []
 
@@ -71,13 +69,13 @@ def test_every_operation_of_the_forward_pass_goes_through_the_chosen_ones() -> N
     decoder.compute_logits(hidden, ops)
     num_layers = decoder.config.num_hidden_layers
     assert angles_seen == [(2, 1, decoder.config.head_size)] * num_layers
-    # the first layer's first and the last; heads are normed by torch
+    # the first norm of the first layer, and the last norm; torch norms the heads
     assert calls.count("rms_norm") == 2
     assert calls.count("add_rms_norm") == 2 * num_layers - 1
     assert calls.count("silu_and_mul") == num_layers
 
 
-def test_kernels_are_the_default_on_cuda_alone_and_there_beside_triton_alone() -> None:
+def test_fused_kernels_are_the_default_only_on_cuda_with_triton() -> None:
     assert choose_ops(None, "triton:static", CUDA) == ALL
     assert choose_ops(None, "torch", CUDA) == TORCH_OPS
     assert choose_ops(None, "triton:split", CPU) == TORCH_OPS

@@ -1,18 +1,16 @@
-"""The decoder against transformers: same weights, same logits, whatever way the tokens are cut
-up.
-"""
+"""The decoder against transformers: same weights, same logits, for any chunks."""
 
 import pytest
 import torch
 from support.model.one_thread import one_thread  # noqa: F401  (a fixture)
 from support.model.tiny_models import (
     PEERS,
-    VOCAB_SIZE,
     PlannedRunner,
     config_of,
     load_into_ours,
     make_peer,
     peer_logits,
+    prompt,
 )
 
 from minivllm.errors import ModelIntegrityError
@@ -20,14 +18,8 @@ from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.weight_map import weight_shards
 
 
-def prompt(length: int, seed: int = 0) -> list[int]:
-    return torch.randint(
-        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
-    ).tolist()
-
-
 def assert_same(ours: torch.Tensor, theirs: torch.Tensor) -> None:
-    """Within float32's rounding, relative to the size of the logits."""
+    """Equal within float32's rounding, relative to the size of the logits."""
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5 * float(theirs.abs().max()))
 
 
@@ -56,7 +48,7 @@ def test_decoding_in_a_ragged_batch_gives_the_logits_of_transformers(name: str) 
         for sequence, row in zip(sequences, logits, strict=False):
             assert_same(row, peer_logits(peer, sequence.token_ids))
             sequence.append_token(int(row.argmax()))
-        # A late arrival's prompt is computed in pieces of 7 beside the others' decodes.
+        # A late prompt is computed in chunks of 7 beside the others' decodes.
         chunks = [(late, 7)] if step < 3 else []
         logits = run.run(*((sequence, 1) for sequence in sequences), *chunks)
         if step == 2:
@@ -74,7 +66,7 @@ def test_shared_blocks_give_the_logits_of_transformers(name: str) -> None:
     all_cached = run.new(common, first, 18)
     unrelated = run.new(prompt(9, seed=5))
     everyone = [first, *others, all_cached, unrelated]
-    # All in one step: the first computes the blocks that the others read.
+    # All in one step: the first sequence computes the blocks that the others read.
     logits = run.run(
         (first, 75), *((other, 5) for other in others), (all_cached, 1), (unrelated, 9)
     )
@@ -122,7 +114,7 @@ def test_a_checkpoint_that_repeats_a_tied_head_or_old_buffers_is_accepted() -> N
     Decoder(config_of(peer), torch.float32, "cpu").load_weights(tensors.items())
 
 
-def test_a_checkpoint_that_does_not_fit_is_refused_by_the_name_of_the_tensor() -> None:
+def test_a_checkpoint_that_does_not_fit_is_refused_with_the_name_of_the_tensor() -> None:
     peer = make_peer("qwen3")
     tensors = dict(peer.state_dict())
     name = "model.layers.1.self_attn.k_proj.weight"

@@ -1,6 +1,4 @@
-"""config.json of both generations of transformers; what changes the arithmetic is understood or
-refused.
-"""
+"""config.json of both generations of transformers: read correctly or refused."""
 
 import pytest
 import transformers
@@ -8,7 +6,7 @@ import transformers
 from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 from minivllm.runtime.model.model_config import Llama3RopeScaling, ModelConfig
 
-# As the Hub has it, written by transformers 4.
+# As on the Hub, written by transformers 4.
 SMOLLM2 = {
     "architectures": ["LlamaForCausalLM"],
     "attention_bias": False,
@@ -72,10 +70,10 @@ def test_a_scaled_rope_is_read_from_either_generation() -> None:
     ],
     ids=["llama", "llama with biases", "qwen2", "qwen3"],
 )
-def test_each_architecture_brings_its_biases_and_norms(
+def test_each_architecture_has_its_biases_and_norms(
     config: transformers.PreTrainedConfig, biases: tuple[bool, ...]
 ) -> None:
-    # names no architecture, so model_type decides
+    # it names no architecture, so model_type decides
     ours = ModelConfig.from_hf_dict(config.to_dict())
     assert (ours.attention_bias, ours.attention_output_bias, ours.qk_norm) == biases
 
@@ -89,7 +87,7 @@ def test_a_config_that_leaves_out_its_defaults_is_read() -> None:
     assert not config.tie_word_embeddings
 
 
-def test_an_unsupported_architecture_is_refused_with_the_names_of_those_that_are() -> None:
+def test_an_unsupported_architecture_is_refused_with_the_supported_ones() -> None:
     with pytest.raises(UnsupportedModelError) as error:
         ModelConfig.from_hf_dict(SMOLLM2 | {"architectures": ["MambaForCausalLM"]})
     for name in ("MambaForCausalLM", "LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM"):
@@ -119,7 +117,7 @@ def test_an_unsupported_architecture_is_refused_with_the_names_of_those_that_are
     ],
     ids=str,
 )
-def test_what_would_be_computed_wrongly_is_refused(difference: dict) -> None:
+def test_an_unsupported_option_is_refused(difference: dict) -> None:
     with pytest.raises(UnsupportedModelError):
         ModelConfig.from_hf_dict(SMOLLM2 | difference)
 
@@ -176,7 +174,7 @@ def test_a_missing_or_impossible_value_is_named_in_one_sentence(
     ],
     ids=str,
 )
-def test_what_is_off_or_not_ours_to_read_changes_nothing(difference: dict) -> None:
+def test_disabled_or_irrelevant_options_change_nothing(difference: dict) -> None:
     kind = {
         key: value for key, value in difference.items() if key in ("model_type", "architectures")
     }

@@ -1,13 +1,11 @@
-"""Weights share large pages: next to each other, at lines of the cache, for as long as anybody
-holds one.
-"""
+"""Weights share large pages: adjacent, aligned to cache lines, and alive while one is used."""
 
 import torch
 
 from minivllm.runtime.cpu.large_pages import LARGE_PAGE_BYTES, LINE_BYTES, LargePages
 
 
-def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
+def test_tensors_are_adjacent_and_do_not_overlap() -> None:
     memory = LargePages()
     tensors = [memory.empty(*shape) for shape in ((3, 5), (1,), (0, 7), (16, 16), (2, 2, 2))]
     for number, tensor in enumerate(tensors):
@@ -19,7 +17,7 @@ def test_tensors_lie_one_after_another_and_overlap_nowhere() -> None:
     assert tensors[3].data_ptr() - tensors[0].data_ptr() == 2 * LINE_BYTES
 
 
-def test_a_tensor_keeps_its_memory_when_who_gave_it_is_gone() -> None:
+def test_a_tensor_keeps_its_memory_after_the_allocator_is_gone() -> None:
     memory = LargePages()
     first, second = memory.empty(100).fill_(1.0), memory.empty(100).fill_(2.0)
     del memory

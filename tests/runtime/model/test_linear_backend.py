@@ -1,6 +1,4 @@
-"""Weights laid out for each way of multiplying give the products of the plain weight, and rows to
-look up.
-"""
+"""Each linear backend's weight layout gives the products and rows of the plain weight."""
 
 import pytest
 import torch
@@ -23,7 +21,7 @@ CPU = torch.device("cpu")
 @pytest.mark.parametrize("make_matrix", [CpuMatrix, OneDnnMatrix, TorchMatrix])
 @pytest.mark.parametrize("is_table", [False, True])
 @pytest.mark.parametrize("shape", [(64, 48), (50, 32), (7, 33), (1000, 16)])
-def test_all_ways_give_the_product_of_the_plain_weight_and_the_rows_of_a_table(
+def test_all_backends_give_the_product_of_the_plain_weight_and_the_rows_of_a_table(
     make_matrix, shape: tuple[int, int], is_table: bool
 ) -> None:
     torch.manual_seed(0)
@@ -40,7 +38,7 @@ def test_all_ways_give_the_product_of_the_plain_weight_and_the_rows_of_a_table(
         assert torch.equal(matrix.rows(ids), weight[ids])
 
 
-def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_auto_chooses_the_fastest_available_backend(monkeypatch: pytest.MonkeyPatch) -> None:
     assert choose_linear_backend("auto", torch.float32, torch.device("cuda")) is TorchMatrix
     assert choose_linear_backend("auto", torch.bfloat16, CPU) in (OneDnnMatrix, TorchMatrix)
 
@@ -68,7 +66,7 @@ def test_auto_takes_the_fastest_that_can_run(monkeypatch: pytest.MonkeyPatch) ->
         ("blas", torch.float32, "cpu", "one of auto, cpu, onednn, torch; got 'blas'"),
     ],
 )
-def test_what_cannot_run_here_is_refused_by_name(
+def test_an_unavailable_backend_is_refused_by_name(
     name: str, dtype: torch.dtype, device: str, why: str
 ) -> None:
     with pytest.raises(ConfigError, match=why):

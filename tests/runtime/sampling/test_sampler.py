@@ -1,6 +1,4 @@
-"""What the sampler promises: greedy, independence of the batch, log-probabilities, masks, and
-errors.
-"""
+"""The sampler: greedy, independence of the batch, log-probabilities, masks, and errors."""
 
 import math
 
@@ -29,7 +27,7 @@ def random_logits(num_rows: int, vocab: int, seed: int = 0) -> torch.Tensor:
 
 
 def varied_sequences() -> list[Sequence]:
-    """One of everything: greedy and not, processed and not, with a seed and without."""
+    """One of each kind: greedy or not, with and without processing, with and without a seed."""
     kinds = [
         {"temperature": 0.0},
         {"temperature": 1.0},
@@ -59,7 +57,7 @@ def varied_sequences() -> list[Sequence]:
 
 
 @pytest.mark.parametrize("vocab", [7, 300, 1024])
-def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
+def test_greedy_tokens_equal_argmax_with_ties_and_bad_numbers(vocab: int):
     generator = torch.Generator().manual_seed(vocab)
     logits = torch.randint(-3, 4, (60, vocab), generator=generator).float()  # ties everywhere
     for bad in (math.nan, math.inf, -math.inf):
@@ -74,7 +72,7 @@ def test_the_best_tokens_are_those_of_max_with_ties_and_bad_numbers(vocab: int):
 # ---- independence of the batch ----
 
 
-def test_every_row_gets_the_token_that_it_gets_alone():
+def test_every_row_gets_the_same_token_as_alone():
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 2000)
     together = Sampler({EOS})(logits, sequences)
@@ -94,7 +92,7 @@ def test_the_size_of_the_chunks_changes_no_token(monkeypatch):
         assert Sampler({EOS})(logits, sequences) == expected
 
 
-def test_sampling_neither_reads_nor_moves_the_global_generator_nor_changes_the_logits():
+def test_sampling_leaves_the_global_generator_and_the_logits_alone():
     sequences = varied_sequences()
     logits = random_logits(len(sequences), 500)
     before = logits.clone()
@@ -107,16 +105,13 @@ def test_sampling_neither_reads_nor_moves_the_global_generator_nor_changes_the_l
     assert torch.equal(logits, before)
 
 
-# ---- seeds ----
-
-
 # ---- the edges of truncation ----
 
 
 @pytest.mark.parametrize(
     "params", [{}, {"temperature": 100.0}, {"top_k": 2}, {"top_p": 0.99}], ids=str
 )
-def test_only_tokens_that_are_possible_are_drawn_whatever_the_key(params):
+def test_only_possible_tokens_are_drawn_for_any_key(params):
     logits = torch.full((1, 600), -math.inf)
     logits[0, 3], logits[0, 44], logits[0, 500] = 0.0, -1e9, 0.1
     drawn = {
@@ -127,9 +122,8 @@ def test_only_tokens_that_are_possible_are_drawn_whatever_the_key(params):
 
 
 def test_another_rounding_of_the_logits_hardly_ever_draws_another_token():
-    # As much as another batch changes the logits of SmolLM2, and in one direction for neighbouring
-    # tokens: looked up in cumulative probabilities, 61 of these 1,000 draws would hit another
-    # token.
+    # This noise is as large as a batch changes SmolLM2's logits, in one direction for neighbouring
+    # tokens. With cumulative probabilities, 61 of these 1,000 draws would give another token.
     logits = random_logits(1, 49_152).expand(1_000, -1)
     sequences = [make_sequence(SamplingParams(seed=seed)) for seed in range(1_000)]
     rounding = torch.linspace(-1e-5, 1e-5, 49_152)
@@ -138,7 +132,7 @@ def test_another_rounding_of_the_logits_hardly_ever_draws_another_token():
     assert sum(a != b for a, b in zip(before, after, strict=True)) <= 1
 
 
-def test_weights_are_whole_numbers_whose_sum_is_exact_in_any_order():
+def test_weights_are_integers_whose_sum_is_exact_in_any_order():
     logits = torch.cat([random_logits(4, 49_152), torch.zeros(1, 49_152)])
     weights = to_weights(logits, [SamplingParams(temperature=0.9)] * 5)
     assert torch.equal(weights, weights.round())
@@ -163,7 +157,7 @@ def test_log_probabilities_are_of_the_raw_logits_and_only_for_rows_that_ask():
         assert entry.logprob == pytest.approx(float(raw[token_id]), abs=1e-12)
 
 
-def test_the_sampled_token_comes_first_with_its_rank_and_is_not_told_twice():
+def test_the_sampled_token_comes_first_with_its_rank_and_is_not_repeated():
     logits = random_logits(64, 1000)
     sequences = [
         make_sequence(SamplingParams(seed=i, temperature=0.5, logprobs=20)) for i in range(64)
@@ -206,7 +200,7 @@ def test_a_row_without_a_finite_best_logit_is_an_error_that_names_its_sequence(b
     assert error.value.seq_id == "r1.1"
 
 
-def test_parameters_that_leave_no_token_are_an_error_and_the_other_rows_can_go_on():
+def test_parameters_that_leave_no_token_are_an_error_for_their_row_only():
     params = {"min_tokens": 1, "stop_token_ids": [0, 1, 3]}
     logits = torch.ones(2, 4)
     bad = make_sequence(SamplingParams(temperature=0.0, **params), request_id="bad")

@@ -1,6 +1,4 @@
-"""The sampler against its slow twin, against transformers, and against the probabilities
-themselves.
-"""
+"""The sampler against its reference, transformers, and the probabilities themselves."""
 
 import numpy as np
 import pytest
@@ -21,7 +19,7 @@ VOCAB = 12
 EOS = {3, 7}
 
 token_ids = st.integers(0, VOCAB - 1)
-# Few distinct values, so that ties are common and lie on every boundary.
+# Few distinct values, so that ties are common, also at every boundary.
 tied_logits = st.lists(
     st.sampled_from([-2.0, -0.5, 0.0, 0.5, 1.0, 3.0]), min_size=VOCAB, max_size=VOCAB
 )
@@ -144,7 +142,7 @@ def distinct_logits() -> torch.Tensor:
     ],
 )
 def test_truncation_keeps_the_tokens_that_transformers_keeps(warper, options, distinct_logits):
-    # In float64, because their sum over the sorted vocabulary is rounded where ours is exact.
+    # In float64: their sum over the sorted vocabulary is rounded, ours is exact.
     theirs = warper(*options.values())(None, distinct_logits.double())
     ours = to_weights(distinct_logits, [SamplingParams(**options)] * len(distinct_logits)) > 0
     assert torch.equal(ours, torch.isfinite(theirs))
@@ -165,9 +163,7 @@ def test_the_repetition_penalty_is_that_of_transformers(distinct_logits, penalty
 
 
 def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
-    """How likely a misfit as large as this is, if tokens are drawn from the probabilities of the
-    definitions.
-    """
+    """Probability of a misfit at least this large, if tokens follow the defined probabilities."""
     expected = twin_sample(logits, sequences[0], set(), key=0).probabilities * len(sequences)
     sampled = Sampler(set(), 0)(torch.from_numpy(logits).expand(len(sequences), -1), sequences)
     observed = np.bincount([token.token_id for token in sampled], minlength=len(logits))
@@ -197,7 +193,7 @@ def chi_square_p_value(sequences: list[Sequence], logits: np.ndarray) -> float:
     ],
     ids=str,
 )
-def test_tokens_are_drawn_as_often_as_their_probabilities_say(params, what_differs):
+def test_tokens_are_drawn_as_often_as_their_probabilities_predict(params, what_differs):
     logits = np.random.default_rng(5).uniform(-1, 1, 20).astype(np.float32)
     make = {
         "seed": lambda i: make_sequence(SamplingParams(seed=i, **params)),

@@ -11,7 +11,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 def test_the_numbers_are_those_of_splitmix64():
-    # The first three outputs from the state 1234567, as its authors' reference code prints them.
+    # The first three outputs from the state 1234567 of its authors' reference code.
     published = [6457827717110365317, 3203168211198807973, 9817491932198370423]
     expected = [-math.log(((bits >> 12) + 0.5) / 2**52) for bits in published]
     assert exponentials(torch.tensor([1234567]), torch.arange(3))[0].tolist() == pytest.approx(
@@ -20,7 +20,7 @@ def test_the_numbers_are_those_of_splitmix64():
 
 
 def test_numbers_stay_the_same_from_version_to_version():
-    # A seed is a promise to whoever wrote it down: changing these breaks every reproduced text.
+    # Changing these breaks every text that was generated with a seed.
     assert draw_key(0, 0, 0) == 2891389769238885931
     assert draw_key(-1, 3, 4096) == 5732487592306032896
     assert (
@@ -30,7 +30,7 @@ def test_numbers_stay_the_same_from_version_to_version():
 
 
 @pytest.mark.parametrize("key", [-(2**63), -1, 0, 1, 2**63 - 1])
-def test_the_numbers_of_any_key_are_those_that_whole_number_arithmetic_gives(key):
+def test_the_numbers_of_any_key_equal_those_of_integer_arithmetic(key):
     token_ids = torch.tensor([0, 1, 49_151, 10**9])
     expected = [arrival_time(key, token_id) for token_id in token_ids.tolist()]
     assert exponentials(torch.tensor([key]), token_ids)[0].tolist() == pytest.approx(
@@ -38,7 +38,7 @@ def test_the_numbers_of_any_key_are_those_that_whole_number_arithmetic_gives(key
     )
 
 
-def test_neighbouring_keys_and_tokens_give_numbers_that_have_nothing_to_do_with_each_other():
+def test_neighbouring_keys_and_tokens_give_independent_numbers():
     keys = torch.tensor([draw_key(s, i, p) for s in range(5) for i in range(4) for p in range(25)])
     numbers = exponentials(keys, torch.arange(400))  # [500, 400]
     assert numbers.min() > 0 and torch.isfinite(numbers).all()
@@ -60,7 +60,7 @@ def test_the_position_counts_prompt_and_output_alike():
     assert key_for_next_token(before, 0) == draw_key(9, 0, 4)
 
 
-def test_a_request_without_a_seed_gets_one_from_the_engines_seed_and_its_id():
+def test_a_request_without_a_seed_derives_one_from_the_engines_seed_and_its_id():
     seeds = {
         request_seed(make_sequence(SamplingParams(), request_id=request_id).request, engine_seed)
         for request_id in ("0", "1", "", "\ud800", "1/0")

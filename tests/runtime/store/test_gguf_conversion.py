@@ -1,6 +1,4 @@
-"""GGUF files become checkpoints that hold the same model; whatever cannot, is refused before the
-work.
-"""
+"""GGUF files become equal checkpoints; unsupported files are refused before the conversion."""
 
 import contextlib
 import json
@@ -52,7 +50,7 @@ def test_an_unquantized_file_gives_back_the_weights_that_it_was_made_from(tmp_pa
         *((a, "Q4_1") for a in ARCHITECTURES),
     ],
 )
-def test_quantized_weights_are_those_that_transformers_reads_bit_for_bit(tmp_path, arch, type_):
+def test_quantized_weights_equal_those_of_transformers_bit_for_bit(tmp_path, arch, type_):
     path = tmp_path / "m.gguf"
     write_gguf(path, arch, type_=GGMLQuantizationType[type_])
     converted = convert(path, tmp_path / "out")
@@ -64,7 +62,7 @@ def test_quantized_weights_are_those_that_transformers_reads_bit_for_bit(tmp_pat
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
-def test_the_config_says_what_transformers_reads_from_the_same_file(tmp_path, arch):
+def test_the_config_equals_what_transformers_reads_from_the_same_file(tmp_path, arch):
     write_gguf(tmp_path / "m.gguf", arch)
     convert(tmp_path / "m.gguf", tmp_path / "out")
     ours = AutoConfig.from_pretrained(tmp_path / "out").to_dict()
@@ -73,8 +71,7 @@ def test_the_config_says_what_transformers_reads_from_the_same_file(tmp_path, ar
     same += ["num_attention_heads", "num_key_value_heads", "rms_norm_eps", "rope_parameters"]
     same += ["max_position_embeddings"]
     same += ["tie_word_embeddings", "hidden_act", "bos_token_id", "eos_token_id"]
-    # for Qwen3 transformers assumes 128 whatever the file says, for Qwen2 there is no such
-    # setting
+    # for Qwen3, transformers always assumes 128; Qwen2 has no such setting
     if arch == "llama":
         same.append("head_dim")
     assert {key: ours[key] for key in same} == {key: theirs[key] for key in same}
@@ -96,7 +93,7 @@ def test_transformers_loads_the_whole_checkpoint_tokenizer_and_chat_template_inc
 
 
 @pytest.mark.parametrize("pre, expected", [("gpt-2", ["12"]), ("smollm", ["1", "2"])])
-def test_digits_are_cut_apart_for_the_models_that_were_trained_so(tmp_path, pre, expected):
+def test_digits_are_split_for_models_that_were_trained_so(tmp_path, pre, expected):
     write_gguf(tmp_path / "m.gguf", pre=pre)
     convert(tmp_path / "m.gguf", tmp_path / "out")
     assert AutoTokenizer.from_pretrained(tmp_path / "out").tokenize("12") == expected
@@ -119,9 +116,7 @@ def test_digits_are_cut_apart_for_the_models_that_were_trained_so(tmp_path, pre,
         ("llama", {"pre": "some-new-rule"}, "gpt2/some-new-rule"),
     ],
 )
-def test_a_model_that_would_compute_something_else_is_refused_before_converting(
-    tmp_path, arch, changes, words
-):
+def test_an_unsupported_model_is_refused_before_converting(tmp_path, arch, changes, words):
     write_gguf(tmp_path / "m.gguf", arch, **changes)
     with pytest.raises(UnsupportedModelError, match=words):
         check_convertible(read_gguf_header(tmp_path / "m.gguf"))
@@ -176,7 +171,7 @@ def pair(key: bytes, type_: int, value: bytes) -> bytes:
         gguf_header(num_pairs=1 << 60),
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 60))),
         gguf_header(pair(b"k", 8, struct.pack("<Q", 1 << 63))),
-        # Their bytes are there, and would become lists of gigabytes.
+        # The bytes are there, and would become lists of gigabytes.
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 0, 1 << 26)), bytes(1 << 26)),
         gguf_header(pair(b"k", 9, struct.pack("<IQ", 8, 1 << 23)), bytes(1 << 26)),
         gguf_header(*[pair(b"", 0, b"\0")] * (1 << 17)),
@@ -199,7 +194,7 @@ def test_a_header_that_claims_more_than_any_model_has_is_refused_before_it_takes
 
 
 @pytest.mark.parametrize("name", [b"../../etc/passwd", b"\x1b]0;owned\x07", b"a" * 10_000])
-def test_a_tensors_name_is_only_a_name(tmp_path, name):
+def test_a_hostile_tensor_name_gives_a_short_printable_error(tmp_path, name):
     path = tmp_path / "m.gguf"
     write_gguf(path, extra_tensors={name.decode(): np.zeros(4, np.float32)})
     with pytest.raises(ModelError) as error:
@@ -221,9 +216,7 @@ def test_tensors_that_overlap_are_refused(tmp_path):
 @given(data=st.data())
 @settings(max_examples=100)
 def test_no_damage_to_a_header_leads_to_anything_but_a_model_error(tmp_path_factory, data):
-    """Flip bytes: the answer is a typed error or a header, in time and without eating the
-    memory.
-    """
+    """Flip bytes: the answer is a typed error or a header, in time and with little memory."""
     path = tmp_path_factory.getbasetemp() / "fuzz.gguf"
     if not path.exists():
         write_gguf(path)

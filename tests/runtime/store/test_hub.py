@@ -1,4 +1,4 @@
-"""Models from the Hub, against a small server on this machine that speaks its protocol."""
+"""Models from the Hub, against a small local server that speaks its protocol."""
 
 import json
 import socket
@@ -25,7 +25,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class FakeHub:
-    """Serves `files` (name -> bytes) of one repository, and counts what is asked for."""
+    """Serves `files` (name -> bytes) of one repository, and counts requests."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class FakeHub:
 
 @pytest.fixture
 def files(tiny_random_path) -> dict[str, bytes]:
-    """The tiny model as a repository, with things in it that nobody needs."""
+    """The tiny model as a repository, with some unneeded files."""
     files = {path.name: path.read_bytes() for path in tiny_random_path.iterdir()}
     files |= {
         "README.md": b"hello",
@@ -124,14 +124,14 @@ def test_a_model_is_downloaded_with_what_it_needs_and_nothing_else(tmp_path, fil
     assert hub.cached("me/tiny") == path and hub.cached_repos() == ["me/tiny"]
 
 
-def test_dummy_weights_download_the_small_files_alone(tmp_path, files):
+def test_dummy_weights_download_only_the_small_files(tmp_path, files):
     fake = FakeHub("me/tiny", files)
     with fake.serve() as endpoint:
         hub = Hub(endpoint=endpoint, cache_dir=tmp_path)
         path = hub.download("me/tiny", weights=False, progress=silent)
     assert "model.safetensors" not in fake.downloaded and (path / "config.json").is_file()
     assert hub.cached("me/tiny", weights=False) == path
-    # not complete: asking for the weights goes to the Hub again
+    # incomplete: asking for the weights goes to the Hub again
     assert hub.cached("me/tiny") is None
 
 
@@ -152,7 +152,7 @@ def test_a_repository_without_safetensors_is_refused_before_any_download(
     assert fake.downloaded == []
 
 
-def test_too_little_disk_is_found_out_before_the_weights_are_fetched(tmp_path, files, monkeypatch):
+def test_a_full_disk_is_detected_before_the_download(tmp_path, files, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 100_000})())
     fake = FakeHub("me/tiny", files)
     with (
@@ -179,14 +179,14 @@ def test_a_hub_that_refuses_connections_is_known_to_be_unreachable_at_once(tmp_p
 
 
 @pytest.mark.parametrize("name", ["a/b/c", "--x", "../up"])
-def test_a_name_that_no_repository_can_have_is_unknown_and_asks_nobody(tmp_path, name):
+def test_an_impossible_repository_name_is_unknown_without_a_request(tmp_path, name):
     hub = Hub(endpoint=closed_port(), cache_dir=tmp_path)
     assert hub.cached(name) is None
     with pytest.raises(UnknownModelError):
         hub.download(name, weights=True, progress=silent)
 
 
-def test_a_half_finished_download_does_not_pass_for_a_model(tmp_path, files):
+def test_an_unfinished_download_is_not_used_as_a_model(tmp_path, files):
     fake = FakeHub("me/tiny", files)
     with fake.serve() as endpoint:
         hub = Hub(endpoint=endpoint, cache_dir=tmp_path)

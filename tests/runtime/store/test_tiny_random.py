@@ -1,6 +1,4 @@
-"""The tiny random model: quick to make, the same every time, whole, and sensitive to everything it
-reads.
-"""
+"""The tiny random model: quick to make, reproducible, complete, and sensitive to every token."""
 
 import filecmp
 import time
@@ -22,10 +20,8 @@ def test_it_is_made_in_under_a_second_and_the_same_every_time(tmp_path):
     assert filecmp.cmpfiles(tmp_path / "a", tmp_path / "b", names, shallow=False) == (names, [], [])
 
 
-def test_its_next_token_depends_on_the_first_of_many_by_far_more_than_rounding(tiny_random_path):
-    """Without this a test that compares tokens would not notice a lost or a stale entry of the KV
-    cache.
-    """
+def test_its_next_token_depends_on_the_first_of_many_far_more_than_on_rounding(tiny_random_path):
+    """Otherwise token comparisons would not notice a lost or stale entry of the KV cache."""
     model = AutoModelForCausalLM.from_pretrained(tiny_random_path)
     prompt = torch.arange(3, 103)[None]
     changed = prompt.clone()

@@ -1,6 +1,4 @@
-"""Safetensors files: what is in them arrives unchanged, and what they wrongly claim is found out
-before loading.
-"""
+"""Safetensors files: tensors arrive unchanged, and false claims are found before loading."""
 
 import contextlib
 import json
@@ -60,7 +58,7 @@ def test_every_tensor_arrives_with_its_dtype_shape_and_bits(tmp_path, num_shards
             weight_files(tmp_path)
 
 
-def test_what_we_write_the_safetensors_library_reads(tmp_path):
+def test_the_safetensors_library_reads_our_files(tmp_path):
     arrays = {
         "w": np.arange(6, dtype=np.float64).reshape(2, 3),
         "view": np.arange(12, dtype=np.float32).reshape(3, 4).T,

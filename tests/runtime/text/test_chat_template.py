@@ -1,6 +1,4 @@
-"""A chat template is a program of a stranger's: whatever it does, it costs the one request, and no
-more than its time and memory.
-"""
+"""A chat template is untrusted code: whatever it does, it costs one request and bounded memory."""
 
 import os
 import resource
@@ -30,7 +28,7 @@ HUNGRY = {
     "deep brackets": "{{ " + "(" * 9999 + "1" + ")" * 9999 + " }}",
     "too long a text": "{{ 'x' * 5000000 }}",
 }
-"""Each wants more than it may have, of time or of memory."""
+"""Each exceeds its limit of time or memory."""
 
 
 def our_peak_bytes() -> int:
@@ -40,9 +38,7 @@ def our_peak_bytes() -> int:
 
 
 @pytest.mark.parametrize("source", HUNGRY.values(), ids=HUNGRY.keys())
-def test_a_template_that_wants_too_much_costs_its_request_and_nothing_of_our_memory(
-    source: str,
-) -> None:
+def test_a_template_over_its_limits_fails_its_request_and_costs_no_memory(source: str) -> None:
     before = our_peak_bytes()
     with pytest.raises(InvalidRequestError, match="chat template") as refused:
         ChatTemplate(source, {}, max_seconds=0.5).render(MESSAGES)
@@ -50,9 +46,9 @@ def test_a_template_that_wants_too_much_costs_its_request_and_nothing_of_our_mem
     assert our_peak_bytes() - before < 64 << 20
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not keep this limit")
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not enforce this limit")
 @pytest.mark.slow
-def test_no_worker_ever_holds_more_memory_than_it_may_have() -> None:
+def test_no_worker_exceeds_its_memory_limit() -> None:
     code = f"""
 import resource
 from minivllm.errors import InvalidRequestError
@@ -84,15 +80,13 @@ print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
         "{{ messages.__setitem__(0, 1) }}",
     ],
 )
-def test_what_a_template_may_not_do_becomes_a_refused_request_that_says_nothing_to_strangers(
-    source: str,
-) -> None:
+def test_a_forbidden_template_operation_is_refused_without_details_for_clients(source: str) -> None:
     with pytest.raises(InvalidRequestError, match="does not accept these messages") as refused:
         ChatTemplate(source, {}).render(MESSAGES)
     assert "secret" not in str(refused.value)
 
 
-def test_the_models_owner_finds_what_the_template_complained_of() -> None:
+def test_the_cause_of_the_error_is_the_templates_own_message() -> None:
     with pytest.raises(InvalidRequestError) as refused:
         ChatTemplate("{{ raise_exception('roles must alternate') }}", {}).render(MESSAGES)
     assert "roles must alternate" in str(refused.value.__cause__)
@@ -114,19 +108,19 @@ def test_other_conversations_are_rendered_while_one_takes_too_long_and_after() -
     assert template.render([{"role": "user", "content": "after"}]) == "after"
 
 
-def test_a_worker_that_somebody_ends_is_replaced() -> None:
+def test_a_killed_worker_is_replaced() -> None:
     template = ChatTemplate("{{ messages[0].content }}", {})
     assert template.render(MESSAGES) == "Hi"
     process = template._idle[0]._process
     os.kill(process.pid, signal.SIGKILL)
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # now nobody reads what we write
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # its pipe has no reader now
     with pytest.raises(InvalidRequestError):
         template.render(MESSAGES)
     assert process.returncode is not None
     assert template.render(MESSAGES) == "Hi"
 
 
-def test_a_worker_ends_with_the_process_that_started_it_however_that_ended(tmp_path: Path) -> None:
+def test_a_worker_ends_with_the_process_that_started_it(tmp_path: Path) -> None:
     code = """
 import os, sys
 from minivllm.runtime.text.chat_template import ChatTemplate

@@ -1,6 +1,4 @@
-"""What people write in a chat message stays text: only the model's chat template writes control
-tokens.
-"""
+"""Text in a chat message stays text: only the model's chat template writes control tokens."""
 
 from pathlib import Path
 
@@ -45,11 +43,11 @@ def test_a_control_tokens_text_in_a_message_stays_text(ours, forged, place):
     ids = tokenizer.apply_chat_template(messages)
     assert tokenizer.decode(ids, skip_special_tokens=False) == rendered
     assert forged in rendered
-    # Where the client writes the format itself, a control token's text is that token.
+    # A client that writes the prompt format itself does get control tokens.
     assert set(tokenizer.encode(forged)) & tokenizer._special_ids
 
 
-def test_the_text_around_a_control_tokens_text_has_the_tokens_that_it_has_elsewhere(ours):
+def test_the_text_around_a_forged_control_token_keeps_its_tokens(ours):
     tokenizer = ours["smollm2"]
     plain = [
         id_ for part in ("<", "|", "im", "_", "end", "|", ">") for id_ in tokenizer.encode(part)

@@ -1,6 +1,4 @@
-"""The tokenizer gives what `transformers` gives from the same files: ids, text, chat prompts, end
-tokens.
-"""
+"""The tokenizer matches `transformers`: ids, text, chat prompts and end tokens."""
 
 import json
 import shutil
@@ -31,9 +29,7 @@ TEXTS = [
 
 
 def write_llama3_like(directory: Path) -> Path:
-    """A tokenizer that adds a BOS, is cut to a length and padded by its file, and keeps its
-    template in the config.
-    """
+    """A tokenizer with BOS, truncation and padding in its file, and its template in the config."""
     directory.mkdir()
     special = ["<|begin|>", "<|end|>", "<|eot|>"]
     vocab = [*special, *sorted(pre_tokenizers.ByteLevel.alphabet()), "Ġt", "he", "Ġthe"]
@@ -41,7 +37,7 @@ def write_llama3_like(directory: Path) -> Path:
     backend = Backend(models.BPE(vocab={token: i for i, token in enumerate(vocab)}, merges=merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    # <|eot|> is not marked as special in the file, but tokenizer_config.json names it.
+    # <|eot|> is not special in the file, but tokenizer_config.json names it.
     backend.add_special_tokens(
         [AddedToken(token, special=True, normalized=False) for token in special[:2]]
     )
@@ -224,9 +220,7 @@ def test_end_tokens_are_gathered_from_all_three_files(
     assert Tokenizer.from_directory(directory).eos_token_ids == expected
 
 
-def test_a_token_that_the_config_names_counts_as_special_even_if_the_vocabulary_does_not_say_so(
-    ours,
-):
+def test_a_token_that_the_config_names_is_special_even_if_the_vocabulary_disagrees(ours):
     tokenizer = ours["llama3-like"]
     assert tokenizer.eos_token_ids == {1, 2}
     assert tokenizer.decode([2, 3 + 65], skip_special_tokens=True) == tokenizer.decode([3 + 65])
@@ -237,7 +231,7 @@ def test_a_token_that_the_config_names_counts_as_special_even_if_the_vocabulary_
 
 
 @pytest.mark.parametrize("text", ["ok \udc80", None, ["a"]])
-def test_a_prompt_that_is_no_unicode_string_is_refused(ours, text):
+def test_a_prompt_that_is_not_valid_unicode_is_refused(ours, text):
     with pytest.raises(InvalidRequestError, match="string of valid Unicode"):
         ours["smollm2"].encode(text)
 
@@ -257,8 +251,8 @@ def test_a_damaged_file_is_named(tmp_path, tiny_random_path, name, contents):
         Tokenizer.from_directory(tmp_path)
 
 
-def test_a_pattern_that_takes_for_ever_is_given_up_and_refuses_the_text(tmp_path, tiny_random_path):
-    # The library panics, and a panic of its Rust code is no Exception in Python.
+def test_a_pattern_that_takes_too_long_refuses_the_text(tmp_path, tiny_random_path):
+    # The library panics, and a Rust panic is no Exception in Python.
     state = json.loads((tiny_random_path / "tokenizer.json").read_text())
     pattern = {"Regex": "(a+)+$"}
     split = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
@@ -270,7 +264,7 @@ def test_a_pattern_that_takes_for_ever_is_given_up_and_refuses_the_text(tmp_path
     assert tokenizer.encode("b")
 
 
-def test_ids_that_the_model_has_no_row_for_are_not_in_the_vocabulary_and_end_nothing(
+def test_ids_beyond_the_models_embedding_are_not_in_the_vocabulary_and_end_nothing(
     tmp_path, tiny_random_path
 ):
     config = {"vocab_size": 200, "eos_token_id": 7}

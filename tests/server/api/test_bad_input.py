@@ -1,4 +1,4 @@
-"""Every bad request gets one clear sentence in OpenAI's shape, and nothing of it is queued."""
+"""Every bad request gets one clear sentence in OpenAI's shape, and nothing is queued."""
 
 import json
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ def live() -> Iterator[LiveServer]:
 
 
 COMPLETIONS = [
-    # (fields, the parameter that is named, a word that must be in the sentence)
+    # (fields, the named parameter, a word of the sentence)
     ({}, "prompt", "missing"),
     ({"prompt": ""}, "prompt", "empty"),
     ({"prompt": [""]}, "prompt", "empty"),
@@ -66,7 +66,7 @@ def check_refusal(
 @pytest.mark.parametrize(
     ("fields", "param", "word"), COMPLETIONS, ids=lambda value: str(value)[:40]
 )
-def test_a_completion_that_cannot_be_is_refused_with_its_reason(
+def test_a_bad_completion_request_is_refused_with_its_reason(
     live: LiveServer, fields: dict, param: str | None, word: str
 ) -> None:
     error = check_refusal(live, "/v1/completions", json.dumps(fields).encode())
@@ -87,7 +87,7 @@ BODIES = [
 
 
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:24]))
-def test_a_body_that_is_no_decent_json_is_refused(live: LiveServer, body: bytes) -> None:
+def test_a_body_that_is_not_valid_json_is_refused(live: LiveServer, body: bytes) -> None:
     assert check_refusal(live, "/v1/completions", body)["status"] == 400
 
 

@@ -1,4 +1,4 @@
-"""The early `/generate` as its old clients use it, and the routes about model and tokenizer."""
+"""vLLM's early `/generate`, and the routes about model and tokenizer."""
 
 import json
 import shutil
@@ -31,7 +31,7 @@ def test_the_curl_command_of_the_early_servers_works(tiny_server: LiveServer) ->
     ids=["null-delimited", "lines"],
 )
 @pytest.mark.parametrize("beams", [False, True])
-def test_a_streamed_generate_sends_all_texts_so_far_again_and_again(
+def test_a_streamed_generate_repeats_all_texts_so_far(
     tiny_server: LiveServer, accept: str, delimiter: bytes, beams: bool
 ) -> None:
     body = {"prompt": "San Francisco is a", "n": 4, "max_tokens": 8}
@@ -49,7 +49,7 @@ def test_a_streamed_generate_sends_all_texts_so_far_again_and_again(
             assert all(map(str.startswith, after, before))
 
 
-def test_tokens_and_text_go_there_and_back(tiny_server: LiveServer) -> None:
+def test_tokenize_and_detokenize_are_inverse(tiny_server: LiveServer) -> None:
     with tiny_server.http() as http:
         assert http.get("/version").json() == {"version": __version__}
         told = http.post("/tokenize", json={"prompt": "Grüße", "return_token_strs": True}).json()

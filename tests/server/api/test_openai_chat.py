@@ -1,6 +1,4 @@
-"""`/v1/chat/completions`, driven by OpenAI's own client, which checks every answer against its
-types.
-"""
+"""`/v1/chat/completions` through OpenAI's own client, which validates every answer."""
 
 import openai
 import pytest
@@ -71,11 +69,11 @@ def test_chat_logprobs_name_each_token_and_its_alternatives(
 @pytest.mark.parametrize(
     ("num_blocks", "n", "ends"),
     # A prompt of 28 tokens, blocks of 4. Samples share its 7 full blocks, and the last token needs
-    # no room.
+    # no slot.
     [(100, 1, 200), (30, 1, 121), (30, 2, 28 + 23 // 2 * 4 + 1), (9, 1, 37)],
     ids=["context", "memory", "memory of two", "little memory"],
 )
-def test_an_answer_without_max_tokens_ends_where_context_or_memory_does(
+def test_an_answer_without_max_tokens_ends_at_the_limit_of_context_or_memory(
     num_blocks: int, n: int, ends: int
 ) -> None:
     with serving(fake_engine(num_blocks, max_model_len=200)) as live:
@@ -111,7 +109,7 @@ IMAGE = {"type": "image_url", "image_url": {"url": "http://x"}}
         {"messages": [{"role": "assistant", "content": "x", "refusal": "no"}]},
     ],
 )
-def test_what_a_chat_cannot_be_is_refused_before_it_is_queued(
+def test_a_bad_chat_request_is_refused_before_it_is_queued(
     client: OpenAI, tiny_server: LiveServer, fields: dict
 ) -> None:
     before = len(tiny_server.events)
@@ -131,7 +129,7 @@ def test_fields_that_ask_for_nothing_change_nothing_and_text_in_parts_is_one_tex
     }  # fmt: skip
     fields = {"model": MODEL, "max_tokens": 5, "temperature": 0}
     first = client.chat.completions.create(messages=MESSAGES, **fields).choices[0].message
-    # All the fields of an answer, as a client keeps it, most of them null.
+    # An answer as a client stores it, with all fields, most of them null.
     told = first.model_dump() | dict.fromkeys(("audio", "function_call", "tool_calls"))
     told["annotations"] = []
     assert told["refusal"] is None

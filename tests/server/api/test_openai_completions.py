@@ -1,4 +1,4 @@
-"""`/v1/completions`, driven by OpenAI's own client."""
+"""`/v1/completions` through OpenAI's own client."""
 
 from pathlib import Path
 
@@ -23,7 +23,7 @@ def client(tiny_server: LiveServer) -> OpenAI:
 
 
 def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
-    """What the engine says without a server."""
+    """The output of the engine without a server."""
     config = EngineConfig(
         model="tiny-random", dtype="float32", num_gpu_blocks_override=200, block_size=8
     )
@@ -37,17 +37,13 @@ def offline(tiny_model, prompt: object, **params: object) -> RequestOutput:
 
 
 def chunks_of(client: OpenAI, **fields: object) -> list:
-    """A stream's chunks. OpenAI's type of them knows no chunk without a finish reason, so no client
-    can be strict here.
-    """
+    """The chunks of a stream, from a client that accepts them without a finish reason."""
     loose = OpenAI(base_url=client.base_url, api_key=client.api_key, max_retries=0)
     return list(loose.completions.create(stream=True, **fields))
 
 
 def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
-    """The texts by index, put together; fails unless each choice ends exactly once, and then for
-    good.
-    """
+    """The joined texts by index; fails unless each choice ends exactly once."""
     texts: dict[int, str] = {}
     ended: dict[int, str] = {}
     ids = set()
@@ -63,7 +59,7 @@ def streamed(client: OpenAI, **fields: object) -> dict[int, str]:
     return texts
 
 
-def test_a_greedy_completion_is_what_the_engine_says_offline(client: OpenAI, tiny_model) -> None:
+def test_a_greedy_completion_equals_the_offline_output(client: OpenAI, tiny_model) -> None:
     answer = client.completions.create(
         model=MODEL, prompt="Hello there", max_tokens=12, temperature=0
     )
@@ -104,7 +100,7 @@ def test_logprobs_come_in_four_lists_of_one_length(client: OpenAI, count: int | 
         logprobs.tokens, logprobs.token_logprobs, logprobs.top_logprobs, strict=True
     ):
         assert value <= 0
-        # lm-eval asks whether the token was the best by comparing the floats.
+        # lm-eval compares these floats to see whether the token was the best.
         assert top[token] == value == max(top.values())
         assert 1 <= len(top) <= max(count, 1)
 
@@ -140,7 +136,7 @@ def test_an_echoed_prompt_has_the_log_probabilities_that_transformers_computes(
 ) -> None:
     client = tiny_server.openai(strict=False)
     peer = AutoModelForCausalLM.from_pretrained(tiny_random_path, dtype=torch.float32).eval()
-    # in three chunks, and with blocks that are cached by the second request
+    # in three chunks; the second request also finds cached blocks
     ids = [(7 * i) % 250 for i in range(300)]
     for _ in range(2):
         answer = client.completions.create(
@@ -169,7 +165,7 @@ def test_an_echo_puts_the_prompt_in_front_streamed_or_not(client: OpenAI) -> Non
     assert streamed(client, echo=True, **fields) == expected
 
 
-def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(
+def test_an_echo_without_new_tokens_is_the_prompt_with_its_logprobs(
     tiny_server: LiveServer,
 ) -> None:
     client = tiny_server.openai(strict=False)
@@ -186,7 +182,7 @@ def test_no_tokens_with_an_echo_is_the_prompt_and_what_the_model_thinks_of_it(
     assert streamed(client, max_tokens=0, **fields) == dict(enumerate(prompts))
 
 
-def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
+def test_ids_prompt_logprobs_and_the_clients_request_id_come_back_on_request(
     client: OpenAI, tiny_server: LiveServer
 ) -> None:
     fields = {"model": MODEL, "prompt": ["abc", "de"], "max_tokens": 4, "temperature": 0}
@@ -215,7 +211,7 @@ def test_ids_prompt_logprobs_and_the_clients_own_name_come_back_when_asked_for(
 
 @pytest.mark.parametrize("continuous", [False, True])
 @pytest.mark.parametrize("include", [False, True])
-def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(
+def test_a_stream_reports_its_usage_as_often_as_requested(
     client: OpenAI, include: bool, continuous: bool
 ) -> None:
     options = {"include_usage": include, "continuous_usage_stats": continuous}
@@ -234,7 +230,7 @@ def test_a_stream_tells_its_usage_as_often_as_it_was_asked_to(
 @pytest.mark.parametrize(
     "extra", [{"best_of": 4}, {"temperature": 0, "extra_body": {"use_beam_search": True}}]
 )
-def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(
+def test_texts_that_are_chosen_at_the_end_are_streamed_in_one_chunk_each(
     client: OpenAI, extra: dict
 ) -> None:
     fields = {"prompt": ["best", "of all"], "max_tokens": 6, "n": 2, "seed": 9} | extra
@@ -252,7 +248,7 @@ def test_texts_that_are_chosen_at_the_end_are_streamed_then_each_in_one_chunk(
     assert chunks[-1].usage.completion_tokens == whole.usage.completion_tokens
 
 
-def test_the_served_model_is_listed_and_can_be_asked_for(client: OpenAI) -> None:
+def test_the_served_model_is_listed_and_can_be_requested(client: OpenAI) -> None:
     (card,) = client.models.list().data
     assert (card.id, card.model_extra["max_model_len"]) == (MODEL, 2048)
     assert client.models.retrieve(MODEL) == card

@@ -1,4 +1,4 @@
-"""What a server may be told, and what it tells."""
+"""Options of a server, and its logs."""
 
 import gc
 import logging
@@ -25,12 +25,12 @@ from minivllm.server.options import ServerOptions
         {"generate_delimiter": "comma"},
     ],
 )
-def test_an_option_that_cannot_be_is_refused(fields: dict) -> None:
+def test_a_bad_option_is_refused(fields: dict) -> None:
     with pytest.raises(ConfigError):
         ServerOptions(**fields)
 
 
-def test_a_server_that_needs_a_key_answers_to_any_decent_name() -> None:
+def test_a_server_with_a_key_answers_to_any_valid_host_name() -> None:
     with serving(host="0.0.0.0", api_key=("key",)) as live:
         live.url = live.url.replace("0.0.0.0", "127.0.0.1")
         with live.http() as http:
@@ -58,7 +58,7 @@ def test_each_request_is_logged_with_its_id_its_status_and_its_tokens(
     ]
 
 
-def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_comes(
+def test_loaded_objects_are_excluded_from_garbage_collection_before_the_first_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     frozen: list[int] = []
@@ -68,4 +68,4 @@ def test_what_is_loaded_is_out_of_the_collectors_way_when_the_first_request_come
     monkeypatch.setattr("minivllm.server.logs.set_up_logging", lambda *_: None)
     before = gc.get_freeze_count()
     assert main(["serve", "tiny-random", "--port", "0", "--num-gpu-blocks-override", "5000"]) == 0
-    assert frozen[0] >= before + 5000, "not even the blocks of the pool"
+    assert frozen[0] >= before + 5000, "the blocks of the pool are still collected"

@@ -1,14 +1,11 @@
-"""Schemathesis over our own `/openapi.json`: whatever a client sends, no 5xx, and every error is in
-OpenAI's shape.
+"""Schemathesis over our own `/openapi.json`: no 5xx, and every error in OpenAI's shape.
 
-Its phases: coverage (each keyword of each schema met and broken, methods that there are not) and
-fuzzing, with data that fits the schema and data that does not. The seed is fixed, so what fails
-does so again.
+It runs two phases: coverage (each schema keyword met and broken, wrong methods) and fuzzing, with
+valid and invalid data. The seed is fixed.
 
-The easy thing to get wrong is a run that tests nothing, since all requests are refused for one and
-the same reason: a random model name is one. So each request for a model asks for ours, and the test
-counts what it got: each operation has succeeded, and a broken value of each parameter was refused
-under the parameter's name.
+A run tests nothing if the server refuses all requests for one reason, such as a random model name.
+So each request names our model. The test checks that each operation has succeeded, and that each
+parameter was refused under its own name.
 """
 
 import json
@@ -48,9 +45,7 @@ expected-statuses = ["2xx", "400", "404"]
 
 @pytest.fixture(scope="module")
 def short_server(tiny_model: LoadedModel) -> Iterator[LiveServer]:
-    """A model with a short context: a chat goes on to its end if nobody says how long it may
-    become.
-    """
+    """A model with a short context, which ends chats without a token limit."""
     config = EngineConfig(
         model="tiny-random", dtype="float32", num_gpu_blocks_override=200, max_model_len=64,
         block_size=8, check_invariants=True,
@@ -65,7 +60,7 @@ def before_call(context, case, kwargs) -> None:
         return
     if isinstance(name := body.get("model"), str) and len(name) <= 256:
         body["model"] = "tiny-random"
-    # An answer that goes on as long as it may costs more than all the rest of its request.
+    # Limit the answer, which would cost more than the rest of the request.
     if not case.path.endswith("tokenize") and "max_completion_tokens" not in body:
         body.setdefault("max_tokens", 1)
 
@@ -83,8 +78,6 @@ def errors_are_in_openais_shape(ctx, response, case) -> None:
 
 
 class Run:
-    """What a run of schemathesis found."""
-
     def __init__(self, server: LiveServer, max_examples: int, seed: int) -> None:
         self.failures: list[str] = []
         self.phases: set[str] = set()
@@ -124,7 +117,7 @@ class Run:
 
 
 def parameters(schema: dict, path: str) -> set[str]:
-    """The names of the parameters in the body of an operation."""
+    """The names of the body parameters of an operation."""
     reference = schema["paths"][path]["post"]["requestBody"]["content"]["application/json"][
         "schema"
     ]["$ref"]

@@ -1,10 +1,7 @@
-"""Streamed text equals whole text for every prompt, stop string and chunking, all the way from the
-sampler to a client.
+"""Streamed text equals whole text for every prompt, stop string and chunking, over HTTP.
 
-The detokenizer and the stop strings have properties of their own
-(`tests/engine/test_detokenizer.py`, `tests/engine/test_stop_strings.py`). Here they are taken
-together, over HTTP: with a model whose tokens are bytes, most of which are no characters, and stop
-strings cut out of what it said.
+`tests/engine` tests the detokenizer and the stop strings alone. Here tokens are bytes, most of them
+invalid UTF-8, and stop strings are cut out of the output.
 """
 
 import codecs
@@ -45,11 +42,9 @@ def test_over_http_a_stream_in_any_chunks_joins_to_the_whole_answer(
         assert not any(stop in whole["text"] for stop in fields["stop"])
 
 
-def test_over_http_a_character_that_is_never_finished_can_be_a_stop_string(
-    tiny_server: LiveServer,
-) -> None:
-    """Its U+FFFD shows at the end only, when no token can finish it any more."""
-    half, *_ = tiny_server.engine.tokenizer.encode("🤗")  # one a byte
+def test_over_http_an_incomplete_character_can_be_a_stop_string(tiny_server: LiveServer) -> None:
+    """Its U+FFFD appears only at the end, when no token can complete it any more."""
+    half, *_ = tiny_server.engine.tokenizer.encode("🤗")  # one token per byte
     fields = {"prompt": "a", "max_tokens": 2, "temperature": 0, "logit_bias": {str(half): 100}}
     with tiny_server.http() as http:
         assert choice_of(http, fields)["text"] == "\ufffd\ufffd"
@@ -68,9 +63,7 @@ def choice_of(http: httpx2.Client, fields: dict) -> dict:
 
 
 def streamed_choices(http: httpx2.Client, fields: dict, chunk: int) -> list[dict]:
-    """The choices of a stream that is read `chunk` bytes at a time; each event must be whole UTF-8
-    and whole JSON.
-    """
+    """Read a stream in pieces of `chunk` bytes; each event must be valid UTF-8 and JSON."""
     decoder, text = codecs.getincrementaldecoder("utf-8")(), ""
     with http.stream("POST", "/v1/completions", json=fields | {"stream": True}) as answer:
         for piece in answer.iter_bytes(chunk):

@@ -1,6 +1,4 @@
-"""vLLM's KV events: what they say equals what the pool holds, to the token, and real subscribers
-can read them.
-"""
+"""vLLM's KV events equal the content of the pool, to the token, and real subscribers read them."""
 
 import time
 from contextlib import contextmanager
@@ -26,7 +24,7 @@ from minivllm.server.feeds.kv_publisher import KVEventPublisher
 
 
 class Collected:
-    """A sink that keeps what it gets."""
+    """A sink that keeps every event."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[float, list[KVEvent]]] = []
@@ -40,12 +38,12 @@ class Collected:
 
 
 class Follower:
-    """What somebody outside knows of the cache, from KV events alone."""
+    """A subscriber's knowledge of the cache, from KV events alone."""
 
     def __init__(self) -> None:
         self.names: set[int] = set()
         self.full: dict[int, bytes] = {}
-        """The whole hash of each name, made again from the tokens that came with it."""
+        """The full hash of each block, recomputed from its tokens."""
 
     def apply(self, event: KVEvent) -> None:
         match event:
@@ -60,7 +58,7 @@ class Follower:
                     assert int(short_hash(parent), 16) == name
                     self.full[name] = parent
             case BlockRemoved():
-                assert self.names.issuperset(event.block_hashes), "removed though not stored"
+                assert self.names.issuperset(event.block_hashes), "removed but never stored"
                 self.names.difference_update(event.block_hashes)
             case AllBlocksCleared():
                 self.names.clear()
@@ -87,7 +85,7 @@ def engine_of(num_blocks: int = 16) -> WatchedEngine:
 
 
 @pytest.mark.parametrize("num_blocks", [15, 20, 40])
-def test_a_follower_knows_after_every_step_the_names_that_the_pool_holds_and_their_tokens(
+def test_after_every_step_a_follower_knows_the_hashes_in_the_pool_and_their_tokens(
     num_blocks: int,
 ) -> None:
     engine, sink, follower = engine_of(num_blocks), Collected(), Follower()
@@ -105,14 +103,14 @@ def test_a_follower_knows_after_every_step_the_names_that_the_pool_holds_and_the
             int(block.hash, 16) for block in engine.fold.blocks if block.hash is not None
         }
     assert len(follower.full) > 30
-    assert feed._tokens == feed._tables == {}, "nothing is kept of requests that have ended"
+    assert feed._tokens == feed._tables == {}, "ended requests leave nothing behind"
     assert len(feed._holders) <= num_blocks
     kinds = {type(event) for event in engine.events}
     assert kinds >= {ev.RequestForked, ev.BlockCopied, ev.BeamPruned, ev.BlockHit}
     assert num_blocks > 20 or kinds >= {ev.RequestPreempted, ev.BlockEvicted}
 
 
-def test_a_name_that_two_blocks_carry_is_removed_with_the_last_of_them() -> None:
+def test_a_hash_of_two_blocks_is_removed_with_the_last_of_them() -> None:
     header = WatchedEngine(num_blocks=8).engine.log_header()
     sink = Collected()
     feed = KVEventFeed(header, sink)
@@ -149,7 +147,7 @@ def subscribed(publisher: KVEventPublisher, context: zmq.Context, topic: str = "
     socket.setsockopt(zmq.RCVTIMEO, int(1000 * SOON))
     socket.setsockopt_string(zmq.SUBSCRIBE, topic)
     socket.connect(publisher.endpoint)
-    # PUB forgets whoever is not there yet: ask until something arrives.
+    # PUB drops messages before the connection is complete: ask until something arrives.
     deadline = time.monotonic() + SOON
     while not socket.poll(10):
         assert time.monotonic() < deadline
@@ -198,7 +196,7 @@ def test_a_real_subscriber_follows_a_whole_run_in_either_encoding(encoding: str)
         assert len(replayed(publisher, context, numbers[-3])) == 3
 
 
-def test_a_replay_of_thousands_of_batches_comes_whole_and_the_oldest_fall_out() -> None:
+def test_a_replay_of_thousands_of_batches_is_complete_and_the_oldest_are_dropped() -> None:
     with publishing(buffer_steps=2_000) as (publisher, context):
         for number in range(2_050):
             publisher.publish(float(number), [BlockRemoved([number])])
@@ -215,14 +213,14 @@ def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
         sleeper.setsockopt(zmq.RCVHWM, 1)
         sleeper.setsockopt_string(zmq.SUBSCRIBE, "")
         sleeper.connect(publisher.endpoint)
-        for number in range(5_000):  # to wait for it would be to wait for ever
+        for number in range(5_000):  # a blocking send would never return
             publisher.publish(float(number), [BlockStored([number], None, [1, 2, 3, 4], 4)])
 
 
 @pytest.mark.parametrize(
     "endpoint", ["tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://localhost"]
 )
-def test_an_address_that_strangers_could_reach_is_refused(endpoint: str) -> None:
+def test_a_public_address_is_refused(endpoint: str) -> None:
     with pytest.raises(ConfigError, match="hold everybody's prompts"):
         KVEventPublisher(endpoint)
     with pytest.raises(ConfigError, match="hold everybody's prompts"):

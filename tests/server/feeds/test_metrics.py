@@ -1,6 +1,4 @@
-"""Prometheus metrics: the names that others look for, and numbers that equal an independent count
-of real runs.
-"""
+"""Prometheus metrics: the names that dashboards use, and values that equal an independent count."""
 
 import re
 import threading
@@ -15,8 +13,7 @@ from minivllm.lab.compare.latency import measure_latencies
 from minivllm.server.metrics.histograms import Histogram
 from minivllm.server.metrics.router import EngineMetrics
 
-# What the board in vLLM's `examples/observability/prometheus_grafana/grafana.json` asks for,
-# expression by expression.
+# Metrics in vLLM's `examples/observability/prometheus_grafana/grafana.json`, by expression.
 GRAFANA_HISTOGRAMS = (
     "e2e_request_latency_seconds", "inter_token_latency_seconds", "time_to_first_token_seconds",
 )  # fmt: skip
@@ -31,8 +28,6 @@ GRAFANA_NAMES = [
 
 
 class Scrape:
-    """A parsed text."""
-
     def __init__(self, metrics: EngineMetrics) -> None:
         self.families = {
             family.name: family
@@ -60,7 +55,7 @@ def watched(**options: object) -> tuple[WatchedEngine, EngineMetrics]:
 
 
 def busy(run: bool = True) -> tuple[WatchedEngine, EngineMetrics]:
-    """Shared prefixes, samples, beams and a pool so small that some are preempted."""
+    """Shared prefixes, samples, beams, and a pool so small that sequences are preempted."""
     engine, metrics = watched(num_blocks=15, max_num_seqs=6, max_num_batched_tokens=24)
     for i in range(8):
         prompt = [1, 2, 3, 4, 5, 6, 7, 8, 10 + i, 20 + i]
@@ -160,7 +155,7 @@ def test_the_phases_of_each_request_add_up_to_its_whole_latency() -> None:
     assert scrape.value("request_success_total", finished_reason="length") == 6
 
 
-def test_samples_count_as_the_requests_that_vllm_would_run_for_them() -> None:
+def test_samples_count_as_separate_requests_as_in_vllm() -> None:
     engine, metrics = watched()
     engine.add("many", [1, 2, 3, 4, 5], max_tokens=4, n=3)
     engine.step()
@@ -175,7 +170,7 @@ def test_samples_count_as_the_requests_that_vllm_would_run_for_them() -> None:
     assert scrape.value("request_max_num_generation_tokens_sum") == 4
 
 
-def test_each_request_is_counted_by_its_end_and_has_no_times_that_never_came_to_be() -> None:
+def test_each_request_is_counted_by_its_finish_reason_and_has_only_times_that_happened() -> None:
     engine, metrics = watched(max_num_seqs=2)
     whole = engine.runner.sample_tokens
     engine.runner.sample_tokens = lambda sequences, logits: [

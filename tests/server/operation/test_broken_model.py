@@ -1,6 +1,4 @@
-"""A model that raises when nobody else is served: that request fails, the server goes on; but a
-broken model looks broken.
-"""
+"""A model error without batch-mates fails one request; repeated errors end the engine."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +12,7 @@ from minivllm.events.fold import Fold
 from minivllm.runtime.step_result import StepResult, Watch
 
 POISON = "~"
-"""The model raises for whoever has it in the prompt."""
+"""The model raises for a prompt with this character."""
 
 
 @pytest.fixture
@@ -24,7 +22,7 @@ def live():
         poison = live.engine.tokenizer.encode(POISON)[0]
 
         def execute(plan: SchedulerOutput, watch: Watch) -> StepResult:
-            result = whole(plan, watch)  # everything is written by then
+            result = whole(plan, watch)  # after everything is written
             sequences = [item.sequence for item in plan.scheduled]
             if any(poison in one.token_ids[: one.num_prompt_tokens] for one in sequences):
                 raise RuntimeError("a kernel at /home/somebody/kernel.py refused")
@@ -57,7 +55,7 @@ def check_fold(live: LiveServer) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(
+def test_a_request_that_fails_alone_gets_an_error_and_the_next_one_is_answered(
     live: LiveServer, stream: bool
 ) -> None:
     expected = ask(live, "once upon").json()["choices"][0]["text"]
@@ -72,7 +70,7 @@ def test_a_request_that_fails_alone_gets_its_error_and_the_next_is_answered(
     check_fold(live)
 
 
-def test_a_model_that_always_fails_ends_the_engine_and_everybody_hears_of_it(
+def test_a_model_that_always_fails_ends_the_engine_and_every_client_gets_the_error(
     live: LiveServer,
 ) -> None:
     live.runner.gate.clear()
@@ -84,7 +82,8 @@ def test_a_model_that_always_fails_ends_the_engine_and_everybody_hears_of_it(
         assert health(live) == 200
         live.runner.gate.set()
         found = sorted(outcome(one.result()) for one in answers)
-    # Those who failed while it was not clear; the one of whom it died and those who waited behind.
+    # Requests that failed before the verdict, then the one that ended the engine and those behind
+    # it.
     assert found == [(500, "request_failed")] * MAX_FAILED_IN_A_ROW + [(503, "engine_dead")] * 3
     assert health(live) == 503
     assert outcome(ask(live, "once upon")) == (503, "engine_dead")

@@ -1,4 +1,4 @@
-"""Clients that connect and do not ask, and too many of them."""
+"""Clients that connect without a request, and too many connections."""
 
 import socket
 import time
@@ -20,7 +20,9 @@ def connect(live: LiveServer) -> socket.socket:
 
 
 @pytest.mark.parametrize("sent", [b"", HEAD], ids=["nothing", "half a head"])
-def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_sends_no_request_in_time_is_cut_off(
+    sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 0.2)
     with serving() as live, connect(live) as client:
         client.sendall(sent)
@@ -28,7 +30,9 @@ def test_who_does_not_ask_in_time_is_cut_off(sent: bytes, monkeypatch: pytest.Mo
         wait_for(lambda: not live.server.server_state.connections)
 
 
-def test_a_trickle_of_bytes_does_not_turn_the_clock_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_trickle_of_bytes_does_not_extend_the_time_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(connections, "HEAD_SECONDS", 1.0)
     with serving() as live, connect(live) as client:
         client.sendall(HEAD + b"\r\n")
@@ -39,7 +43,7 @@ def test_a_trickle_of_bytes_does_not_turn_the_clock_back(monkeypatch: pytest.Mon
                 time.sleep(0.05)
 
 
-def test_more_connections_than_there_may_be_are_closed_and_the_others_are_served(
+def test_connections_beyond_the_limit_are_closed_and_the_others_are_served(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 5)

@@ -1,6 +1,4 @@
-"""The end of a server, and clients that do not read: nobody holds it up, and whoever still waits
-hears why.
-"""
+"""The end of a server: slow readers do not delay it, and waiting clients get the reason."""
 
 import json
 import logging
@@ -21,7 +19,7 @@ LONG = {"prompt": "a long story", "max_tokens": 150, "ignore_eos": True}
 BIG = {"tokens": [60] * 50_000}
 
 
-def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None:
+def test_a_client_that_does_not_read_its_answer_is_cut_off_at_the_time_limit() -> None:
     engine = fake_engine(max_model_len=60_000)
     with serving(engine, send_buffer=4096, request_timeout=1.0) as live, ExitStack() as stack:
         for _ in range(3):
@@ -31,7 +29,7 @@ def test_who_does_not_read_a_whole_answer_is_cut_off_at_the_time_limit() -> None
         wait_for(lambda: not connections)
 
 
-def test_who_does_not_read_does_not_hold_up_the_end() -> None:
+def test_a_client_that_does_not_read_does_not_delay_the_end() -> None:
     engine = fake_engine(max_model_len=60_000)
     options = {"send_buffer": 4096, "drain_timeout": 0.5, "events": True}
     with serving(engine, **options) as live, deaf_client(live, "/detokenize", BIG):
@@ -41,7 +39,7 @@ def test_who_does_not_read_does_not_hold_up_the_end() -> None:
         assert not live.server.server_state.connections
 
 
-def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(
+def test_a_second_signal_ends_at_once_and_waiting_clients_get_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.ERROR)
@@ -61,12 +59,12 @@ def test_a_second_signal_ends_at_once_and_everybody_who_waits_hears_why(
         assert json.loads(last.removeprefix("data: "))["error"]["code"] == "shutting_down"
         assert (done, end) == ("data: [DONE]", "")
         wait_for(live.loop_has_ended)
-        # The application was closed in good order, too: its engine's thread has ended.
+        # The application was closed properly too: its engine's thread has ended.
         assert live.service.is_dead
     assert caplog.records == []
 
 
-def test_a_second_signal_cuts_off_who_is_still_sending_and_leaves_no_traceback(
+def test_a_second_signal_cuts_off_clients_that_still_send_and_leaves_no_traceback(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.ERROR)

@@ -1,6 +1,4 @@
-"""Many large requests, and answers that nobody reads: memory stays within bounds, and small
-requests do not wait.
-"""
+"""Many large requests and unread answers: memory stays bounded, small requests do not wait."""
 
 import socket
 import threading
@@ -23,7 +21,7 @@ LARGE = 90_000
 
 @contextmanager
 def long_texts_held(live: LiveServer, number: int) -> Iterator[list[Future[httpx2.Response]]]:
-    """`number` long texts that are tokenized until the block ends."""
+    """`number` long texts whose tokenization lasts until the block ends."""
     tokenizer = live.service.tokenizer
     encode, gate, entered = tokenizer.encode, threading.Event(), threading.Semaphore(0)
 
@@ -58,7 +56,7 @@ def test_a_short_prompt_does_not_wait_for_long_texts() -> None:
     assert [one.result().status_code for one in long] == [200] * 4
 
 
-def test_a_chat_template_that_does_not_end_keeps_those_waiting_who_chat_and_nobody_else() -> None:
+def test_a_chat_template_that_does_not_end_delays_only_other_chats() -> None:
     gate, messages = threading.Event(), [{"role": "user", "content": "x"}]
     with serving() as live, live.http() as http, ThreadPoolExecutor(6) as pool:
         tokenizer = live.service.tokenizer
@@ -91,9 +89,7 @@ def test_large_bodies_beyond_a_total_are_refused_and_small_ones_pass(
         assert http.post("/tokenize", json={"prompt": "y" * LARGE}).status_code == 200
 
 
-def test_every_way_in_which_a_body_ends_gives_its_bytes_back(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_body_returns_its_bytes_however_it_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     counted: list[HeldBodies] = []
 
     class Counted(HeldBodies):
@@ -120,7 +116,7 @@ def test_every_way_in_which_a_body_ends_gives_its_bytes_back(
         wait_for(lambda: held.num_bytes == 0 and not live.server.server_state.tasks)
 
 
-def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(
+def test_unread_answers_are_cut_off_when_their_total_is_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(connections, "MAX_UNREAD_BYTES", 500_000)
@@ -130,11 +126,11 @@ def test_answers_that_nobody_reads_are_cut_off_when_they_are_too_much_together(
         state = live.server.server_state
         wait_for(lambda: state.total_requests == 8 and not state.tasks)
         unread = [one.num_unread_bytes for one in state.connections]
-        # Whoever left least unread may stay.
+        # The client with the least unread data may stay.
         assert len(unread) in (1, 2) and 0 < sum(unread) <= 500_000
 
 
-def test_a_large_answer_is_written_beside_the_event_loop_and_its_memory_is_given_back(
+def test_a_large_answer_is_written_outside_the_event_loop_and_its_memory_is_freed(
     tiny_server: LiveServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trimmed, writers = threading.Semaphore(0), []

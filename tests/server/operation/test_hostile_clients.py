@@ -1,6 +1,4 @@
-"""What a hostile client, a web page or another tenant may try beside bad bodies: it gets no
-further, and leaves no mark.
-"""
+"""Attacks by a hostile client, a web page or another tenant, apart from bad bodies."""
 
 import json
 import logging
@@ -23,7 +21,7 @@ def test_a_key_with_commas_and_spaces_is_one_key() -> None:
                 assert http.get("/v1/models", headers=headers).status_code == status, known
 
 
-def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
+def test_client_input_creates_no_metric_label_and_no_log_line() -> None:
     stream = StringIO()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter())
@@ -63,7 +61,7 @@ def test_what_clients_write_makes_no_label_and_no_line_of_the_log() -> None:
     )
 
 
-def test_one_tenants_prompts_cannot_be_found_by_another_with_a_salt_of_its_own(
+def test_a_tenant_with_its_own_salt_cannot_detect_another_tenants_prompts(
     tiny_server: LiveServer,
 ) -> None:
     prompt = "The password is 1234, and nobody may know it. " * 4

@@ -1,6 +1,4 @@
-"""Whatever one client sends, another is answered soon, and what is done for a request ends with its
-time or its client.
-"""
+"""One client's request does not delay another's, and work ends with its time limit or client."""
 
 import json
 import threading
@@ -22,7 +20,7 @@ HEAVY = {
 
 
 @pytest.mark.parametrize(("path", "body", "status"), HEAVY.values(), ids=HEAVY)
-def test_what_one_client_sends_keeps_no_other_waiting(
+def test_the_request_of_one_client_does_not_delay_others(
     tiny_server: LiveServer, path: str, body: dict, status: int
 ) -> None:
     content = json.dumps(body, separators=(",", ":")).encode()
@@ -37,13 +35,12 @@ def test_what_one_client_sends_keeps_no_other_waiting(
             other.get("/version")
             waits.append(time.monotonic() - began)
         assert asked.result().status_code == status, asked.result().text[:300]
-        # The others' answers come in between, and not when all is done; on a busy machine both take
-        # longer.
+        # Other answers arrive in between, not only at the end. On a busy machine both take longer.
         assert max(waits) < max(1.0, (time.monotonic() - asked_at) / 2)
 
 
 class SlowTokenizer:
-    """Stands in the middle of a text until it is let go."""
+    """Blocks in the middle of a text until released."""
 
     def __init__(self, live: LiveServer) -> None:
         self.entered, self.gate = threading.Event(), threading.Event()
@@ -69,7 +66,7 @@ TOKENIZED = [
 
 
 @pytest.mark.parametrize(("path", "body"), TOKENIZED)
-def test_a_requests_time_runs_while_it_is_tokenized(path: str, body: dict) -> None:
+def test_the_time_limit_includes_tokenization(path: str, body: dict) -> None:
     with serving(fake_engine(), request_timeout=0.1) as live, live.http() as http:
         slow = SlowTokenizer(live)
         late = http.post(path, json=body)
@@ -77,7 +74,7 @@ def test_a_requests_time_runs_while_it_is_tokenized(path: str, body: dict) -> No
         assert (late.status_code, late.json()["error"]["code"]) == (504, "request_timeout")
 
 
-def test_a_client_that_goes_while_it_is_tokenized_is_noticed() -> None:
+def test_a_client_that_disconnects_during_tokenization_is_noticed() -> None:
     with serving(fake_engine()) as live:
         slow = SlowTokenizer(live)
         with deaf_client(live, "/v1/completions", {"prompt": "x"}):

@@ -1,4 +1,4 @@
-"""Strangers: who may ask at all, from where, with how much."""
+"""Access control: keys, hosts, origins and sizes."""
 
 import contextlib
 import secrets
@@ -27,7 +27,7 @@ def live() -> Iterator[LiveServer]:
 
 
 def raw(live: LiveServer, sent: bytes) -> bytes:
-    """What comes back for these very bytes."""
+    """The answer to exactly these bytes."""
     parts = urlsplit(live.url)
     with socket.create_connection((parts.hostname, parts.port), timeout=SOON) as connection:
         connection.sendall(sent)
@@ -61,7 +61,7 @@ def test_every_route_but_health_needs_the_key(live: LiveServer) -> None:
                 assert answer.headers["www-authenticate"] == "Bearer"
 
 
-def test_compare_digest_decides_about_a_key_and_sees_every_known_one(
+def test_compare_digest_checks_a_key_against_every_known_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     compared: list[tuple[bytes, bytes]] = []
@@ -73,10 +73,10 @@ def test_compare_digest_decides_about_a_key_and_sees_every_known_one(
 
     keys = ApiKey(None, ["k1", "longer key"])
     monkeypatch.setattr(secrets, "compare_digest", compare)
-    assert not keys._knows("k1")  # equal, but it is not what decides
+    assert not keys._knows("k1")  # equal, but equality alone does not decide
     answers = [False, True]
     assert keys._knows("wrong")
-    # Each guess with all keys, whichever fits, as digests of one length.
+    # Each guess is compared with all keys, even after a match, as digests of one length.
     assert len(compared) == 4 and {len(one) for pair in compared for one in pair} == {32}
 
 
@@ -85,7 +85,7 @@ OTHERS = ["evil.example", "a/health?", "localhost.evil.example", "", "127.0.0.1:
 
 
 @pytest.mark.parametrize("host", OURS + OTHERS)
-def test_only_the_names_of_this_machine_are_taken_as_a_host(live: LiveServer, host: str) -> None:
+def test_only_names_of_this_machine_are_accepted_as_host(live: LiveServer, host: str) -> None:
     head = f"GET /health HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n"
     status = raw(live, head.encode()).split(b" ")[1]
     assert status == (b"200" if host in OURS else b"400")
@@ -106,7 +106,7 @@ def test_a_body_over_the_limit_is_refused_announced_or_not(live: LiveServer) -> 
     assert ServerOptions().max_body_bytes == 1 << 20
 
 
-def test_a_body_that_does_not_come_is_not_waited_for_long(live: LiveServer) -> None:
+def test_a_missing_body_gets_a_408_after_a_short_wait(live: LiveServer) -> None:
     assert b" 408 " in raw(live, POST + b"Content-Length: 50\r\n\r\n" + b'{"prompt":')
 
 
@@ -116,13 +116,13 @@ def test_too_many_or_too_large_headers_are_refused(live: LiveServer) -> None:
         large = http.get("/health", headers={"x-large": "y" * 40_000})
         assert [many.status_code, large.status_code] == [431, 431]
         assert many.json()["error"]["code"] == "headers_too_large"
-    # More than the limit, and no end of it: it is answered while the client waits, so nothing is
-    # reset.
+    # More than the limit, without an end. The answer comes while the client waits, so the
+    # connection is not reset.
     endless = raw(live, b"GET /health HTTP/1.1\r\nHost: localhost\r\nx: " + b"y" * 70_000)
     assert endless.split(b" ")[1] in (b"400", b"431")
 
 
-def test_what_is_not_there_is_told_in_the_same_shape(live: LiveServer) -> None:
+def test_unknown_routes_and_methods_give_errors_in_the_same_shape(live: LiveServer) -> None:
     with live.http() as http:
         for method, path, status in (
             ("GET", "/nothing", 404), ("GET", "/docs", 404),
@@ -135,7 +135,7 @@ def test_what_is_not_there_is_told_in_the_same_shape(live: LiveServer) -> None:
             assert answer.json()["error"].keys() == {"message", "type", "param", "code"}
 
 
-def test_a_request_id_comes_back_if_it_is_a_decent_one(live: LiveServer) -> None:
+def test_a_valid_request_id_comes_back(live: LiveServer) -> None:
     with live.http() as http:
         for name in ("abc-1.2_3", "a" * 65, "a b", "<script>"):
             answer = http.get("/nothing", headers={"X-Request-Id": name})

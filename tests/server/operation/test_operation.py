@@ -1,6 +1,4 @@
-"""What a server must survive: clients that leave, too many of them, slow ones, its own end, and the
-engine's.
-"""
+"""What a server must survive: disconnects, overload, slow clients, shutdown and engine errors."""
 
 import json
 import random
@@ -41,7 +39,9 @@ def stream_events(text: str) -> list:
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/generate"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stream: bool) -> None:
+def test_the_blocks_of_a_disconnected_client_are_freed_within_one_step(
+    path: str, stream: bool
+) -> None:
     with serving() as live:
         free = live.num_free_blocks
         live.runner.seconds_per_step = 0.002
@@ -58,8 +58,8 @@ def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stre
                 live.runner.gate.clear()
                 with deaf_client(live, path, LONG | {"n": 2}):
                     assert live.runner.entered.wait(SOON)
-            # The step at the gate is the one under way when the server notices; after it there must
-            # be no other.
+            # The server notices during the step at the gate; after that there must be no other
+            # step.
             wait_for(lambda: live.service.num_unfinished == 0)
             steps = live.runner.num_steps
             live.runner.gate.set()
@@ -69,7 +69,7 @@ def test_a_client_that_goes_has_its_blocks_freed_within_one_step(path: str, stre
         assert live.num_free_blocks == free
 
 
-def test_a_hundred_clients_that_leave_at_any_moment_leave_nothing_behind() -> None:
+def test_a_hundred_clients_that_disconnect_at_random_times_leave_nothing_behind() -> None:
     rng = random.Random(0)
     with serving(max_waiting_requests=1000) as live:
         free = live.num_free_blocks
@@ -119,7 +119,7 @@ def test_a_full_queue_says_when_to_come_back_and_takes_lists_whole_or_not_at_all
         assert live.service.num_waiting == 0
 
 
-def test_a_request_that_takes_too_long_is_ended_and_told_so() -> None:
+def test_a_request_that_takes_too_long_ends_with_an_error() -> None:
     with serving(request_timeout=1.0) as live:
         free = live.num_free_blocks
         live.runner.seconds_per_step = 0.02
@@ -150,7 +150,7 @@ def test_a_drain_lets_running_requests_finish_and_takes_no_new_ones() -> None:
         assert stream_events(streaming.result().text)[-1]["choices"][0]["finish_reason"] == "length"
 
 
-def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None:
+def test_a_tokenizer_error_fails_one_request_and_reveals_no_secret() -> None:
     with serving() as live:
         failed = post(live, {"prompt": "\x7f"})
         assert (failed.status_code, error_of(failed)["code"]) == (500, "internal_error")
@@ -159,7 +159,7 @@ def test_a_tokenizer_that_raises_costs_one_request_and_tells_no_secret() -> None
         assert post(live, {"prompt": "fine", "max_tokens": 2}).status_code == 200
 
 
-def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None:
+def test_the_clients_request_id_is_in_the_answer_and_in_the_events() -> None:
     with serving() as live, live.http() as http:
         http.headers["X-Request-Id"] = "my-req-1"
         for path, prefix, body in (
@@ -173,7 +173,7 @@ def test_the_clients_request_id_stands_in_the_answer_and_in_the_events() -> None
             arrived = [event.request_id for event in live.events_of(ev.RequestArrived)]
             assert all(one.startswith(f"{prefix}-my-req-1-") for one in arrived)
             assert len(set(arrived)) == len(arrived), (
-                "two requests of one id would draw the same samples"
+                "two requests with one id would draw the same samples"
             )
             for answer in answers:
                 assert prefix == "gen" or any(

@@ -1,6 +1,4 @@
-"""The server as `minivllm serve` assembles it: requests, router, events and KV events of one
-engine, and faults.
-"""
+"""The server as `minivllm serve` assembles it: requests, events, KV events, metrics and faults."""
 
 import errno
 import json
@@ -43,10 +41,10 @@ def post(live: LiveServer, body: dict, path: str = "/v1/completions") -> httpx2.
         return http.post(path, json={"max_tokens": 10} | body)
 
 
-# ---- what is told ----
+# ---- events and metrics ----
 
 
-def test_three_generate_requests_at_once_share_forward_passes_as_the_event_stream_shows() -> None:
+def test_three_generate_requests_at_once_share_forward_passes() -> None:
     with serving(events=True) as live, ThreadPoolExecutor(3) as pool:
         source = HttpSource(live.url)
         live.runner.gate.clear()
@@ -67,7 +65,7 @@ def test_three_generate_requests_at_once_share_forward_passes_as_the_event_strea
         source.close()
 
 
-def test_events_are_told_only_where_they_are_asked_for_and_to_those_who_have_the_key(
+def test_events_are_sent_only_if_enabled_and_only_with_the_key(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with serving() as live, live.http() as http:
@@ -85,7 +83,7 @@ def test_events_are_told_only_where_they_are_asked_for_and_to_those_who_have_the
         source.close()
 
 
-def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> None:
+def test_metrics_count_requests_under_the_served_model_name() -> None:
     with serving(served_model_name="org/name") as live:
         for prompt in PROMPTS:
             assert post(live, {"prompt": prompt}).status_code == 200
@@ -105,10 +103,10 @@ def test_metrics_count_what_was_served_under_the_name_that_clients_know() -> Non
             source.close()
 
 
-# ---- the end, for those who watch ----
+# ---- the end, for watchers ----
 
 
-def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> None:
+def test_watchers_that_are_silent_or_do_not_read_do_not_delay_the_end() -> None:
     options = {"events": True, "send_buffer": 4096, "drain_timeout": FOREVER}
     with serving(**options) as live, deaf_client(live, "/events", {}, method="GET"):
         source = HttpSource(live.url)
@@ -122,7 +120,7 @@ def test_watchers_that_say_nothing_or_do_not_read_do_not_hold_up_the_end() -> No
         source.close()
 
 
-def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_hear_why() -> None:
+def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_get_the_reason() -> None:
     with serving(events=True) as live, live.http() as http:
         source = HttpSource(live.url)
         live.runner.fail, live.runner.device_lost = RuntimeError("an illegal address"), True
@@ -141,7 +139,7 @@ def test_the_death_of_the_engine_ends_the_event_stream_and_new_watchers_hear_why
 
 
 class PartlySick(GatedRunner):
-    """Has no token for a sequence whose prompt begins with `!`, once it has three."""
+    """Returns no token for a sequence whose prompt begins with `!`, once it has three."""
 
     def _sample(self, one: Sequence) -> object:
         if one.token_ids[0] == 1 and one.num_output_tokens >= 3:
@@ -163,7 +161,7 @@ def texts(answer: httpx2.Response) -> str:
     return "".join(chunk["choices"][0]["text"] for chunk in chunks)
 
 
-def test_one_that_fails_in_the_sampler_gets_its_error_and_the_others_their_very_texts() -> None:
+def test_a_request_that_fails_in_the_sampler_gets_an_error_and_the_others_their_texts() -> None:
     with serving() as live, ThreadPoolExecutor(8) as pool:
         wanted = [texts(post(live, body)) for body in bodies()]
         live.runner.__class__ = PartlySick
@@ -221,7 +219,9 @@ def test_a_feed_on_a_full_disk_is_closed_and_the_engine_goes_on(
     assert sorted(closed) == ["KV events", "events", "metrics"], "each once"
 
 
-def test_http_requests_are_counted_by_route_status_and_method_and_strangers_add_no_labels() -> None:
+def test_http_requests_are_counted_by_route_status_and_method_and_unknown_paths_add_no_labels() -> (
+    None
+):
     with serving() as live, live.http() as http:
         for prompt in ("a", "b", ""):
             http.post("/v1/completions", json={"prompt": prompt, "max_tokens": 1})

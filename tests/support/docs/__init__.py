@@ -1,1 +1,1 @@
-"""Running what the docs say: their code blocks, the built site, a browser, the lessons."""
+"""Tools that run what the docs show: code blocks, the built site, a browser, the lessons."""

@@ -1,8 +1,7 @@
-"""Builds a site with mkdocs, strictly, in a process of its own: ours, or a small one with our
-settings and hook.
+"""Builds a site with mkdocs in a subprocess: ours, or a small one with our settings and hook.
 
-It knows no browser. What is easy to get wrong is `strict`: it stands in mkdocs.yml and is given
-once more here, since that a broken page fails is what the tests look at.
+`--strict` is passed explicitly, although mkdocs.yml sets it too: the tests check that a broken page
+fails the build.
 """
 
 import os
@@ -20,7 +19,7 @@ DOCS = ROOT / "docs"
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """One run of `mkdocs build --strict`: its exit status and all that it said."""
+    """Exit status and output of one `mkdocs build --strict`."""
 
     status: int
     said: str
@@ -40,15 +39,12 @@ def build(configuration: Path, site: Path) -> Build:
 
 
 def settings() -> dict:
-    """What mkdocs.yml says."""
     with (ROOT / "mkdocs.yml").open(encoding="utf-8") as file:
         return yaml_load(file, get_yaml_loader())
 
 
 def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | None = None) -> Path:
-    """The mkdocs.yml of a small site in `folder`: its own pages, and the rules and the hook of
-    ours.
-    """
+    """Write the mkdocs.yml of a small site into `folder`: its own pages, our settings and hook."""
     docs = folder / "docs"
     for name, text in pages.items():
         page = docs / name
@@ -75,9 +71,7 @@ def small_configuration(folder: Path, pages: dict[str, str], nav: list[str] | No
 
 
 def pages_of_docs() -> list[str]:
-    """Addresses inside the site of all pages that are written by hand or committed, as
-    `concepts/index.html`.
-    """
+    """Addresses of all pages in docs/ inside the site, such as `concepts/index.html`."""
     return sorted(
         file.relative_to(DOCS).with_suffix(".html").as_posix() for file in DOCS.rglob("*.md")
     )

@@ -1,15 +1,12 @@
-"""The fenced code blocks of a page, each with what the page says of running it. Nothing is run
-here: that is `doc_runs`.
+"""Finds the fenced code blocks of a page and their marks. `doc_runs` runs them.
 
-What the tests do with a block follows from its language and from a mark, an HTML comment on the
-line directly before its fence:
+A block's language, and an HTML comment directly above its fence, decide how it is tested:
 
     <!-- not run: needs a GPU -->       commands are only parsed, code is only compiled;
                                         the reason is for readers
-    <!-- slow: 40 s -->                 run by `make test-slow` alone
+    <!-- slow: 40 s -->                 run by `make test-slow` only
 
-The easy thing to get wrong is a block that nobody sees: an indented one (in a list, in a tab of the
-site) is a block, too.
+Indented blocks (in a list, or in a tab of the site) are found too.
 """
 
 import re
@@ -28,7 +25,7 @@ _CODE_SPAN = re.compile(r"(?<!`)`((?:minivllm|make) [^`]+)`(?!`)")
 
 @dataclass(frozen=True)
 class Mark:
-    """What a page says of a block, and why."""
+    """The mark above a block: its kind and reason."""
 
     kind: Literal["not run", "slow"]
     reason: str
@@ -36,15 +33,13 @@ class Mark:
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block. `line` is that of its first line of text, counted from 1, as editors
-    count.
-    """
+    """One fenced block. `line` is the number of its first text line, from 1."""
 
     line: int
     language: str
     text: str
     title: str | None = None
-    """The name of the file that the block is: it is written, and run by what comes after it."""
+    """File name of the block: it is written to disk, and later blocks can run it."""
     mark: Mark | None = None
 
 
@@ -54,7 +49,7 @@ def pages() -> list[Path]:
 
 
 def blocks(page: str) -> list[Block]:
-    """The fenced blocks in the text of a page, in order."""
+    """Return the fenced blocks of a page, in order."""
     found = []
     lines = page.splitlines()
     number = 0
@@ -84,9 +79,7 @@ def blocks(page: str) -> list[Block]:
 
 
 def command_spans(page: str) -> list[tuple[int, str]]:
-    """The commands that stand inside sentences and tables, `minivllm ...` or `make ...` in
-    backquotes: their lines and texts.
-    """
+    """Line and text of each `minivllm ...` or `make ...` command in inline code."""
     return [
         (number, span.replace("\\|", "|"))
         for number, line in enumerate(page.splitlines(), 1)

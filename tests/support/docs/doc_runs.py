@@ -1,17 +1,15 @@
-"""Runs the code blocks of a page as a reader would, one after the other in one scratch folder, and
-says what went wrong.
+"""Runs the code blocks of a page as a reader would, in order, in one scratch folder.
 
 | language      | what is done                                                                              |
 |---------------|-------------------------------------------------------------------------------------------|
-| `python`      | run as it stands, in a namespace of its own                                               |
+| `python`      | run unchanged, in its own namespace                                                       |
 | `sh`          | each line run: `minivllm` in this process, `make X` looked up, tools of `SHELL` in a shell |
-| `console`     | `$ command` lines run, and what they print compared; `...` stands for anything            |
+| `console`     | `$ command` lines run and their output compared; `...` matches anything                  |
 | `json` `yaml` `toml` | parsed                                                                             |
-| `text`, none, other listed ones | left alone, but for commands of `minivllm` at the beginning of a line   |
+| `text`, none, other listed ones | ignored, except lines that begin with a command of `minivllm`           |
 
-The scratch folder has the repository's traces and tools where a reader of a clone has them. The
-easy thing to get wrong is processor time: a process that imports torch costs two seconds, so what
-can run in this one does.
+The scratch folder links to the repository's `docs`, `tools` and `examples`. Commands run in this
+process where possible: a new process that imports torch costs two seconds.
 """
 
 import argparse
@@ -47,22 +45,20 @@ LEFT_ALONE = frozenset(
 )
 PARSERS = {"json": json.loads, "yaml": yaml.safe_load, "toml": tomllib.loads}
 BY_THE_ROOT = ("docs", "tools", "examples")
-"""What of the repository a command may name by its path from the root."""
+"""Folders of the repository that a command may use by their path from the root."""
 
 _IN_A_SHELL = re.compile(r"[|<>;&$`*]")
 _TARGETS = frozenset(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
 
 
 class SnippetError(Exception):
-    """What is wrong with a block, in a sentence."""
+    """One sentence that says what is wrong with a block."""
 
 
 def faults(page: str, scratch: Path, *, slow: bool = False) -> list[str]:
-    """Run the blocks of a page in `scratch`; `LINE: what is wrong` for each that does not do what
-    it should.
+    """Run the blocks of a page in `scratch`; return `LINE: what is wrong` for each failure.
 
-    slow: run those that are marked as slow, and what stands before them on the page, since they may
-    need its files.
+    slow: run the blocks marked as slow, and the ones before them, whose files they may need.
     """
     found = []
     for name in BY_THE_ROOT:
@@ -136,8 +132,9 @@ def _compile(block: Block) -> None:
 
 
 def _commands(block: Block) -> list[str]:
-    """Its command lines, whole and without comments. In a block of text a command ends where two
-    spaces are.
+    """Command lines of a block, joined and without comments.
+
+    In a text block, two spaces end a command.
     """
     if block.language == "console":
         return [line[2:] for line in block.text.splitlines() if line.startswith("$ ")]
@@ -152,9 +149,7 @@ def _without_comment(line: str) -> str:
 
 
 def _words(command: str) -> list[str]:
-    """The words of a command, without variables that stand before it and without the folder of a
-    virtual environment.
-    """
+    """Words of a command, without leading variables and the folder of a virtual environment."""
     try:
         words = shlex.split(command)
     except ValueError as error:
@@ -167,7 +162,7 @@ def _words(command: str) -> list[str]:
 
 
 def _check_words(command: str) -> None:
-    """Every command that is one of ours must be one that its parser takes, run or not."""
+    """Raise if our parser rejects one of our commands. The command does not run."""
     words = _words(command)
     if words[:1] == ["make"]:
         for target in words[1:]:
@@ -204,8 +199,9 @@ def _until_the_shell_goes_on(words: list[str]) -> list[str]:
 
 
 def _check_options(span: str) -> None:
-    """A command inside a sentence may be cut short (`minivllm replay --with OTHER`), but its
-    options must be there.
+    """Check the options of a command in a sentence, such as `minivllm replay --with OTHER`.
+
+    Its required arguments may be missing.
     """
     words = span.replace("[", " ").replace("]", " ").split()
     if words[0] == "make":
@@ -283,7 +279,7 @@ RUNNERS: dict[str, Callable[[Block], None]] = {
 
 
 def _output_of(command: str) -> str:
-    """Run one command line that must succeed; what it says on both streams."""
+    """Run one command line that must succeed; return stdout and stderr."""
     words = _words(command)
     if not words or words[0] == "make":
         return ""
@@ -320,10 +316,10 @@ def _output_of(command: str) -> str:
 
 @contextlib.contextmanager
 def _standing_in(folder: Path) -> Iterator[None]:
-    """In this folder, with the environment and the module path given back afterwards."""
+    """Change to this folder; restore the environment and the module path afterwards."""
     environment, path, modules = dict(os.environ), list(sys.path), set(sys.modules)
     os.environ["COLUMNS"] = "120"
-    sys.path.insert(0, str(folder))  # a block imports the file that a block before it is
+    sys.path.insert(0, str(folder))  # so that a block can import an earlier block's file
     try:
         with contextlib.chdir(folder):
             yield

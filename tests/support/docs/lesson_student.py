@@ -1,7 +1,8 @@
-"""A student who takes whole lessons and gets every question wrong; run as a program, all of the
-course, told as JSON.
+"""Takes whole lessons and answers every question wrong.
 
-python tests/support/docs/lesson_student.py
+Run as a program, it takes the whole course and prints JSON:
+
+    python tests/support/docs/lesson_student.py
 """
 
 import json
@@ -15,26 +16,26 @@ from minivllm.lessons.teacher.script import Answer, Lesson, Predict
 
 SILLY = ("", "perhaps", "nan", "-1e999", "¯\\_(ツ)_/¯")
 NONSENSE = -7
-"""A number that is no answer anywhere."""
+"""A number that is never an answer."""
 
 
 @dataclass
 class Taken:
-    """A lesson, as the student met it."""
+    """What the student saw of a lesson."""
 
     first_page: str
     truths: list[Answer]
     num_refused: int
-    """Silly inputs that were answered by a sentence."""
+    """Invalid inputs that were refused with a sentence."""
     num_wrong: int
     verdicts: list[str]
     recorded: list[str | None]
-    """Of each kernel trace: None if the kernel ran here."""
+    """One item per kernel trace: None if the kernel ran here."""
     end: str
 
 
 def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
-    """From the first page to the last: one silly input and one wrong answer to each question."""
+    """Play a lesson to its end, with one invalid input and one wrong answer per question."""
     player = LessonPlayer(lesson, shelf)
     refused, recorded = 0, {}
     while not player.over:
@@ -59,8 +60,9 @@ def take(lesson: Lesson, shelf: ModelShelf) -> Taken:
 
 
 def _wrong(question: Predict, lesson: Lesson, shelf: ModelShelf, number: int) -> str:
-    """One that `why` knows, if it is surely wrong; a question with choices is asked of a lesson
-    that went before.
+    """Return a wrong answer, if possible one that has its own `why`.
+
+    For a question with choices, play a second copy of the lesson to find the right answer.
     """
     if not question.choices:
         return str(NONSENSE)

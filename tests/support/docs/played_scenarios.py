@@ -1,7 +1,6 @@
-"""Plays a scenario on the real engine from its first step to its last, with everything that can be
-checked checked.
+"""Plays a scenario on the real engine.
 
-All invariants hold after every step, and the fold of the events is what the engine says of itself.
+After every step it checks all invariants and compares the fold of the events with the engine.
 """
 
 from dataclasses import dataclass, field
@@ -20,15 +19,11 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 from support.engine.engine_fakes import FakeRunner
 
 MODELS = ("tiny-random", "smollm2-tokens")
-"""A real model whose tokens are bytes, and SmolLM2's tokens with a fake model, which takes no
-time.
-"""
+"""A real model whose tokens are bytes, and a fake (instant) model with SmolLM2's tokenizer."""
 
 
 @dataclass
 class Played:
-    """A scenario from its first step to its last."""
-
     engine: LLMEngine
     facts: RunFacts
     events: list[Event] = field(default_factory=list)
@@ -38,7 +33,6 @@ class Played:
         return [event for event in self.events if type(event) is kind]
 
     def steps(self) -> dict[int, list[StepScheduled]]:
-        """What was scheduled in each step."""
         steps: dict[int, list[StepScheduled]] = {}
         for event in self.of(StepScheduled):
             steps.setdefault(event.step, []).append(event)

@@ -1,10 +1,8 @@
-"""Looks at pages of the built site as a reader's browser does, from file://, and tells what is
-wrong with them.
+"""Opens pages of the built site in Chromium, from file://, and reports what is wrong.
 
-A visit returns sentences, one for each fault: errors of scripts, requests to other hosts, pictures
-that are not drawn, text that runs out of the window, and what axe-core calls serious or critical.
-It knows no page by name. What is easy to get wrong is a picture that is not there yet: a visit
-waits for the `load` event, which waits for pictures.
+A visit returns one sentence per fault: script errors, requests to other hosts, pictures that are
+not drawn, text wider than the window, and serious or critical findings of axe-core. A visit waits
+for the `load` event, which waits for pictures.
 """
 
 import os
@@ -21,7 +19,7 @@ PHONE = {"width": 390, "height": 844}
 DESKTOP = {"width": 1280, "height": 800}
 Scheme = Literal["light", "dark"]
 
-# A picture that is to be loaded once it is scrolled to, or unfolded, is loaded now.
+# Load lazy pictures, and those in folded sections, now.
 _BROKEN_PICTURES = """async () => {
     const broken = []
     for (const image of document.images) {
@@ -39,7 +37,7 @@ one => one.getBoundingClientRect().right > root.clientWidth + 1)
     return `${over} pixels` + (wide ? \
 `, at <${wide.tagName.toLowerCase()}> ${wide.textContent.trim().slice(0, 40)}` : "")
 }"""
-# `preload` would read the style sheets once more, by requests that a browser refuses under file://.
+# `preload` would fetch the style sheets again, which a browser refuses under file://.
 _AXE = """() => axe.run({resultTypes: ["violations"], preload: false}).then(\
 found => found.violations
     .filter(one => ["serious", "critical"].includes(one.impact))
@@ -48,14 +46,14 @@ node.any.concat(node.all).map(check => check.message)[0] || ""}`)))"""
 
 
 def find_chromium() -> str | None:
-    """The browser of this machine: the one that MINIVLLM_CHROMIUM names, or the first on PATH."""
+    """The browser of MINIVLLM_CHROMIUM, or else the first one on PATH."""
     names = [os.environ.get("MINIVLLM_CHROMIUM"), "chromium", "chromium-browser", "google-chrome"]
     return next((found for name in names if name and (found := shutil.which(name))), None)
 
 
 @contextmanager
 def chromium(executable: str) -> Iterator[Browser]:
-    # Chromium refuses to run as root inside its sandbox, and containers are often root.
+    # Chromium refuses to run as root inside its sandbox, and containers often run as root.
     as_root = hasattr(os, "geteuid") and os.geteuid() == 0
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
@@ -66,9 +64,7 @@ def chromium(executable: str) -> Iterator[Browser]:
 
 
 class Reader:
-    """A tab of the browser in one colour scheme, that remembers what went wrong since it was last
-    asked.
-    """
+    """A browser tab in one colour scheme. It collects faults between two visits."""
 
     def __init__(self, browser: Browser, site: Path, scheme: Scheme) -> None:
         self.site = site
@@ -77,7 +73,7 @@ class Reader:
         self._context = context = browser.new_context(
             color_scheme=scheme, viewport=PHONE, reduced_motion="reduce"
         )
-        # Playwright sees requests of the page, its frames and its workers here.
+        # Playwright reports requests of the page, its frames and its workers here.
         context.route("**/*", self._let_through)
         self.page: Page = context.new_page()
         self.page.on("console", self._heard)
@@ -92,7 +88,7 @@ class Reader:
     def visit(
         self, address: str, *, widths: tuple[dict, ...] = (PHONE, DESKTOP), with_axe: bool = True
     ) -> list[str]:
-        """Every fault of one page at these widths; none is the empty list."""
+        """Return every fault of one page at these widths."""
         self._faults.clear()
         self.page.set_viewport_size(widths[0])
         self.open(address)

@@ -1,4 +1,4 @@
-"""A lesson of a few pages, for the tests of what plays it."""
+"""A lesson of a few pages, for tests of the code that plays lessons."""
 
 from minivllm.lessons.teacher.lesson_engine import LessonEngine
 from minivllm.lessons.teacher.script import Script, Teacher, lesson
@@ -7,8 +7,6 @@ WHY = "One block holds only 4 tokens."
 
 
 class Spy:
-    """Remembers the engines that were built."""
-
     def __init__(self) -> None:
         self.engines: list[LessonEngine] = []
 

@@ -1,3 +1,1 @@
-"""An engine without a model, random traces for it, and slow reference implementations of its memory
-and schedule.
-"""
+"""An engine without a model, random traces, and reference implementations of the core."""

@@ -1,14 +1,12 @@
-"""`ReferenceCore`: the core once more, slow and plain. It predicts every event of the scheduler and
-of its memory.
+"""`ReferenceCore`: a slow, plain copy of the core. It predicts every event of the scheduler.
 
-It hears what an engine is given (arrivals, sampled tokens, aborts, options, what a beam search
-chose) and works out what must follow: who gets how many tokens, which block goes to whom, who is
-preempted, why the first one waits. What it predicts is compared with what the engine emits, event
-by event, field by field. So a decision that changes changes a test.
+Its inputs are the engine's inputs: arrivals, sampled tokens, aborts, options, and the choices of a
+beam search. From these it computes the plan, the block of each token, the preemptions, and why the
+first sequence waits. Each prediction is compared with the engine's event, field by field.
 
-Nothing here is clever: the free queue is a list, owners are counted in the block tables each time,
-and a block's name is the text that its keys and values depend on. `core_reference_memory` is the
-memory, this file is the scheduler.
+Everything is simple: the free queue is a list, owners are counted in the block tables, and a
+block's name is its full token prefix. This file is the scheduler; `core_reference_memory` is the
+memory.
 """
 
 from collections.abc import Iterator
@@ -31,7 +29,7 @@ GIVEN = (
 
 @dataclass(eq=False)
 class Asked:
-    """A request, and what it has of the batch."""
+    """A request and its share of the batch."""
 
     name: str
     given: Request
@@ -57,7 +55,7 @@ class Plain(Sharer):
 
 
 class ReferenceCore:
-    """Beside one engine: `hear` every event, `check` when a phase is over."""
+    """Runs beside one engine: `hear` every event, `check` at the end of each phase."""
 
     def __init__(
         self, config: EngineConfig, num_blocks: int, max_model_len: int, eos: frozenset[int]
@@ -87,14 +85,14 @@ class ReferenceCore:
         )
 
     def check(self) -> None:
-        """All events heard since the last time are those that had to come."""
+        """Compare all events since the last check with the predicted ones."""
         heard, self._heard = self._heard, []
         at = 0
         while at < len(heard):
             given = next(
                 (i for i in range(at, len(heard)) if self._is_given(heard[i][0], i == at)), None
             )
-            assert given is not None, f"out of nothing: {heard[at][0]}"
+            assert given is not None, f"unexpected event: {heard[at][0]}"
             self._out.clear()
             self._react(*heard[given])
             for number, expected in enumerate(self._out, at):
@@ -113,9 +111,9 @@ class ReferenceCore:
                 return self._searches(event.seq_id) or bool(
                     self.sequences[event.seq_id].asked.given.params.stop
                 )
-            case ev.RequestPreempted():  # computed anew, because a batch-mate failed
+            case ev.RequestPreempted():  # recomputation, because a batch-mate failed
                 return event.need == 0
-            case ev.BlockEvicted():  # what a failed request wrote
+            case ev.BlockEvicted():  # blocks written by a failed request
                 return is_next and self._somebody_failed
         return isinstance(event, GIVEN)
 
@@ -162,7 +160,7 @@ class ReferenceCore:
     def _tell(self, kind: type[Event], *fields: object) -> None:
         self._out.append((kind, *fields))
 
-    # ---- who comes and goes ----
+    # ---- requests in and out ----
 
     def _arrive(self, request: Request) -> None:
         params = request.params
@@ -289,8 +287,8 @@ class ReferenceCore:
                 pass
         elif self.waiting:
             self._defer("preempted_this_step", *shortage)
-        # Only beams that wait for a preempted sibling are left, and the first in the queue has no
-        # room: another goes.
+        # Only beams that wait for a preempted sibling are left, and the head of the queue does not
+        # fit. Preempt one more victim.
         if (
             self.running
             and not self.plan
@@ -314,13 +312,13 @@ class ReferenceCore:
         return False
 
     def _full(self, reason: str, need: int, free: int) -> bool:
-        """A batch that has to be complete leaves without those who find no room."""
+        """Defer. A complete batch leaves without the sequences that do not fit."""
         if self.config.batching != "continuous":
             self.let_in = set()
         return self._defer(reason, need, free)
 
     def _admits(self, first: Plain, now: float) -> bool:
-        """Whether the first waiting sequence comes in. Says why it does not."""
+        """Whether the first waiting sequence is admitted; if not, emit the reason."""
         asked, config, num_tokens = first.asked, self.config, len(first.tokens)
         if first.state != "preempted" and asked.given.arrival_number not in self.let_in:
             if config.batching != "continuous" and self.running and self.plan:
@@ -389,11 +387,11 @@ class ReferenceCore:
                 self.sampling[sequence.name].append(self._fork(sequence).name)
 
     def planned(self) -> Iterator[tuple]:
-        """The plan of the last step, as `WatchedEngine` compares it."""
+        """The plan of the last step, in the form that `WatchedEngine` compares."""
         for sequence, start, num_tokens, is_fresh in self.plan:
             yield sequence.name, start, num_tokens, is_fresh, self.sampling[sequence.name]
 
 
 def told(event: Event) -> tuple:
-    """What an event says, without its number, its step and its time."""
+    """Kind and fields of an event, without number, step and time."""
     return (type(event), *msgspec.structs.astuple(event)[3:])

@@ -1,8 +1,7 @@
-"""`PlainMemory`: blocks, their owners, their names and the order of their reuse, for
-`core_reference`.
+"""`PlainMemory`: blocks, owners, names and free queue, for `core_reference`.
 
-A block's name is spelled out: the salt and every token up to the block's end. Who owns a block is
-read from the block tables. Nothing is kept that can be counted.
+A block's name is the salt and every token up to the block's end. Owners are counted in the block
+tables each time.
 """
 
 from dataclasses import dataclass, field
@@ -12,12 +11,12 @@ from minivllm.config import EngineConfig
 from minivllm.events import types as ev
 
 Name = tuple[str | None, tuple[int, ...]]
-"""The salt, and all tokens from the first to the last of the block."""
+"""The salt, and all tokens up to the end of the block."""
 
 
 @dataclass(eq=False)
 class Sharer:
-    """A sequence as the memory sees it."""
+    """What the memory knows about a sequence."""
 
     name: str
     salt: str | None
@@ -28,11 +27,11 @@ class Sharer:
     num_named: int = 0
     """Blocks of its table that have a name."""
     computes_all: bool = False
-    """It wants the log-probabilities of its prompt, so it takes nothing from the cache."""
+    """It needs the log-probabilities of its prompt, so it takes nothing from the cache."""
 
 
 class PlainMemory:
-    """All blocks. What happens to them is written to `out`, in the order of the engine's events."""
+    """All blocks. Changes are written to `out`, in the order of the engine's events."""
 
     def __init__(self, config: EngineConfig, num_blocks: int, max_model_len: int) -> None:
         self.size, self.num_blocks = config.block_size, num_blocks
@@ -40,14 +39,14 @@ class PlainMemory:
         self.reserved = (
             -(-max_model_len // self.size) if config.kv_cache_allocator == "contiguous" else 0
         )
-        """Neighbouring blocks that each sequence gets at once; 0: blocks as they are needed."""
+        """Size of the contiguous reservation of each sequence; 0 means paged blocks."""
         self.free = list(range(num_blocks))
         self.names: dict[int, Name] = {}
-        """By block; in the order in which the names were given."""
+        """By block, in the order of naming."""
         self.evicted: list[Name] = []
-        """Contents that were cached and had to go, oldest first; as many as there are blocks."""
+        """Evicted contents, oldest first; at most as many as there are blocks."""
         self.copies: dict[int, int] = {}
-        """Of this step: destination and source."""
+        """Copies of this step, from destination to source."""
         self.out: list[tuple] = []
         self._tables: list[list[int]] = []
 
@@ -66,9 +65,7 @@ class PlainMemory:
     # ---- asking ----
 
     def hits(self, sequence: Sharer) -> list[int]:
-        """The cached blocks of its longest known beginning; of equal ones, the one that was named
-        first.
-        """
+        """Cached blocks of its longest known prefix. Of equal blocks, the one named first."""
         hits = []
         if self.caches and not sequence.computes_all:
             for wanted in self.full_names(sequence, len(sequence.tokens)):
@@ -81,7 +78,7 @@ class PlainMemory:
     def lacks(
         self, sequence: Sharer, num_tokens: int, hits: list[int] | None = None, num_copies: int = 0
     ) -> tuple[int, int] | None:
-        """(blocks needed, blocks free), if there are too few; a hit that is free is needed, too."""
+        """Return (blocks needed, blocks free) if there are too few. Free hits count as needed."""
         if self.reserved:
             longest = max([len(run) for run in self._runs()], default=0)
             return None if sequence.table or longest >= self.reserved else (self.reserved, longest)
@@ -106,7 +103,7 @@ class PlainMemory:
     # ---- changing ----
 
     def extend(self, sequence: Sharer, num_tokens: int, hits: list[int] | None = None) -> None:
-        """Blocks for the first `num_tokens` tokens: a copy first, then hits, then new ones."""
+        """Take blocks for the first `num_tokens` tokens: a copy first, then hits, then new ones."""
         if self.reserved:
             run = (
                 next((run for run in self._runs() if len(run) >= self.reserved), [])
@@ -149,9 +146,7 @@ class PlainMemory:
         return block
 
     def forget(self, block: int) -> None:
-        """Take the block's name away; remember that its content was here if no other block has
-        it.
-        """
+        """Remove the block's name. Record the eviction unless another block has the same name."""
         name = self.names.pop(block, None)
         if name is not None:
             self.out.append((ev.BlockEvicted, block, self.digest(name)))
@@ -159,9 +154,7 @@ class PlainMemory:
                 self.evicted = [*self.evicted, name][-self.num_blocks :]
 
     def release(self, sequence: Sharer) -> None:
-        """From the last block to the first; a block with a name is reused last, one without is
-        reused next.
-        """
+        """Free from the last block to the first. Named blocks are reused last, others next."""
         while sequence.table:
             block = sequence.table.pop()
             self.out.append((ev.BlockReleased, block, sequence.name))
@@ -200,9 +193,7 @@ class PlainMemory:
         self.out.append((ev.BlockMissed, sequence.name, len(hits), why))
 
     def digest(self, name: Name) -> str:
-        """The first 16 hex digits of the chain of SHA-256 over the blocks of `name`; the salt is in
-        the first.
-        """
+        """The first 16 hex digits of the SHA-256 chain over the blocks of `name`, salt included."""
         salt, tokens = name
         chained = bytes(32)
         for start in range(0, len(tokens), self.size):

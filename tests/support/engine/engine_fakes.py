@@ -1,10 +1,9 @@
-"""A model for tests that takes no time and remembers everything: the strongest oracle for the core.
+"""A fake model for tests that takes no time and detects every stale read.
 
-`FakeRunner` keeps, for every slot of the KV cache, the exact tokens whose keys and values were
-written there. Before it answers it reads the slots of each sequence back, as attention would, and
-fails if any holds something else: a stale block, a block shared by mistake, a slot never written.
-Its next token is a function of all tokens before it, so a wrong block table or a lost token shows
-in the output as well.
+For every slot of the KV cache, `FakeRunner` stores the exact tokens whose keys and values were
+written there. Before it samples, it reads the slots of each sequence back, as attention would, and
+fails if one holds something else. The next token is a function of all earlier tokens, so a lost
+token or a wrong block table also changes the output.
 """
 
 from collections.abc import Callable
@@ -30,7 +29,7 @@ EOS = 99
 
 
 class FakeTokenizer:
-    """One character a token: token i is chr(32 + i)."""
+    """One character per token: token i is chr(32 + i)."""
 
     vocab_size = VOCAB_SIZE
     eos_token_ids = frozenset({EOS})
@@ -50,6 +49,10 @@ class FakeTokenizer:
         return False
 
 
+def prompt(length: int, first: int = 0) -> list[int]:
+    return [(first + i) % 99 for i in range(length)]
+
+
 def _draw(token_ids: list[int], salt: int) -> int:
     digest = blake2b(
         bytes(token_id % 256 for token_id in token_ids),
@@ -60,16 +63,14 @@ def _draw(token_ids: list[int], salt: int) -> int:
 
 
 def next_token(token_ids: list[int], vocab_size: int = VOCAB_SIZE - 1, index: int = 0) -> int:
-    """What the fake model says after `token_ids` in sample `index`; never end-of-sequence."""
+    """Next token of the fake model after `token_ids` in sample `index`; never end-of-sequence."""
     return _draw(token_ids, salt=index) % vocab_size
 
 
 def next_logprobs(
     token_ids: list[int], count: int, vocab_size: int = VOCAB_SIZE
 ) -> dict[int, Logprob]:
-    """The fake model's `count` most likely next tokens, with end-of-sequence among them now and
-    then.
-    """
+    """The `count` most likely next tokens of the fake model; sometimes with end-of-sequence."""
     scores = {
         token_id: _draw(token_ids, salt=1000 + token_id) / 2**32 for token_id in range(vocab_size)
     }
@@ -83,7 +84,7 @@ def next_logprobs(
 def expected_output(
     prompt: list[int], max_tokens: int, vocab_size: int = VOCAB_SIZE - 1, index: int = 0
 ) -> list[int]:
-    """What any schedule must generate: the model run alone, without cache, batch or blocks."""
+    """The output that every schedule must produce: the model alone, without cache or batch."""
     token_ids = list(prompt)
     for _ in range(max_tokens):
         token_ids.append(next_token(token_ids, vocab_size, index))
@@ -91,7 +92,7 @@ def expected_output(
 
 
 def expected_beams(prompt: list[int], search: BeamSearch) -> list[list[int]]:
-    """What any schedule must find with the fake model."""
+    """The beams that every schedule must find with the fake model."""
 
     def candidates(beam: int, token_ids: list[int]) -> list[Candidate]:
         best = next_logprobs(token_ids, search.num_candidates)
@@ -105,9 +106,7 @@ def search_over_lists(
     search: BeamSearch,
     candidates_of: Callable[[int, list[int]], list[Candidate]],
 ) -> list[list[int]]:
-    """A beam search over lists of tokens, without blocks, forks or an engine: the output tokens,
-    best first.
-    """
+    """Beam search over plain lists, without an engine. Returns the output tokens, best first."""
     beams = {0: list(prompt)}
     while not search.done:
         candidates = [
@@ -116,8 +115,7 @@ def search_over_lists(
         chosen = search.advance(
             candidates, {beam: token_ids[len(prompt) :] for beam, token_ids in beams.items()}
         )
-        # The order of equally good beams follows the order of their parents, as it does among
-        # sequences.
+        # Order equally good beams by their parents, as the engine does.
         chosen.sort(key=lambda continuation: list(beams).index(continuation.beam))
         beams = {i: [*beams[one.beam], one.token_id] for i, one in enumerate(chosen)}
         search.scores = {i: one.score for i, one in enumerate(chosen)}
@@ -125,7 +123,7 @@ def search_over_lists(
 
 
 class FakeRunner:
-    """Stands in for the model runner; see the module docstring."""
+    """Replaces the model runner; see the module docstring."""
 
     device_lost = False
 
@@ -138,7 +136,7 @@ class FakeRunner:
         self.vocab_size = vocab_size
         self.kv: dict[int, tuple[int, ...]] = {}
         self.running: Callable[[], list[Sequence]] = list
-        """The engine's running sequences, whoever is in the plan: whose slots are to be watched."""
+        """All running sequences of the engine, planned or not: their slots are protected."""
         self.num_tokens_run = 0
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
@@ -146,7 +144,7 @@ class FakeRunner:
         for dst, content in copied:
             for offset, entry in enumerate(content):
                 self.kv[dst * self.block_size + offset] = entry
-        # As in every layer of the real model: first all writes of the batch, then all reads.
+        # As in each layer of the real model: all writes of the batch before all reads.
         poisoned = self._slots_in_use(plan)
         for item in plan.scheduled:
             sequence = item.sequence
@@ -166,11 +164,9 @@ class FakeRunner:
         return not self.device_lost
 
     def _slots_in_use(self, plan: SchedulerOutput) -> dict[int, str]:
-        """Every slot that some sequence has had computed, and that nobody may ever write again,
-        with its reader.
+        """Each slot that holds computed tokens and must not be written again, with its reader.
 
-        A sequence that was admitted in this step is left out: what it hit may be written in this
-        very step.
+        Sequences admitted in this step are left out: their hits may be written in this same step.
         """
         starts = {item.sequence.seq_id: item.start for item in plan.scheduled}
         fresh = {item.sequence.seq_id for item in plan.scheduled if item.starts_fresh}
@@ -187,7 +183,6 @@ class FakeRunner:
         return in_use
 
     def block(self, block_id: int) -> list[tuple[int, ...] | None]:
-        """What the slots of a block hold."""
         first = block_id * self.block_size
         return [self.kv.get(slot) for slot in range(first, first + self.block_size)]
 
@@ -216,9 +211,7 @@ class FakeRunner:
 
 
 class WatchedEngine:
-    """An engine on the virtual clock with a fold and a reference of its core beside it, compared
-    after every step, or phase.
-    """
+    """An engine on the virtual clock, compared with a fold and a reference after each phase."""
 
     def __init__(
         self,
@@ -274,7 +267,7 @@ class WatchedEngine:
         return outputs
 
     def run(self, max_steps: int = 10_000) -> dict[str, RequestOutput]:
-        """Step until all is done; fails if that takes too long, which would be a livelock."""
+        """Step until all requests have finished; fail after `max_steps`, which means a livelock."""
         for _ in range(max_steps):
             if not self.engine.has_unfinished_requests():
                 return self.outputs
@@ -302,7 +295,7 @@ class WatchedEngine:
         assert self.fold.state == self.engine.inspect()
         assert all(a.seq + 1 == b.seq for a, b in pairwise(self.events[-50:]))
 
-    # ---- short ways to look inside ----
+    # ---- shortcuts ----
 
     @property
     def scheduler(self):

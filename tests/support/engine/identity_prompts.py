@@ -1,4 +1,4 @@
-"""Prompts for the token-identity tests: as different from one another as real use is."""
+"""Varied prompts for the token-identity tests."""
 
 CHAT = [
     "What is the capital of France?",

@@ -1,6 +1,4 @@
-"""Runs of SmolLM2 in float32 under many schedules, for the tests that compare their tokens with
-`transformers`.
-"""
+"""Runs SmolLM2 in float32 under many schedules, to compare its tokens with `transformers`."""
 
 import dataclasses
 
@@ -22,7 +20,7 @@ BASE = EngineConfig(
     check_invariants=True,
 )
 TIE = 1e-4
-"""Two float32 logits (they are around 20) closer than this are one rounding apart."""
+"""Two float32 logits (around 20) closer than this differ by one rounding."""
 SCHEDULES = {
     "batched": {},
     "alone": {"max_num_seqs": 1},
@@ -45,15 +43,13 @@ QUICK_SCHEDULES = (
     "attention and norms in torch",
     "a pool so small that sequences are preempted",
 )
-"""One of each kind, for the tests that run at every change; all of them are for the slow ones."""
+"""One schedule of each kind for the fast tests. The slow tests run all."""
 
 
 def run(
     model: LoadedModel, prompts: list[list[int]], params: SamplingParams, **options: object
 ) -> tuple[list[list[list[int]]], LLMEngine]:
-    """All prompts through a fresh engine around the loaded model; for each its outputs' tokens, and
-    the engine.
-    """
+    """Run all prompts on a new engine. Returns each prompt's output tokens, and the engine."""
     config = dataclasses.replace(BASE, **options)
     engine = LLMEngine.from_model(config, model)
     params = dataclasses.replace(params, output_kind=RequestOutputKind.FINAL_ONLY)
@@ -70,9 +66,7 @@ def run(
 
 @torch.inference_mode()
 def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> list[list[int]]:
-    """What transformers' `generate` adds to one prompt: the tokens of each sequence that it
-    returns.
-    """
+    """The new tokens of each sequence that transformers' `generate` returns."""
     output = peer.generate(
         torch.tensor([token_ids]),
         attention_mask=torch.ones(1, len(token_ids), dtype=torch.long),
@@ -84,9 +78,7 @@ def generate(peer: torch.nn.Module, token_ids: list[int], **options: object) -> 
 
 
 def assert_same_or_tie(peer, token_ids: list[int], ours: list[int], theirs: list[int]) -> None:
-    """Equal, or different first at a position where the peer itself sees the two tokens as a
-    tie.
-    """
+    """Require equality, except after a position where the peer's two logits tie."""
     if ours == theirs:
         return
     split = next(i for i, (a, b) in enumerate(zip(ours, theirs, strict=False)) if a != b)

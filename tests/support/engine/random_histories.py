@@ -1,9 +1,8 @@
-"""Random histories of a small engine under pressure, for `core_reference` and for whatever draws
-the engine's events.
+"""Random histories of a small engine under pressure.
 
-The seeds are fixed: a fault that these histories can show is shown in each run. Each flavour aims
-at a corner that a plain draw seldom comes to. At the end everything drains, and the outputs must be
-those of the model run alone.
+Used with `core_reference` and by tests that draw the engine's events. Seeds are fixed, so each run
+finds the same faults. Each flavour aims at a rare case. At the end all requests finish, and the
+outputs must equal those of the model run alone.
 """
 
 import random
@@ -35,7 +34,7 @@ FLAVOURS = {
 
 
 class History:
-    """One engine, and somebody who does what comes to mind."""
+    """One engine and its random requests, aborts and option changes."""
 
     def __init__(self, flavour: str, seed: int) -> None:
         self.rng = rng = random.Random(f"{flavour}-{seed}")
@@ -60,8 +59,7 @@ class History:
             max_num_batched_tokens=budget, **options,
         )  # fmt: skip
         self.max_model_len = max_model_len
-        # Few stems over two letters, so that prompts have beginnings in common, and some are whole
-        # blocks long.
+        # A few stems over two letters: prompts share prefixes, and some end at a block boundary.
         self.stems = [
             [
                 rng.randrange(2)
@@ -92,7 +90,7 @@ class History:
         if engine.config.scheduling_policy == "priority":
             params["priority"] = rng.randint(0, 2)
         self.num_added += 1
-        with suppress(InvalidRequestError):  # more than fits
+        with suppress(InvalidRequestError):  # too large
             engine.add(f"r{self.num_added}", prompt, **params)
             self.asked[f"r{self.num_added}"] = (prompt, params)
 
@@ -112,7 +110,7 @@ class History:
                 del self.asked[aborted]
             else:
                 name = rng.choice(["max_num_seqs", "max_num_batched_tokens"])
-                with suppress(ConfigError):  # too little for somebody who was let in
+                with suppress(ConfigError):  # too small for an admitted request
                     engine.engine.set_option(name, rng.randint(1, getattr(engine.config, name)))
             engine.compare()
 
@@ -137,7 +135,7 @@ class History:
         assert counters.finished_requests + counters.aborted_requests == num_let_in
 
     def expected(self, prompt: list[int], params: dict) -> list[list[int]]:
-        """What the model says when it is run alone."""
+        """The output of the model run alone."""
         length, n = min(params["max_tokens"], self.max_model_len - len(prompt)), params.get("n", 1)
         stops = params.get("stop_token_ids", [])
         if params.get("use_beam_search"):

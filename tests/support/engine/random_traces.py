@@ -1,6 +1,4 @@
-"""Short runs of the real scheduler with anything that may happen, for property tests of the
-dashboard.
-"""
+"""Short random runs of the real scheduler, for property tests of the dashboard."""
 
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -17,14 +15,14 @@ RUNS = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
-"""`stage` and `ask` are classes: it does no harm that all examples have the same ones."""
+"""`stage` and `ask` are classes, so all examples may share them."""
 
 _REQUEST = st.tuples(
     st.integers(1, 40),  # words of the prompt
     st.integers(1, 24),  # words of the answer
-    st.integers(0, 12),  # the step before which it comes
+    st.integers(0, 12),  # the step before which it arrives
     st.integers(1, 3),  # samples
-    st.booleans(),  # begins like the others
+    st.booleans(),  # shares its beginning with others
 )
 
 
@@ -40,7 +38,6 @@ def _options(draw: st.DrawFn) -> dict[str, object]:
 
 
 def run_of(stage: Callable, ask: Callable, requests: list[tuple], options: dict[str, object]):
-    """The stage after its run."""
     asks = []
     for number, (prompt, answer, arrives, samples, alike) in enumerate(requests):
         words = " ".join(f"{'same' if alike else number}w{word}" for word in range(prompt))
@@ -50,7 +47,7 @@ def run_of(stage: Callable, ask: Callable, requests: list[tuple], options: dict[
 
 
 def folded(stage) -> DashboardModel:
-    """What a dashboard knows after all that the stage has said."""
+    """Apply all events of the stage to a new dashboard model."""
     model = DashboardModel(stage.header)
     for event in stage.events:
         model.apply(event)
@@ -58,9 +55,7 @@ def folded(stage) -> DashboardModel:
 
 
 def context_with(*targets: Target) -> Context:
-    """Surroundings in which these were chosen, one after the other; there is no recording behind
-    them.
-    """
+    """A context where these targets were selected in order; it has no recording."""
     context = Context(transport=None)
     for target in targets:
         context.selection.choose(target)
@@ -68,7 +63,7 @@ def context_with(*targets: Target) -> Context:
 
 
 class _StandingStill:
-    """A transport that stands at one moment."""
+    """A transport that shows one moment."""
 
     def __init__(self, model: DashboardModel) -> None:
         self.view, self.state, self.position, self.marks, self.speed = model, "live", 0, [], 1.0
@@ -87,7 +82,7 @@ class _Recording(list):
 
 
 def standing_at(model: DashboardModel) -> Context:
-    """Surroundings whose transport stands at this moment."""
+    """A context whose transport shows this moment."""
     return Context(_StandingStill(model))
 
 

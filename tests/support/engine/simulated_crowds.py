@@ -1,4 +1,4 @@
-"""Small crowds and step times for tests of the simulator."""
+"""Small crowds and step-time fits for tests of the simulator."""
 
 from minivllm.config import EngineConfig
 from minivllm.lab.bench.step.points import StepPoint
@@ -8,11 +8,11 @@ from minivllm.lab.simulate.run import Setup, build_replicas, simulate
 from minivllm.lab.simulate.workload import Arrival
 
 STEP = 1 / 64
-"""Seconds of a step where all take the same time; a power of two, so that sums are exact."""
+"""Seconds per step; a power of two, so that sums are exact."""
 EVEN = Fit((STEP, *[0.0] * 8), FitQuality(0, 1.0, 0.0, 0.0))
 """Every step takes `STEP` seconds."""
 CPU = Fit((0.02, *[0.001] * 6, 0.0005, 1e-7), FitQuality(0, 1.0, 0.0, 0.0))
-"""Something like a small model on a CPU."""
+"""Roughly a small model on a CPU."""
 
 
 def point(tokens: int, decodes: int, context: int, seconds: float) -> StepPoint:
@@ -36,7 +36,7 @@ def run(
     router: str = "random",
     **options: object,
 ) -> list[Replica]:
-    """Serve `crowd` to its end; the replicas afterwards."""
+    """Serve `crowd` to its end; return the replicas."""
     setup = Setup(config(**options), replicas, router)
     built = build_replicas(setup, fit)
     simulate(setup, built, crowd)

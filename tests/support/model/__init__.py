@@ -1,3 +1,1 @@
-"""Tiny models and their files, attention cases, and slow reference implementations of what
-computes.
-"""
+"""Tiny models and files, attention cases, and reference implementations of the computation."""

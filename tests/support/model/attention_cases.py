@@ -1,6 +1,4 @@
-"""Steps over a paged cache for any attention backend: every slot that a query may not read holds
-NaN.
-"""
+"""Paged-cache steps for any attention backend. Slots that no query may read hold NaN."""
 
 from dataclasses import dataclass, field
 
@@ -15,21 +13,19 @@ HEAD_SIZE = 16
 
 @dataclass
 class Seq:
-    """A sequence of the step: so many tokens in the cache, so many new ones, perhaps another's
-    first blocks.
-    """
+    """A sequence of the step: cached tokens, new tokens, and perhaps a shared prefix."""
 
     num_computed: int
     num_new: int = 1
     prefix_of: int | None = None
     num_shared_blocks: int = 0
     is_all_cached: bool = False
-    """Its new tokens' keys and values are in the cache already: slot -1."""
+    """The keys and values of its new tokens are already cached: slot -1."""
 
 
 @dataclass
 class StepCase:
-    """A step over a cache whose blocks lie in a scrambled order, in float64 for the reference."""
+    """A step over a cache with blocks in scrambled order, in float64 for the reference."""
 
     seqs: list[Seq]
     block_size: int = 4
@@ -64,8 +60,7 @@ class StepCase:
             torch.full(cache_shape, float("nan")).double() for _ in range(2)
         )
         for i, seq in enumerate(self.seqs):
-            # Position by position, leaving alone what the sequence whose prefix this is has or will
-            # have written.
+            # Write position by position, but not the shared prefix: its owner writes that.
             first_own = seq.num_shared_blocks * self.block_size
             slots = self.slots(i, first_own, seq.num_computed + seq.num_new * seq.is_all_cached)
             entries = random(2, len(slots), self.num_kv_heads, self.head_size)
@@ -85,9 +80,7 @@ class StepCase:
         return [self.block_tables[i][p // size] * size + p % size for p in range(first, end)]
 
     def reference(self) -> torch.Tensor:
-        """Writes to this case's caches and attends: [num_tokens, num_heads, head_size] in
-        float64
-        """
+        """Write to this case's caches and attend: [num_tokens, num_heads, head_size] in float64."""
         reshape_and_cache(
             self.key, self.value, self.key_cache, self.value_cache, torch.tensor(self.slot_mapping)
         )
@@ -106,7 +99,7 @@ class StepCase:
 
     def metadata(self) -> CommonAttentionMetadata:
         width = max(map(len, self.block_tables))
-        # What lies past a table's end is stale: ids of blocks that belong to others.
+        # Entries past a table's end are stale ids of other sequences' blocks.
         tables = np.zeros((len(self.seqs), width), dtype=np.int64)
         for i, table in enumerate(self.block_tables):
             tables[i, : len(table)] = table
@@ -145,7 +138,7 @@ SHARING = {
 
 
 def random_case(seed: int) -> tuple[list[Seq], dict[str, int]]:
-    """Some sequences that share some of their blocks, and the options of a case."""
+    """Some sequences that share blocks, and the options of a case."""
     rng = np.random.default_rng(seed)
     block_size = int(rng.choice([1, 3, 4, 16]))
     seqs: list[Seq] = []
@@ -155,7 +148,7 @@ def random_case(seed: int) -> tuple[list[Seq], dict[str, int]]:
         if parent is None:
             seqs.append(Seq(int(rng.integers(0, 200)), num_new))
             continue
-        # What is shared must be full: in the cache, or filled in this step.
+        # Only full blocks can be shared: cached ones, or ones filled in this step.
         num_full = (seqs[parent].num_computed + seqs[parent].num_new) // block_size
         shared = int(rng.integers(0, num_full + 1))
         seqs.append(Seq(shared * block_size + int(rng.integers(0, 40)), num_new, parent, shared))

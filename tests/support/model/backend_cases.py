@@ -1,6 +1,4 @@
-"""Cases of `attention_cases` for the backends that keep a block's keys and values together: `torch`
-and `cpu`.
-"""
+"""Attention cases for `torch` and `cpu`, which keep a block's keys and values together."""
 
 import torch
 
@@ -11,13 +9,13 @@ from support.model.attention_cases import StepCase
 
 
 class BackendCase(StepCase):
-    """A step and the backend that takes it."""
+    """A step and the torch backend that runs it."""
 
     def empty_backend(self, spec: KVCacheSpec) -> TorchAttentionBackend:
         return TorchAttentionBackend(spec, self.num_blocks, torch.device("cpu"))
 
     def backend(self, dtype: torch.dtype = torch.float32) -> TorchAttentionBackend:
-        """A backend whose cache holds what this case's caches hold now."""
+        """A backend with a copy of this case's caches."""
         spec = KVCacheSpec(1, self.num_kv_heads, self.head_size, self.block_size, dtype)
         backend = self.empty_backend(spec)
         backend.kv_caches[0].copy_(as_backend_layout(self.key_cache, self.value_cache))
@@ -33,7 +31,7 @@ class BackendCase(StepCase):
 
 
 class CpuCase(BackendCase):
-    """A step and the CPU backend that takes it."""
+    """A step and the CPU backend that runs it."""
 
     def empty_backend(self, spec: KVCacheSpec) -> CpuAttentionBackend:
         num_heads = self.num_kv_heads * self.group
@@ -41,7 +39,5 @@ class CpuCase(BackendCase):
 
 
 def as_backend_layout(key_cache: torch.Tensor, value_cache: torch.Tensor) -> torch.Tensor:
-    """[num_blocks, block_size, heads, head_size] twice -> [num_blocks, block_size, 2 * heads,
-    head_size]
-    """
+    """[num_blocks, block_size, heads, head_size] twice -> [..., 2 * heads, head_size]."""
     return torch.cat((key_cache, value_cache), dim=2)

@@ -76,7 +76,7 @@ def _gguf_name(hf_name: str) -> str:
 
 
 def _llama_cpp_order(weight: np.ndarray, num_heads: int) -> np.ndarray:
-    """What llama.cpp's converter does to the queries and keys of a Llama."""
+    """Permute Llama's query and key weights as llama.cpp's converter does."""
     halves = weight.reshape(num_heads, 2, weight.shape[0] // num_heads // 2, *weight.shape[1:])
     return halves.swapaxes(1, 2).reshape(weight.shape)
 
@@ -91,9 +91,7 @@ def write_gguf(
     metadata: dict[str, Any] | None = None,
     extra_tensors: dict[str, np.ndarray] | None = None,
 ) -> dict[str, np.ndarray]:
-    """Write a model to `path`; returns the weights under Hugging Face names, before
-    quantization.
-    """
+    """Write a model; return its unquantized weights under Hugging Face names."""
     weights = hf_weights(arch, tied)
     writer = GGUFWriter(path, arch)
     writer.add_context_length(512)

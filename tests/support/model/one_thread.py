@@ -1,4 +1,4 @@
-"""One torch thread for all tests of a module that imports this fixture."""
+"""A fixture: one torch thread for all tests of a module that imports it."""
 
 from collections.abc import Iterator
 
@@ -8,9 +8,7 @@ import torch
 
 @pytest.fixture(scope="module", autouse=True)
 def one_thread() -> Iterator[None]:
-    """A second thread costs a model this small more than it gives, most of all beside other
-    work.
-    """
+    """A second thread slows a model this small, most of all beside other work."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

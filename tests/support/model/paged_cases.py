@@ -1,10 +1,8 @@
-"""Random paged attention problems, laid out so that reading anything that must not be read is seen
-in the result.
+"""Random paged-attention problems in which a forbidden read changes the result.
 
-Every slot that belongs to no token holds NaN, every block-table entry after a sequence's last block
-is an id far outside the cache, and block tables are shuffled. Problems are made in float64 of
-numbers that float32, bfloat16 and float16 can hold, so rounding starts with the kernel. Inputs are
-fresh in each run; a failure prints its seed.
+Slots without a token hold NaN, unused block-table entries are far outside the cache, and tables are
+shuffled. Values are exact in float32, bfloat16 and float16, so rounding starts with the kernel.
+Each run draws a new seed; a failure prints it.
 """
 
 import math
@@ -19,19 +17,15 @@ from minivllm.kernels.reference import decode_attention
 
 DEVICE = torch.device("cpu" if INTERPRETED else "cuda")
 NO_BLOCK = 2**31 - 1
-"""What stands in unused block-table entries: reading through it ends the process, or at least the
-test.
-"""
+"""Unused block-table entries: a read through one crashes the test."""
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-"""Largest error relative to the largest number of the result. The interpreter rounds to bfloat16 by
-cutting off.
-"""
+"""Largest relative error. Triton's interpreter truncates to bfloat16."""
 
 
 @pytest.fixture
 def seed(request: pytest.FixtureRequest) -> int:
-    """A new one each run. pytest shows what a failed test printed, and MINIVLLM_SEED repeats it."""
+    """A new seed in each run, printed on failure. MINIVLLM_SEED repeats it."""
     import os
 
     value = int(os.environ.get("MINIVLLM_SEED", random.SystemRandom().randrange(2**31)))
@@ -62,8 +56,7 @@ class Shape:
 
 _F32, _BF16, _F16 = torch.float32, torch.bfloat16, torch.float16
 PAIRWISE_SHAPES = [
-    # Every head size, group, block size and dtype, and most pairs of them, in 15 shapes where all
-    # would be 300.
+    # 15 shapes instead of 300: every head size, group, block size and dtype, and most pairs.
     Shape(64, 7, 128, _F32, 1),
     Shape(80, 1, 32, _BF16, 3),
     Shape(96, 8, 32, _F16, 1),
@@ -87,9 +80,7 @@ def edge_lengths(block_size: int, long: int = 75) -> list[int]:
 
 
 class PagedCase:
-    """A cache with some sequences in it, in float64 (the reference's view) and in the dtype under
-    test.
-    """
+    """A cache with some sequences, in float64 (for the reference) and in the dtype under test."""
 
     def __init__(self, shape: Shape, seq_lens: list[int], seed: int) -> None:
         self.shape = shape
@@ -101,7 +92,7 @@ class PagedCase:
         width = max(-(-length // size) for length in seq_lens) + 2
         self.block_tables = torch.full((len(seq_lens), width), NO_BLOCK, dtype=torch.int32)
         cache_shape = (2, self.num_blocks, size, shape.num_kv_heads, shape.head_size)
-        # keys, then values
+        # Keys, then values.
         self.exact_caches = torch.full(cache_shape, float("nan"), dtype=torch.float64)
         for i, length in enumerate(seq_lens):
             blocks = [free.pop() for _ in range(-(-length // size))]
@@ -115,13 +106,13 @@ class PagedCase:
         return numbers.bfloat16().double()
 
     def slots(self, i: int) -> torch.Tensor:
-        """Where the tokens of sequence i lie: [length]"""
+        """Slots of the tokens of sequence i: [length]."""
         positions = torch.arange(self.lengths[i])
         size = self.shape.block_size
         return self.block_tables[i].long()[positions // size] * size + positions % size
 
     def caches(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Keys and values in the dtype under test, on the device under test."""
+        """Keys and values in the dtype and on the device under test."""
         keys, values = self.exact_caches.to(self.shape.dtype).to(DEVICE)
         return keys, values
 
@@ -149,7 +140,7 @@ class PagedCase:
 def assert_close(
     actual: torch.Tensor, expected: torch.Tensor, dtype: torch.dtype, tolerance: float | None = None
 ) -> None:
-    """The error is relative to the largest number of the result."""
+    """Bound the largest error relative to the largest number of the result."""
     actual, expected = actual.detach().cpu().double(), expected.double()
     assert actual.shape == expected.shape
     assert not actual.isnan().any(), "the kernel read what it must not read"

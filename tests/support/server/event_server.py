@@ -1,6 +1,4 @@
-"""A small server of events on loopback, as issue 6's will be, that a test can make say anything and
-break off.
-"""
+"""A small event server on loopback. A test scripts its answers and breaks connections."""
 
 import threading
 from collections.abc import Iterator
@@ -27,7 +25,7 @@ def messages(events: list[Event]) -> bytes:
 
 @dataclass
 class Answer:
-    """What one connection gets; `hold` keeps it open until the server ends."""
+    """The answer to one connection; `hold` keeps it open until the server ends."""
 
     body: bytes
     hold: bool = False
@@ -37,15 +35,15 @@ class Answer:
 
 @dataclass
 class EventServer:
-    """Answers connection after connection from `answers`; when they are used up, 503."""
+    """Sends `answers` to one connection after the other, then 503."""
 
     answers: list[Answer]
     url: str = ""
     last_event_ids: list[str | None] = field(default_factory=list)
-    """What each connection said that it had."""
+    """The Last-Event-ID header of each connection."""
     paths: list[str] = field(default_factory=list)
     more: list[bytes] = field(default_factory=list)
-    """Sent to a held connection as soon as it is there."""
+    """Sent to a held connection as soon as a test adds it."""
     ending: threading.Event = field(default_factory=threading.Event)
 
     def handle(self, handler: BaseHTTPRequestHandler) -> None:
@@ -55,7 +53,7 @@ class EventServer:
         handler.send_response(answer.status)
         handler.send_header("Content-Type", answer.kind)
         handler.end_headers()
-        # In odd pieces, as a network would.
+        # In odd-sized pieces, as on a network.
         for start in range(0, len(answer.body), 1009):
             handler.wfile.write(answer.body[start : start + 1009])
         while answer.hold and not self.ending.wait(0.005):

@@ -1,6 +1,4 @@
-"""A real server on loopback for tests: uvicorn in a thread, on a free port, with an engine that the
-test can look into.
-"""
+"""A real server on loopback: uvicorn in a thread, with an engine that tests can inspect."""
 
 import asyncio
 import json
@@ -31,7 +29,7 @@ from support.patience import SOON
 
 
 class GatedRunner(FakeRunner):
-    """Takes no step unless its gate is open; `fail` makes every one raise."""
+    """Runs a step only while its gate is open; with `fail` set, each step raises."""
 
     def __init__(self, num_blocks: int, block_size: int, max_model_len: int = 10_000) -> None:
         super().__init__(num_blocks, block_size, max_model_len)
@@ -41,7 +39,7 @@ class GatedRunner(FakeRunner):
         self.seconds_per_step = 0.0
         self.num_steps = 0
         self.entered = threading.Event()
-        """Set while a step stands at the gate."""
+        """Set while a step waits at the gate."""
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         self.entered.set()
@@ -56,7 +54,7 @@ class GatedRunner(FakeRunner):
 
 
 class ChattyTokenizer(FakeTokenizer):
-    """The fake one, with a chat template and the names of its special tokens."""
+    """The fake tokenizer with a chat template and named special tokens."""
 
     has_chat_template = True
     named_tokens = {"eos_token": "<end>"}  # noqa: RUF012
@@ -82,8 +80,6 @@ def fake_engine(num_blocks: int = 100, max_model_len: int = 200, **options: obje
 
 @dataclass
 class LiveServer:
-    """What a test may want of it."""
-
     url: str
     engine: LLMEngine
     service: EngineService
@@ -107,7 +103,7 @@ class LiveServer:
         return httpx2.Client(base_url=self.url, **options)
 
     def openai(self, strict: bool = True) -> OpenAI:
-        """As the issue wants it driven: no retries, so that every error is seen."""
+        """A client without retries, so that every error is seen."""
         return OpenAI(
             base_url=f"{self.url}/v1",
             api_key=self.api_key or "none",
@@ -123,11 +119,10 @@ class LiveServer:
         self.loop.call_soon_threadsafe(self.server.begin_exit)
 
     def loop_has_ended(self) -> bool:
-        """Whether the server has ended by itself."""
         return not self.loop.is_running()
 
     def wait_until_idle(self) -> None:
-        """Until nothing is being served, and the engine has heard of it."""
+        """Wait until all requests have finished and the engine is empty."""
         wait_for(lambda: self.service.num_unfinished == 0)
         wait_for(lambda: not self.engine.has_unfinished_requests())
 
@@ -148,9 +143,9 @@ def serving(
     kv_sink: BatchSink | None = None,
     **options: object,
 ) -> Iterator[LiveServer]:
-    """A server for `engine`, by default a fake one; `options` of `ServerOptions`.
+    """Serve `engine`, by default a fake one; `options` of `ServerOptions`.
 
-    `send_buffer`: bytes that the system keeps for a client that does not read them.
+    send_buffer: socket buffer in bytes, for clients that do not read.
     """
     engine = engine or fake_engine()
     settings = ServerOptions(port=0, **{"drain_timeout": 5.0, "request_timeout": SOON} | options)
@@ -183,7 +178,7 @@ def serving(
 
 
 def deaf_client(live: LiveServer, path: str, body: dict, method: str = "POST") -> socket.socket:
-    """One that asks and never reads."""
+    """A client that sends a request and never reads."""
     client = socket.socket()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     parts = urlsplit(live.url)

@@ -1,6 +1,4 @@
-"""An ASGI app served by uvicorn on loopback, on any free port, in a thread that ends with the
-test.
-"""
+"""Serves an ASGI app with uvicorn on a free loopback port, in a thread."""
 
 import socket
 import threading
@@ -16,9 +14,9 @@ from support.patience import SOON
 
 @contextmanager
 def served(app: FastAPI, before_stop: Callable[[], None] = lambda: None) -> Iterator[str]:
-    """The address; `before_stop` ends what would keep connections open."""
+    """Yield the address. `before_stop` ends requests that would keep connections open."""
     listener = socket.socket()
-    # Little room, so that a client that does not read is felt by the server soon.
+    # A small buffer, so that the server soon notices a client that does not read.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 16)
     listener.bind(("127.0.0.1", 0))
     config = uvicorn.Config(app, log_level="error", lifespan="off", timeout_graceful_shutdown=3)

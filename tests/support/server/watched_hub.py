@@ -1,6 +1,4 @@
-"""An engine that a test steps, with its event stream served on loopback; and a door before a server
-that can be slammed.
-"""
+"""An engine that a test steps, its event stream on loopback, and a proxy that can break off."""
 
 import socket
 import threading
@@ -22,7 +20,7 @@ from support.server.server_on_loopback import served
 
 
 class Watched:
-    """An engine that is stepped by the test, with a hub."""
+    """An engine with a hub, stepped by the test."""
 
     def __init__(self, **options: object) -> None:
         self.engine = WatchedEngine(num_blocks=16, max_num_seqs=4)
@@ -42,7 +40,7 @@ class Watched:
         return self.engine.events
 
     def work(self, num_requests: int = 3) -> None:
-        """Preemptions, hits and evictions among it."""
+        """Run requests that cause preemptions, hits and evictions."""
         for _ in range(num_requests):
             self.num_requests += 1
             prompt = [1, 2, 3, 4, 5, 6, 7, 8, self.num_requests % 90, 3]
@@ -66,7 +64,7 @@ class Watched:
 
 
 class CutOnce:
-    """A door before a server that can be slammed: connections through it break off."""
+    """A TCP proxy before a server: `break_off` cuts its connections."""
 
     def __init__(self, target: str) -> None:
         self._target = urlsplit(target)
@@ -82,7 +80,7 @@ class CutOnce:
         if hold:
             self._open.clear()
         for one in self._sockets:
-            with suppress(OSError):  # the other side may have gone already
+            with suppress(OSError):  # the other side may be closed already
                 one.shutdown(socket.SHUT_RDWR)
         self._sockets.clear()
 

@@ -1,1 +1,1 @@
-"""The dashboard driven by keys, in a test's own terminal, and readers of what it has drawn."""
+"""The dashboard driven by keys, and readers for the text it has drawn."""

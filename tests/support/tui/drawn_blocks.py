@@ -1,4 +1,4 @@
-"""The block map as a person reads it, and what it should say: for tests that compare the two."""
+"""Reads the drawn block map, and computes what it should show."""
 
 from collections import defaultdict
 
@@ -9,7 +9,7 @@ from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL
 
 
 def ids_of(text: str) -> list[int]:
-    """The blocks of `3 9-12 8-5`."""
+    """Block ids of a text such as `3 9-12 8-5`."""
     found: list[int] = []
     for item in text.split():
         first, _, last = item.partition("-")
@@ -19,7 +19,7 @@ def ids_of(text: str) -> list[int]:
 
 
 def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> list[str]:
-    """The two characters of every block, read off the drawn map as a person would."""
+    """The two characters of every block in the drawn map."""
     grid = lay_out(num_blocks, width, height - 1)
     assert grid.blocks_per_cell == 1
     cells: list[str] = []
@@ -44,7 +44,7 @@ def read_cells(lines: list[Line], num_blocks: int, width: int, height: int) -> l
 
 
 def expected_cells(model: DashboardModel) -> list[str]:
-    """The same from the fold, block by block and without any of the map's own code."""
+    """The same characters from the fold, without the map's code."""
     fold, size = model.fold, model.header.block_size
     owners: dict[int, list[tuple[str, int]]] = defaultdict(list)
     for seq_id, sequence in fold.sequences.items():

@@ -1,4 +1,4 @@
-"""The real dashboard, driven by keys without a terminal, and what it has drawn as text."""
+"""The real dashboard driven by keys without a terminal, and its screen as text."""
 
 import asyncio
 import time
@@ -21,9 +21,7 @@ CONTROL_CHARACTERS = {
     *map(chr, (*range(9), *range(11, 32), *range(127, 160))),
     *"\u200d\u202e\u2066",
 }
-"""All that a terminal obeys, and marks that join letters or reverse a line; a picture in SVG has
-tabs and line ends of its own.
-"""
+"""Control characters and combining marks. An SVG has its own tabs and line ends."""
 
 
 def drive(
@@ -43,7 +41,7 @@ def drive(
 
 
 def source_of(stage) -> InProcessSource:
-    """All that a stage has said so far, as a running engine's."""
+    """A source with all events of a stage, as from a running engine."""
     return InProcessSource(stage.header, stage.events, codec=MODELS)
 
 
@@ -57,7 +55,7 @@ def put(app: DashboardApp, *events: ev.Event) -> None:
 
 
 async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
-    """Wait until something is so."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + SOON
     while not holds():
         assert time.monotonic() < deadline, "waited in vain"
@@ -65,12 +63,11 @@ async def until(pilot: Pilot, holds: Callable[[], object]) -> None:
 
 
 async def settle(pilot: Pilot) -> None:
-    """Until what keys and clicks have set off is done and drawn."""
+    """Wait until the effects of keys and clicks are drawn."""
     await pilot.pause()
     if pilot.app._exit:
         return
-    # Where others use the machine, too, a process that computes nothing is not idle: it may be
-    # waiting for its turn.
+    # Processor time is no sign of idleness on a shared machine: the app may only wait for its turn.
     refreshed = asyncio.Event()
     pilot.app.screen.call_after_refresh(refreshed.set)
     await asyncio.wait_for(refreshed.wait(), SOON)
@@ -90,13 +87,13 @@ def panel(app: DashboardApp, id: str) -> Panel:
 
 
 def drawn(app: DashboardApp, id: str) -> list[str]:
-    """The rows of a panel as they are painted."""
+    """The painted rows of a panel."""
     shown = panel(app, id)
     return [shown.render_line(y).text for y in range(shown.content_size.height)]
 
 
 def visible(app: DashboardApp) -> list[Panel]:
-    """The panels that have a place on the screen in front."""
+    """The panels that are visible on the front screen."""
     return [one for one in app.dashboard_screen.query(Panel) if one.display and one.region.area]
 
 
@@ -107,17 +104,16 @@ def all_drawn(app: DashboardApp) -> str:
 
 
 def told(app: DashboardApp) -> list[str]:
-    """What has been said beside the picture, and is still to be read."""
+    """The notifications that are still shown."""
     return [notification.message for notification in app._notifications]
 
 
 def row_with(app: DashboardApp, id: str, words: str) -> int:
-    """The number of the first row of a panel that holds these words."""
+    """Number of the first row of a panel that contains these words."""
     return next(y for y, row in enumerate(drawn(app, id)) if words in row)
 
 
 async def click(pilot: Pilot, id: str, words: str, times: int = 1) -> None:
-    """Click on the place where these words are drawn in a panel."""
     app = pilot.app
     y = row_with(app, id, words)
     x = drawn(app, id)[y].index(words)

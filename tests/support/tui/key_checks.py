@@ -1,7 +1,7 @@
-"""One check for each command of the dashboard: its key does what its help says.
+"""One check per command of the dashboard: its key does what its help says.
 
-A check begins at a seat (`key_seat`): paused at the end of step `MIDDLE`, on the overview, with
-nothing chosen.
+A check begins at a seat (`key_seat`): paused at the end of step `MIDDLE`, on the overview, nothing
+selected.
 """
 
 import re
@@ -26,8 +26,6 @@ CHECKS: dict[str, Check] = {}
 
 
 def of(command_id: str) -> Callable[[Check], Check]:
-    """Decorates the check of a command."""
-
     def note(check: Check) -> Check:
         CHECKS[command_id] = check
         return check
@@ -39,9 +37,9 @@ def of(command_id: str) -> Callable[[Check], Check]:
 
 
 def moves(place_after: Callable[[Seat, int], int], start: int = 0, presses: int = 2) -> Check:
-    """After each press the picture is at `place_after(seat, number of presses)`.
+    """Check that after each press the picture is at `place_after(seat, number of presses)`.
 
-    `start`: where it is before, in events from the seat's own place.
+    start: the position before, in events from the seat's own place.
     """
 
     async def check(seat: Seat, key: str) -> None:
@@ -141,7 +139,7 @@ async def back_to_the_last_mark_before_here(seat: Seat, key: str) -> None:
     await seat.press(key)
     assert "no mark yet" in told(seat.app)[-1]
     await seat.press("m", "right", "m", "right")
-    for number in (MIDDLE + 1, MIDDLE, MIDDLE + 1):  # around: before the first is the last of all
+    for number in (MIDDLE + 1, MIDDLE, MIDDLE + 1):  # wraps around to the last mark
         await seat.press(key)
         seat.stands_at(seat.end_of(number))
 
@@ -253,7 +251,7 @@ async def says_why(seat: Seat, key: str) -> None:
         await seat.press(key)
         assert told(seat.app) == [why(seat.app.model, seat.app.context.selection)]
         said += told(seat.app)
-    # Of the moment itself the most interesting fact is who waits.
+    # Without a selection, the explanation begins with the request that waits.
     assert said[0] == said[1] and len(set(said)) == 3
 
 
@@ -312,9 +310,9 @@ async def gives_the_panel_the_whole_screen(seat: Seat, key: str) -> None:
 def asks_of_the_engine(
     *expected: tuple, prepare: str = "", answer: str | None = None, adds: bool = False
 ) -> Check:
-    """Pressing the key makes these calls.
+    """Check that the key makes these calls.
 
-    `adds`: it brings the engine something to do, so the picture leaves the past and says so.
+    adds: the call gives the engine work, so the picture goes live and says so.
     """
 
     async def check(seat: Seat, key: str) -> None:
@@ -360,8 +358,7 @@ async def asks_the_model_something(seat: Seat, key: str) -> None:
     await seat.press(key)
     await seat.answer("   ")
     assert len(seat.control.calls) == 1
-    # How it is to be answered: a tab away, and already chosen, so that what is typed takes its
-    # place.
+    # The next field is already selected, so typing replaces its value.
     await seat.press(key, *"Hi", "tab", *"200", "tab", *"0.5", "tab", "3", "enter")
     assert seat.control.calls[-1] == ("add_request", "Hi", 200, 0.5, 3)
     assert told(seat.app) == []  # the picture was live already
@@ -428,7 +425,7 @@ async def finds_a_command_and_runs_it(seat: Seat, key: str) -> None:
     await seat.press(key)
     await until(seat.pilot, lambda: num_found() == len(COMMANDS))
     await seat.pilot.press(*"scheduler")
-    # A step of the engine has the word in its help.
+    # The help text of the engine's step command also contains the word.
     await until(seat.pilot, lambda: num_found() == 2)
     await seat.pilot.press("enter")
     await until(seat.pilot, lambda: seat.app.current_mode == "scheduler")

@@ -1,8 +1,6 @@
-"""Where a person sits who presses the dashboard's keys: the real app, brought back to the same
-moment before each check.
+"""The start of each key check: the real app at the end of one step in the middle of a run.
 
-The moment is the end of a step in the middle of a run; what is true there is known without the app,
-from the run itself.
+What is true there is computed from the run itself, without the app.
 """
 
 from bisect import bisect_right
@@ -21,11 +19,11 @@ from minivllm.tui.screens.dialogs import AskScreen
 from support.tui.driven_app import drawn, panel, settle
 
 MIDDLE = 20
-"""The step at whose end a check begins."""
+"""A check begins at the end of this step."""
 
 
 class FakeControl:
-    """An engine control (`minivllm.tui.control.EngineControl`) that only remembers its calls."""
+    """An engine control (`minivllm.tui.control.EngineControl`) that only records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple] = []
@@ -46,13 +44,13 @@ class FakeControl:
 
 @dataclass
 class Seat:
-    """Where a person sits: the app, and what is known about the run without it."""
+    """The app, and facts about the run that are computed without it."""
 
     pilot: Pilot
     stage: object
     control: FakeControl | None = None
     steps: list[int] = field(default_factory=list)
-    """Of each event."""
+    """One per event."""
 
     def __post_init__(self) -> None:
         self.steps = [one.step for one in self.stage.events]
@@ -67,11 +65,10 @@ class Seat:
 
     @property
     def running(self) -> str:
-        """A sequence that runs at this moment."""
         return self.app.model.fold.running[0]
 
     async def sit_down(self) -> None:
-        """The same beginning for every check."""
+        """Return to the start of a check."""
         app = self.app
         while len(app.screen_stack) > 1:
             app.pop_screen()
@@ -100,7 +97,7 @@ class Seat:
         await settle(self.pilot)
 
     async def answer(self, text: str) -> None:
-        """Write into the window that asks, and press enter."""
+        """Type into the open window and press enter."""
         assert isinstance(self.app.screen, AskScreen)
         self.app.screen.query_one(Input).value = text
         await self.press("enter")
@@ -115,8 +112,9 @@ class Seat:
         return bisect_right(self.steps, step)
 
     def stops(self, before: bool = False) -> list[int]:
-        """Positions just after a notable event, after the seat's own place or `before` it; of
-        neighbours of one kind in one step only the first.
+        """Positions just after notable events, after the seat's own place or `before` it.
+
+        Of neighbours of one kind in one step, only the first counts.
         """
         found, last, here = [], None, self.end_of(MIDDLE)
         for number, one in enumerate(self.stage.events, start=1):
@@ -127,7 +125,7 @@ class Seat:
         return [stop for stop in found if stop < here] if before else [s for s in found if s > here]
 
     def stands_at(self, position: int, state: str = "paused") -> None:
-        """The picture is that of the fold of so many events, and says so."""
+        """Check that the picture is the fold of this many events, and says so."""
         assert (self.transport.position, self.transport.state) == (position, state)
         truth = fold(self.stage.header, self.stage.events[:position])
         assert self.app.model.fold.state == truth.state
@@ -137,7 +135,7 @@ class Seat:
         assert badge in drawn(self.app, "header")[0]
 
     def window_text(self) -> str:
-        """All that stands in the window in front, also what must be scrolled to."""
+        """All text of the front window, also below the visible part."""
         texts = self.app.screen.query("Static")
         rows = [row.text.rstrip() for one in texts for row in one.render_lines(one.size.region)]
         return "\n".join(rows)

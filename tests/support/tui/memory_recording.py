@@ -1,9 +1,4 @@
-"""A recording in memory, for tests of panels that read one: the same methods as `Recording`, and a
-source around it.
-
-Everything is worked out from a plain list, slowly and plainly, so that it can be wrong in no
-interesting way.
-"""
+"""A recording in a plain list, with the methods of `Recording`, and a source around it."""
 
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,13 +10,13 @@ from minivllm.tui.time.transport import Transport
 
 
 class MemoryRecording:
-    """Any list of events."""
+    """Wraps any list of events."""
 
     def __init__(self, header: ev.LogHeader, events: list[ev.Event]) -> None:
         self.header = header
         self.all = events
         self.num_read = 0
-        """Events that were handed out: what a lazy reader may be held to."""
+        """Number of events handed out, to test that readers are lazy."""
 
     @property
     def head(self) -> DashboardModel:
@@ -75,13 +70,13 @@ class MemorySource:
 
 
 def transport_of(stage, position: int | None = None) -> Transport:
-    """Stands still at `position` of everything that a `Stage` has said; at the end by default."""
+    """A paused transport over all events of a `Stage`, by default at the end."""
     transport = Transport(MemorySource(MemoryRecording(stage.header, list(stage.events))), "paused")
     transport.to_position(len(stage.events) if position is None else position)
     return transport
 
 
 def context_of(stage, position: int | None = None, other=None, watch: str = "") -> Context:
-    """What panels may look at; `other`: a second stage, to compare with."""
+    """The context of a panel; `other` is a second stage to compare with."""
     second = None if other is None else transport_of(other)
     return Context(transport_of(stage, position), second=second, watch=watch)

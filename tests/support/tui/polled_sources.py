@@ -1,4 +1,4 @@
-"""How tests wait for a source of the dashboard."""
+"""Waits for a source of the dashboard."""
 
 import time
 from collections.abc import Callable
@@ -9,7 +9,7 @@ from support.patience import SOON
 
 
 def poll_until(source: EventSource, condition: Callable[[], bool]) -> None:
-    """As a dashboard would, until something has come true."""
+    """Poll as a dashboard does until the condition holds."""
     deadline = time.monotonic() + SOON
     while not condition():
         assert time.monotonic() < deadline, source.status

@@ -1,4 +1,4 @@
-"""Panels drawn without an app, and the four runs that most of them are drawn on."""
+"""Draws panels without an app."""
 
 import re
 
@@ -9,13 +9,12 @@ from minivllm.tui.widgets.frame.panel import Panel
 from support.engine.random_traces import standing_at
 
 SCENARIOS = ("shared_prefix", "memory_pressure", "samples", "beams")
-"""Fixtures of tests/tui/conftest.py."""
+"""Fixtures of tests/tui/conftest.py, used by most panel tests."""
 ROOMS = [(1, 1), (2, 3), (10, 2), (24, 4), (38, 9), (79, 8), (118, 20), (200, 60)]
-"""Sizes of panels, from a single cell to a whole terminal."""
+"""Panel sizes, from one cell to a whole terminal."""
 
 
 def rows(panel: Panel, model: DashboardModel, width: int = 110, height: int = 20) -> list[str]:
-    """A panel's lines as text."""
     if panel.context is None and isinstance(panel, Header):
         panel.context = standing_at(model)
     return [text_of(line).rstrip() for line in panel.lines(model, width, height)]

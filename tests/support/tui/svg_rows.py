@@ -1,4 +1,4 @@
-"""Reads the rows of characters back out of an SVG that `minivllm shot` has drawn."""
+"""Reads the rows of characters from an SVG drawn by `minivllm shot`."""
 
 import re
 from xml.etree import ElementTree
@@ -11,15 +11,13 @@ CELL = 12.2
 
 
 def texts_of(svg: str) -> list[ElementTree.Element]:
-    """Every run of characters in the terminal: all but the title of the window and the ends of
-    lines.
-    """
+    """Every text of the terminal, without the window title and line ends."""
     texts = ElementTree.fromstring(svg).iter(f"{SVG}text")
     return [one for one in texts if "clip-path" in one.attrib and one.text.strip("\n")]
 
 
 def rows_of(svg: str) -> list[str]:
-    """The terminal's rows from top to bottom, without blanks at their ends."""
+    """The terminal's rows from top to bottom, without trailing blanks."""
     rows: dict[int, str] = {}
     for one in texts_of(svg):
         number = int(re.search(r"-line-(\d+)", one.get("clip-path"))[1])

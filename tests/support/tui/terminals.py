@@ -1,8 +1,7 @@
-"""A terminal of its own for a program: what it writes is read here, keys are sent, and its end is
-looked at closely.
+"""Runs a program in its own pseudo-terminal: reads its output, sends keys, checks its exit.
 
-Not a screen: the escape sequences are taken out, and what is left is what was painted, in the order
-of painting. That is enough to wait for words, because a panel paints whole rows.
+It is not a screen: escape sequences are removed, and the text stays in the order of painting. That
+is enough to wait for words, because a panel paints whole rows.
 """
 
 import fcntl
@@ -26,22 +25,18 @@ _MODE = re.compile(rb"\x1b\[\?([0-9;]+)([hl])")
 _RESTORED = {
     1049: b"l",  # the alternate screen
     25: b"h",  # the cursor is shown
-    1000: b"l",  # the mouse, in its five ways
+    1000: b"l",  # the mouse, in five modes
     1002: b"l",
     1003: b"l",
     1006: b"l",
     1015: b"l",
     1004: b"l",  # focus is reported
-    2004: b"l",  # pasted text is marked
+    2004: b"l",  # pasted text is marked (bracketed paste)
 }
-"""Each of a terminal's modes as a shell wants it back; those that a program has never touched do
-not count.
-"""
+"""Each terminal mode as a shell needs it. Modes that the program never used do not count."""
 
 
 class Program:
-    """A program in a terminal of its own."""
-
     def __init__(self, *command: str | Path, size: tuple[int, int] = (120, 36)) -> None:
         self._ours, self._its = pty.openpty()
         self._ends = [self._ours, self._its]
@@ -76,7 +71,7 @@ class Program:
             os.close(end)
 
     def hang_up(self) -> None:
-        """The terminal is closed, as by its window's button: nobody reads it any more."""
+        """Close the terminal, as the close button of a window does."""
         while self._ends:
             os.close(self._ends.pop())
 
@@ -87,7 +82,7 @@ class Program:
         os.write(self._ours, keys)
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Until something that fits was painted since the last key."""
+        """Wait until the text painted since the last key matches."""
         deadline = time.monotonic() + SOON
         while True:
             found = re.search(pattern, self._painted())
@@ -102,7 +97,7 @@ class Program:
             self._read(0.1)
 
     def wait_for_end(self) -> int:
-        """The exit status; everything that was written is then in `written`."""
+        """Return the exit status; `written` then holds the whole output."""
         deadline = time.monotonic() + SOON
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"it does not end: {self._painted()[-3000:]}"
@@ -111,7 +106,7 @@ class Program:
         return self.process.returncode
 
     def check_it_is_restored(self) -> None:
-        """The terminal is as the program found it: its modes and its line discipline."""
+        """Check that the terminal's modes and line discipline are as before."""
         last = {
             int(mode): which
             for modes, which in _MODE.findall(self.written)
@@ -124,7 +119,7 @@ class Program:
         assert termios.tcgetattr(self._its) == self._stty_before
 
     def after_the_screen(self) -> str:
-        """What stands in the terminal once the dashboard has gone."""
+        """The text in the terminal after the dashboard has gone."""
         return _plain(self.written.rpartition(b"\x1b[?1049l")[2])
 
     def _painted(self) -> str:

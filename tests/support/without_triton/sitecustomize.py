@@ -1,10 +1,8 @@
-"""With this folder on PYTHONPATH Python finds no Triton: neither the package nor the record of its
-installation.
+"""With this folder on PYTHONPATH, Python finds neither Triton nor its installation record.
 
-Python imports a `sitecustomize` before anything else, so nothing can have imported Triton earlier,
-and workers that the process starts inherit it. What is left is what an install without Triton has:
-`find_spec` answers None, `import` raises ModuleNotFoundError, `importlib.metadata` knows no
-version.
+Python imports `sitecustomize` before anything else, and worker processes inherit it. As in an
+install without Triton, `find_spec` returns None, `import` raises ModuleNotFoundError, and
+`importlib.metadata` has no version.
 """
 
 import sys
@@ -12,7 +10,7 @@ from importlib.machinery import PathFinder
 
 
 class FindsNoTriton(PathFinder):
-    """Python's own finder of installed packages, with one that it does not find."""
+    """The standard finder of installed packages, without Triton."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):

@@ -1,4 +1,4 @@
-"""The source of an event: every kind leads to the line that tells it."""
+"""The source of an event: every kind leads to the line that emits it."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("kind", ev.EVENT_KINDS, ids=lambda kind: kind.__name__)
-def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Event]) -> None:
+def test_the_marked_line_of_every_kind_emits_that_kind(kind: type[ev.Event]) -> None:
     assert meaning_of(kind).endswith(".") and "\n" not in meaning_of(kind)
     found = source_of(Rule(kind.rule, kind))
     module, _, qualname = kind.rule.partition(":")
@@ -23,7 +23,7 @@ def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Even
     marked = [lines[number - 1] for number in sorted(found.marked)]
     assert any(kind.__name__ in line for line in marked)
     assert any("emit(" in line for line in marked) or kind is ev.Gap
-    # What stands at a number in the window is what stands there in the file.
+    # Each numbered line in the window is that line of the file.
     shown = found.code.splitlines()
     assert shown == lines[found.first_line - 1 : found.first_line - 1 + len(shown)]
     assert found.first_line <= min(found.marked) and max(found.marked) < found.first_line + len(
@@ -42,13 +42,13 @@ def test_the_marked_line_of_every_kind_really_tells_that_kind(kind: type[ev.Even
     "name",
     ["minivllm.core.scheduler:Scheduler._plan_by_magic", "os:system", "\x1b[2Jnonsense", ""],
 )
-def test_a_rule_that_is_not_here_is_said_in_a_sentence(name: str) -> None:
+def test_a_missing_rule_gives_a_sentence(name: str) -> None:
     found = source_of(Rule(name))
     assert "There is no " in found.title and not found.code and "\x1b" not in found.title
     assert "not the version that wrote the recording" in str(found.syntax(dark=True))
 
 
-def test_the_chosen_event_goes_before_the_one_at_the_position_and_a_panel_goes_between_steps(
+def test_the_selected_event_has_priority_over_the_current_one_and_a_panel_between_steps(
     memory_pressure,
 ) -> None:
     run = memory_pressure.run(60)

@@ -1,4 +1,4 @@
-"""Decisions become sentences: complete, short, and not one for every block."""
+"""Decisions become sentences: complete, short, and not one per block."""
 
 from typing import get_args
 
@@ -27,10 +27,10 @@ WITHOUT_A_SENTENCE = {
     ev.TokenSampled,
     ev.TextFlushed,
 }
-"""These have a panel of their own."""
+"""These have their own panel."""
 
 
-def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
+def test_every_kind_of_event_has_a_sentence_or_its_own_panel(
     memory_pressure, shared_prefix, samples, beams
 ) -> None:
     stages = (memory_pressure, shared_prefix, samples, beams)
@@ -43,7 +43,7 @@ def test_every_kind_of_event_has_a_sentence_or_a_panel_of_its_own(
         assert len(log.decisions) == (kind not in WITHOUT_A_SENTENCE), kind
 
 
-def test_every_reason_of_the_engine_is_put_into_words_of_its_own() -> None:
+def test_every_reason_of_the_engine_has_its_own_words() -> None:
     waits = [deferral(reason, 3, 1, 4) for reason in get_args(ev.DeferReason)]
     assert missing_from(waits[0], 3, 1) == missing_from(deferral("max_num_seqs", 1, 0, 4), 4) == []
     words = [*waits, *(miss(why) for why in get_args(ev.MissReason))]
@@ -64,7 +64,9 @@ def test_the_blocks_of_one_prompt_become_one_sentence(facts: tuple, shared_prefi
     assert len([line for line in lines if not missing_from(line, 1, *facts)]) == 1
 
 
-def test_a_preemption_says_for_whom_and_an_eviction_whose(memory_pressure) -> None:
+def test_a_preemption_names_its_beneficiary_and_an_eviction_names_the_owner(
+    memory_pressure,
+) -> None:
     lines = told(memory_pressure)
     for event in (e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)):
         victim, whom = event.seq_id.removesuffix(".0"), event.victim_of.removesuffix(".0")
@@ -87,19 +89,19 @@ def test_a_block_is_filled_by_the_sequence_whose_tokens_fill_it(samples) -> None
     assert filled == {"r0", "r0.1", "r0.2", "r1"}
 
 
-def test_a_wait_is_told_once_and_not_at_every_step(shared_prefix) -> None:
+def test_a_wait_is_logged_once_and_not_at_every_step(shared_prefix) -> None:
     lines = told(shared_prefix, 40)
     assert sum(isinstance(event, ev.RequestDeferred) for event in shared_prefix.events) > 10
     assert [line.split()[:2] for line in lines if "waits" in line] == [["13", "r4"]]
 
 
-def test_the_log_forgets_what_is_long_past(stage, ask) -> None:
+def test_the_log_drops_old_decisions(stage, ask) -> None:
     model = folded(stage([ask(f"r{i}", f"question {i}", f"answer {i}") for i in range(100)]).run())
     assert len(model.log.decisions) == LOG_LENGTH and model.log.decisions[-1].name == "r99"
 
 
 def told(stage, steps: int = 10_000) -> list[str]:
-    """All that was ever in the log, which keeps only the last ones: step, name and words."""
+    """Step, name and words of every decision, although the log keeps only the newest."""
     model, found = DashboardModel(stage.header), {}
     for event in stage.run(steps).events:
         model.apply(event)

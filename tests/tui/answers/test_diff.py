@@ -1,6 +1,4 @@
-"""The diff of two moments, held against a plain reading of both states: all that differs, and
-nothing that is equal.
-"""
+"""The diff of two moments, against a plain reading of both states: every difference, no more."""
 
 import re
 from copy import copy
@@ -24,7 +22,7 @@ def section(lines: list[str], title: str) -> list[str]:
 
 
 def blocks_after(lines: list[str], before: EngineState) -> tuple[list[int], list[bool]]:
-    """Reference counts and whether there is a hash, by applying the lines to the first state."""
+    """Reference counts of the first state, and whether blocks have a hash, after the lines."""
     counts = [block.ref_cnt for block in before.blocks]
     hashed = [block.hash is not None for block in before.blocks]
     for line in section(lines, "Blocks"):
@@ -101,7 +99,7 @@ def check_sequences(lines: list[str], before: EngineState, after: EngineState) -
 
 
 def queues_of(state: EngineState) -> dict[str, list]:
-    """What stands under "Queues", by its name."""
+    """The entries under "Queues", by name."""
     plan = [(item.seq_id, item.kind, item.num_tokens) for item in state.scheduled]
     queue = list(state.free_queue)
     return {
@@ -143,7 +141,7 @@ def test_the_lines_explain_every_difference_and_mention_nothing_that_is_equal(
     check()
 
 
-def test_who_came_and_went_in_between_is_named(shared_prefix) -> None:
+def test_requests_that_came_and_went_in_between_are_named(shared_prefix) -> None:
     run = shared_prefix.run()
     recording = MemoryRecording(run.header, run.events)
     begin = recording.step_begin(1)
@@ -153,7 +151,7 @@ def test_who_came_and_went_in_between_is_named(shared_prefix) -> None:
     assert any(line.strip().startswith("r7: ") for line in gone)
 
 
-def test_another_request_of_the_same_name_is_not_taken_for_the_old_one(stage, ask) -> None:
+def test_a_new_request_with_an_old_name_is_not_taken_for_the_old_one(stage, ask) -> None:
     run = stage([ask("r0", "one two three", "four five six")])
     run.run()
     run.engine.add_request("r0", "seven eight", ask("r0", "", "").params)

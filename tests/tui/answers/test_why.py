@@ -1,5 +1,6 @@
-"""`why`: the names, numbers and reasons in its sentences are the fold's or an event's. The wording
-is free.
+"""`why`: names, numbers and reasons in its sentences are the fold's or an event's.
+
+The wording is free.
 """
 
 import re
@@ -42,7 +43,7 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
         if isinstance(one, ev.StepEnd):
             for item in model.fold.scheduled:
                 if "all that it needed" in ask_why(model, sequence(item.seq_id)):
-                    # Then it had its prompt's last token in this step, and gained one.
+                    # It had its prompt's last token in this step, and gained one.
                     assert (one.step, item.seq_id) in sampled
         if number % 13:
             continue
@@ -57,7 +58,7 @@ def test_anything_at_any_moment_has_one_clean_sentence(stage, ask, requests, opt
 # ---- steps, events and the moment ----
 
 
-def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) -> None:
+def test_a_step_is_explained_with_its_sums_and_its_unused_budget(memory_pressure) -> None:
     model = folded(memory_pressure.run(60))
     deferred = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestDeferred)}
     preempted = {e.step: e for e in memory_pressure.events if isinstance(e, ev.RequestPreempted)}
@@ -73,14 +74,14 @@ def test_a_step_is_told_with_its_sums_and_what_was_left_over(memory_pressure) ->
             says(said, "no sequence was", "waiting", record.budget - record.used)
 
 
-def test_a_step_that_is_not_remembered_or_under_way_is_said_to_be_so(shared_prefix) -> None:
+def test_the_answer_says_when_a_step_is_forgotten_or_in_progress(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
     says(ask_why(model, step(900)), 900, "not in memory")
     model.apply(ev.StepBegin(model.fold.last_seq + 1, 6, 1.0, 64))
     says(ask_why(model, step(6)), 6, "in progress")
 
 
-def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
+def test_an_event_is_explained_as_its_decision(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     one = [e for e in shared_prefix.events if isinstance(e, ev.RequestAdmitted)][-1]
     says(ask_why(model, event(one.seq)), one.step, "r3", one.num_cached_tokens, one.seq)
@@ -88,7 +89,7 @@ def test_an_event_is_told_as_the_decision_that_it_began(shared_prefix) -> None:
     says(ask_why(model, event(begun.seq)), begun.seq, "none")
 
 
-def test_with_nothing_chosen_the_most_interesting_fact_is_told(
+def test_without_a_selection_the_most_interesting_fact_is_explained(
     memory_pressure, shared_prefix, stage, ask
 ) -> None:
     pressed = folded(memory_pressure.run(19))
@@ -113,7 +114,7 @@ def test_with_nothing_chosen_the_most_interesting_fact_is_told(
 # ---- sequences that wait ----
 
 
-def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(
+def test_the_answer_on_the_queue_says_what_the_first_lacks_and_who_holds_it(
     memory_pressure, shared_prefix
 ) -> None:
     model = folded(memory_pressure.run(13))
@@ -129,7 +130,7 @@ def test_the_queue_is_told_what_the_first_lacks_and_who_holds_it(
     says(for_a_slot, "r4", "1 batch slot", 0, 4, "r0", "r1", "r2", "r3", "r5")
 
 
-def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_again(
+def test_a_preempted_sequence_is_explained_with_its_beneficiary_and_its_recomputation(
     memory_pressure,
 ) -> None:
     model = folded(memory_pressure.run(60))
@@ -140,7 +141,7 @@ def test_a_preempted_one_is_told_for_whom_and_how_much_goes_through_the_model_ag
         says(said, "preempted", one.step, short(one.victim_of), one.need, one.free, again)
 
 
-def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, ask) -> None:
+def test_a_request_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, ask) -> None:
     model = folded(shared_prefix.run(4))
     model.apply(ev.RequestArrived(model.fold.last_seq + 1, 4, 0.2, "new", "new.0", 0, [1, 2, 3], 9))
     said = ask_why(model, sequence("new.0"))
@@ -151,7 +152,7 @@ def test_one_that_came_after_the_plan_has_no_reason_yet(shared_prefix, stage, as
     says(ask_why(folded(before), sequence("r0.0")), "r0", "no step has been planned yet")
 
 
-def test_who_finds_the_budget_used_up_is_told_so(stage, ask) -> None:
+def test_a_request_that_finds_no_budget_left_gets_that_reason(stage, ask) -> None:
     asks = [ask("r0", "word " * 60, "yes"), ask("r1", "word " * 30, "no")]
     model = folded(stage(asks, max_num_batched_tokens=16).run(2))
     says(ask_why(model, sequence("r1.0")), "r1", "no budget left")
@@ -178,7 +179,7 @@ def test_every_reason_has_its_numbers(
 # ---- sequences that run or have ended ----
 
 
-def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(
+def test_decodes_and_prefill_chunks_are_explained_with_their_tokens(
     stage, ask, shared_prefix
 ) -> None:
     asks = [ask("r0", "a b", "an answer " * 9), ask("r1", "word " * 40, "yes", arrives=2)]
@@ -197,8 +198,10 @@ def test_decodes_and_chunks_of_a_prefill_are_told_with_their_tokens(
     says(ask_why(model, sequence("r2.0")), item.num_tokens, 7, item.num_computed_tokens, cached)
 
 
-def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stage, ask) -> None:
-    # Only a live option can do this: the budget is lowered below the number of those that run.
+def test_a_running_sequence_without_tokens_gets_a_reason(
+    memory_pressure, samples, stage, ask
+) -> None:
+    # Only a live option can do this: the budget is lowered below the number of running sequences.
     run = memory_pressure.run(8)
     run.engine._stepper.scheduler.max_num_batched_tokens = 2
     model = folded(run.run(1))
@@ -226,7 +229,7 @@ def test_one_that_runs_without_tokens_is_told_why(memory_pressure, samples, stag
     assert waits
 
 
-def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
+def test_finished_sequences_are_explained_with_their_finish_reason(stage, ask) -> None:
     long = ask("r1", "c d", "an answer " * 9, max_tokens=5)
     run = stage([ask("r0", "a b", "an answer"), long, ask("r2", "e f", "x " * 50)]).run(20)
     run.engine.abort_request("r2")
@@ -242,7 +245,7 @@ def test_the_ends_of_sequences_are_told_with_their_reason(stage, ask) -> None:
 # ---- blocks ----
 
 
-def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> None:
+def test_a_used_block_is_explained_with_its_owner_entry_and_fill(memory_pressure) -> None:
     model = folded(memory_pressure.run(13))
     born = {e.block_id: e.step for e in memory_pressure.events if isinstance(e, ev.BlockAllocated)}
     for block_id, state in enumerate(model.fold.blocks):
@@ -255,9 +258,11 @@ def test_a_held_block_is_told_with_its_owner_entry_and_fill(memory_pressure) -> 
         assert ("can share it" in said) == (state.hash is not None)
 
 
-def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samples) -> None:
+def test_a_free_block_is_explained_with_its_last_owner_and_its_reuse(
+    memory_pressure, samples
+) -> None:
     samples.run()
-    # the second ends with a block that is only part full
+    # the second run ends with a partial block
     for run in (memory_pressure.run(60), samples):
         model, kinds = folded(run), set()
         queue = list(model.fold.free_queue)
@@ -274,7 +279,7 @@ def test_a_free_block_is_told_who_left_it_and_when_it_dies(memory_pressure, samp
     assert kinds == {True, False}
 
 
-def test_a_block_in_nobodys_hands_one_that_was_never_held_and_one_that_is_not_there(
+def test_blocks_that_are_between_owners_unused_or_missing_are_explained(
     memory_pressure, samples
 ) -> None:
     model = DashboardModel(memory_pressure.header)
@@ -308,7 +313,7 @@ _WAYS = {
 
 
 class Ways:
-    """The slow twin: how each sequence came by each block of its table, and when."""
+    """Reference implementation: how and when each sequence got each block of its table."""
 
     def __init__(self) -> None:
         self.of: dict[str, dict[int, tuple[str, int]]] = {}
@@ -329,7 +334,7 @@ class Ways:
 
 
 @pytest.mark.parametrize("scenario", ["shared_prefix", "samples", "beams"])
-def test_each_owner_came_by_a_shared_block_as_it_is_said(
+def test_each_owner_got_a_shared_block_as_the_answer_says(
     scenario: str, request: pytest.FixtureRequest
 ) -> None:
     run = request.getfixturevalue(scenario).run(40)

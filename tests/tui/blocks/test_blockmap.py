@@ -1,4 +1,4 @@
-"""The block map is read back off its lines and compared with the fold: it can show nothing else."""
+"""The block map is read back from its lines and compared with the fold."""
 
 from collections import defaultdict
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
     model, blockmap, seen = DashboardModel(stage.header), BlockMap(), set()
     for number, event in enumerate(stage.run().events):
         model.apply(event)
-        # Not only between steps: a frame may fall anywhere.
+        # Not only between steps: a frame may be drawn at any time.
         if number % 7 == 0 or isinstance(event, ev.StepEnd):
             size = ((37, 11), (68, 16), (112, 40))[number % 3]
             lines = blockmap.lines(model, *size)
@@ -41,7 +41,7 @@ def test_the_drawn_owners_and_counts_are_those_of_the_fold(
 
 
 @pytest.mark.parametrize("scenario", ["memory_pressure", "samples"])
-def test_the_touched_blocks_are_those_that_the_step_writes_into_or_names(
+def test_the_touched_blocks_are_those_that_the_step_writes_or_registers(
     scenario: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = request.getfixturevalue(scenario)
@@ -49,9 +49,7 @@ def test_the_touched_blocks_are_those_that_the_step_writes_into_or_names(
     execute = stage.engine._stepper.runner.execute_model
 
     def watched(plan: SchedulerOutput, *rest: object, **options: object) -> object:
-        """Notes the blocks that the model runner would write into, read off the plan that it
-        gets.
-        """
+        """Record the blocks that the plan of a step writes into."""
         written[plan.step] = {
             item.sequence.block_table[position // size].block_id
             for item in plan.scheduled
@@ -97,7 +95,7 @@ def test_a_group_shows_how_much_is_used_and_whose(size: int, memory_pressure) ->
 
 @settings(max_examples=25)
 @given(st.integers(1, 5000), st.integers(12, 220), st.integers(2, 60))
-def test_every_block_has_a_place_within_the_room_and_is_found_there(
+def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
     num_blocks: int, width: int, height: int
 ) -> None:
     grid = lay_out(num_blocks, width, height)
@@ -122,7 +120,7 @@ def choosing(panel, block_id: int | None):
 @pytest.mark.parametrize(
     ("width", "height", "num_blocks"), [(112, 40, 48), (68, 16, 64), (37, 11, 64), (68, 16, 400)]
 )
-def test_only_the_chosen_cell_and_its_number_are_bright_and_the_map_stays_readable(
+def test_only_the_selected_cell_and_its_number_are_bright_and_the_map_stays_readable(
     width: int, height: int, num_blocks: int, stage, ask
 ) -> None:
     model = folded(stage([ask("r0", "word " * 90, "an answer " * 9)], num_blocks=num_blocks).run(6))

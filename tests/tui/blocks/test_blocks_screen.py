@@ -1,4 +1,4 @@
-"""The Blocks screen in a terminal: what folds and unfolds, and what keys and the mouse choose."""
+"""The Blocks screen in a terminal: folding panels, and selection by keys and mouse."""
 
 import pytest
 from support.tui.driven_app import (
@@ -29,7 +29,7 @@ def height_of(app: DashboardApp, id: str) -> int:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_map_inspector_tree_and_queue_have_room_at_every_size_and_blocks_are_chosen(
+def test_all_panels_have_room_at_every_size_and_blocks_can_be_selected(
     size: tuple[int, int], app: DashboardApp, no_footer
 ) -> None:
     async def script(pilot: Pilot) -> None:
@@ -55,15 +55,13 @@ def test_map_inspector_tree_and_queue_have_room_at_every_size_and_blocks_are_cho
     drive(app, script, size)
 
 
-def test_the_focus_unfolds_a_panel_and_so_does_what_somebody_asked_for(
-    app: DashboardApp, no_footer
-) -> None:
+def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no_footer) -> None:
     async def script(pilot: Pilot) -> None:
         await show_screen(pilot, "blocks")
         assert height_of(app, "tree") >= 4 and height_of(app, "mass") == 0
         panel(app, "blocks-mass").focus()
         await until(pilot, lambda: height_of(app, "tree") == 0 and height_of(app, "mass") >= 4)
-        # It stays open while a person goes back to the map.
+        # It stays open when the focus returns to the map.
         panel(app, "blocks-map").focus()
         await settle(pilot)
         assert height_of(app, "mass") >= 4

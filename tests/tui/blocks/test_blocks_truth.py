@@ -1,6 +1,4 @@
-"""Whatever has happened, the Blocks screen shows what the fold holds: its lines are read back and
-compared.
-"""
+"""After random runs, the lines of the Blocks screen equal the fold."""
 
 import re
 from collections.abc import Callable
@@ -27,7 +25,7 @@ asks = st.lists(
     st.tuples(
         st.sampled_from(BEGINNINGS),
         st.integers(1, 14),  # more words
-        # of its own, or as others have them: then the same content is computed twice
+        # its own words or the others': then the same content is computed twice
         st.booleans(),
         st.sampled_from((2, 13, 44)),  # words of the answer
         st.integers(0, 12),  # arrives
@@ -100,13 +98,14 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
 
 
 def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
-    """Every cached block stands in it once, under its parent, with its holders; those that nobody
-    holds are marked.
+    """Check that every cached block is shown once, under its parent, with its owners.
+
+    Blocks without an owner are marked.
     """
     fold = model.fold
     lines = panel.lines(model, 250, 200)
     seen: list[int] = []
-    above: list[str] = []  # of each level, the last hash
+    above: list[str] = []  # the last hash of each level
     for line in lines[1:]:
         text = text_of(line)
         guide = re.match(r"[│├└─ ]*", text).group()
@@ -164,8 +163,8 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
     here = int(moment * len(run.events))
     for number, event in enumerate(run.events):
         model.apply(event)
-        # At one moment everything, and on the way a sample, so that nothing kept from an earlier
-        # frame can be wrong.
+        # Everything at one moment, and a sample on the way, so that no state of an earlier frame
+        # can be wrong.
         if number == here or number % 97 == 0:
             check_the_tree(model, tree)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]

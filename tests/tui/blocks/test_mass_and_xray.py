@@ -1,6 +1,4 @@
-"""Attention mass as bars that are to scale, and the kernel x-ray as a film that any moment can be
-shown of.
-"""
+"""Attention mass as bars to scale, and the kernel x-ray as an animation with a tile counter."""
 
 import re
 from math import exp
@@ -36,9 +34,7 @@ def with_selection(panel, seq_id: str | None = None):
 
 
 def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> ev.KernelTraced:
-    """One decode over these blocks: two blocks a tile, a program for each KV head and split, and
-    one that combines.
-    """
+    """One decode: two blocks per tile, a program per KV head and split, and one that combines."""
     programs = []
     for split in range(splits):
         part = table[split * len(table) // splits : (split + 1) * len(table) // splits]
@@ -58,7 +54,7 @@ def a_trace(table: list[int], splits: int = 2, kv_heads: int = 3) -> ev.KernelTr
 # ---- attention mass ----
 
 
-def test_the_bars_stand_for_the_blocks_of_the_table_and_are_to_scale(shared_prefix) -> None:
+def test_there_is_a_bar_to_scale_for_each_block_of_the_table(shared_prefix) -> None:
     model = folded(shared_prefix.run(22))
     for seq_id, mass in (("r0.0", [0.6, 0.0, 0.1, 0.3]), ("r1.0", [0.25] * 4)):
         model.apply(ev.AttentionMass(model.fold.last_seq + 1, 22, 1.0, seq_id, mass))
@@ -73,9 +69,7 @@ def test_the_bars_stand_for_the_blocks_of_the_table_and_are_to_scale(shared_pref
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=300), st.integers(1, 200))
-def test_no_mass_is_lost_where_a_bar_stands_for_several_blocks(
-    mass: list[float], width: int
-) -> None:
+def test_no_mass_is_lost_when_a_bar_covers_several_blocks(mass: list[float], width: int) -> None:
     table = list(range(100, 100 + len(mass)))
     sequences = {"s": SimpleNamespace(block_table=table)}
     model = SimpleNamespace(mass={"s": mass}, fold=SimpleNamespace(sequences=sequences))
@@ -134,8 +128,7 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
         program = trace.programs[at.program]
         assert missing_from(shown[0], "r0", "layer 3", "40 tokens", "step 5") == []
         signs = "".join(row.split()[0] for row in shown[1:5])
-        # Three rows of two splits for the three heads, as they lie in the grid, then the one that
-        # combines.
+        # Three rows of two splits for the three heads, in grid order, then the combine program.
         expected = [sign_of(number, at.program) for number in (0, 3, 1, 4, 2, 5, 6)]
         assert list(signs) == expected
         if not program.tiles:
@@ -153,15 +146,14 @@ def test_each_moment_shows_what_is_read_and_the_softmax_after_it(shared_prefix) 
         assert len(shown) == 8 + at.tile
 
 
-def test_a_person_takes_over_and_a_new_trace_begins_again(shared_prefix) -> None:
+def test_a_key_stops_the_animation_and_a_new_trace_starts_it_again(shared_prefix) -> None:
     model, panel = folded(shared_prefix.run(22)), XRay()
     model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
     for by, counter in ((3, 3), (-12, 0), (500, num_ticks(model.trace) - 1)):
         panel.move_cursor(by)
         assert (panel.counter, panel.plays) == (counter, False)
-    # The same trace after a step back and forth in time is another object, and goes on where it
-    # was.
+    # A copy of the trace, after a step back and forth in time, continues where it was.
     model.remembered.trace = a_trace([0, 1, 2, 3])
     panel.show(model)
     assert not panel.plays and panel.counter
@@ -183,7 +175,7 @@ def test_a_recording_says_so_first_and_offers_blocks_only_of_the_decode_itself(
     assert targets == ({"sequence", "block"} if of == "this" else set())
 
 
-def test_without_anything_recorded_the_panels_say_how_to_get_it(shared_prefix) -> None:
+def test_without_a_recording_the_panels_say_how_to_get_one(shared_prefix) -> None:
     model = folded(shared_prefix.run(5))
     assert "M" in rows(Mass(), model)[0] and "X" in rows(XRay(), model)[0]
     model.remembered.trace = trace_of(

@@ -1,6 +1,4 @@
-"""The prefix tree: chains, what a lookup found in them, and which part of a large cache is on the
-screen.
-"""
+"""The prefix tree: chains, lookups, and the visible part of a large cache."""
 
 from types import SimpleNamespace
 
@@ -24,9 +22,7 @@ def tree(block_id: int | None = None, seq_id: str | None = None) -> PrefixTree:
 
 
 def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
-    """A model with these chains of hashes, by hand: `ab` is a block a and b after it; nobody holds
-    them.
-    """
+    """A model with these hand-made chains of unowned blocks: `ab` is block a and then b."""
     model = DashboardModel(stage([ask("r0", "x", "y")], num_blocks=num_blocks).header)
     blocks = iter(model.fold.blocks)
     for chain in chains:
@@ -37,7 +33,7 @@ def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
     return model
 
 
-def test_what_prompts_have_in_common_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
+def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
     head, *shown = rows(tree(), folded(shared_prefix.run(26)))
     assert missing_from(head, "d", "r3", 6, 7) == []
     assert shown == [
@@ -60,7 +56,7 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
     assert shown[1] == "0 1 b ● hit" and shown[2].strip().startswith("× entry 2")
 
 
-def test_the_chosen_sequences_lookup_is_told_and_without_one_the_last(shared_prefix) -> None:
+def test_the_lookup_of_the_selected_sequence_is_shown_or_else_the_last_one(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
     head = rows(tree(seq_id="r1.0"), model)[0]
     assert missing_from(head, "b", "r1", "step 1", "6 blocks", "entry 6") == []
@@ -75,7 +71,7 @@ def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> 
     assert not any("hit" in row for row in rows(tree(), model)[1:])
 
 
-def test_a_ring_of_parents_in_a_damaged_log_ends_nothing(stage, ask) -> None:
+def test_a_cycle_of_parents_in_a_damaged_log_is_harmless(stage, ask) -> None:
     model = cache(stage, ask, "abc")
     model.fold.blocks[0].parent = "c"
     assert rows(tree(block_id=1), model)[1] == "nothing is cached: no block is full yet"
@@ -98,7 +94,7 @@ def test_the_page_with_the_chosen_block_is_drawn_and_the_cursor_reaches_every_ch
     panel._model = model
     targets = panel.targets()
     assert len(targets) == 100
-    # The chosen block stands for its row, so the cursor goes on from there.
+    # The selected block represents its row, so the cursor continues from there.
     assert targets[74:77] == [block(148), block(151), block(152)]
 
 

@@ -1,6 +1,4 @@
-"""The Compare screen: both sides tell their own recording, and what is said to differ does
-differ.
-"""
+"""The Compare screen: each side shows its own recording, and marked differences are real."""
 
 import re
 from types import SimpleNamespace
@@ -25,9 +23,7 @@ from minivllm.tui.widgets.compare.side import Side
 
 @pytest.fixture
 def two(stage, ask):
-    """The same requests through two policies: four slots and a large budget, two slots and a small
-    one.
-    """
+    """The same requests with four slots and a large budget, and with two slots and a small one."""
 
     def make(**options):
         asks = [
@@ -93,8 +89,8 @@ def test_without_a_second_recording_it_says_how_to_open_one(two) -> None:
 
 @given(st.data())
 @settings(max_examples=25)
-def test_plans_part_where_a_plain_reading_says_so(data: st.DataObject) -> None:
-    """Both are made of the same steps up to some step; the recordings grow while they are read."""
+def test_plans_diverge_where_a_plain_reading_finds_it(data: st.DataObject) -> None:
+    """Both share their steps up to some step; the recordings grow while they are read."""
 
     def events(steps: list[int]) -> list[ev.Event]:
         made: list[ev.Event] = []
@@ -131,9 +127,7 @@ def test_plans_part_where_a_plain_reading_says_so(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("name", ["shared_prefix", "memory_pressure", "samples"])
-def test_usage_anywhere_is_that_of_the_last_finished_step_in_a_whole_reading(
-    name: str, request
-) -> None:
+def test_usage_at_any_position_is_that_of_the_last_finished_step(name: str, request) -> None:
     run = request.getfixturevalue(name).run(60)
     meter, expected = KVUsageMeter(run.header), [None]
     for one in run.events:
@@ -164,7 +158,7 @@ def test_the_table_gives_both_numbers_and_their_ratio(two) -> None:
     assert re.search(r"aborted +0 +0 +=", text)
 
 
-def test_the_chosen_request_is_shown_in_both_wherever_it_is(two) -> None:
+def test_the_selected_request_is_shown_on_both_sides(two) -> None:
     context = context_of(two[0], other=two[1])
     context.selection.choose(sequence("r5.0"))
     seen, states = set(), {"not there", "waits", "prefill", "decode", "finished"}
@@ -183,7 +177,7 @@ def test_the_chosen_request_is_shown_in_both_wherever_it_is(two) -> None:
     assert seen == states
 
 
-def test_a_recording_that_ends_within_a_step_is_told(two) -> None:
+def test_a_recording_that_ends_within_a_step_is_reported(two) -> None:
     run = two[0]
     end = next(index for index, one in enumerate(run.events) if isinstance(one, ev.StepEnd))
     torn = SimpleNamespace(header=run.header, events=run.events[:end])

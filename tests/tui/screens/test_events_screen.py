@@ -1,6 +1,4 @@
-"""The Events screen: the rows are the recording's, the cursor is the place in time, and a filter
-looks a bit at a time.
-"""
+"""The Events screen: rows of the recording, a cursor that moves in time, and a gradual filter."""
 
 import pytest
 from support.tui.driven_app import app_for, drive, settle, show_screen, until
@@ -49,9 +47,9 @@ def test_each_row_is_an_event_of_the_recording_in_order_and_the_last_one_is_mark
         assert position == 0 or position - 1 in seqs
 
 
-def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure) -> None:
+def test_a_block_event_has_the_letter_of_its_owner_at_that_time(memory_pressure) -> None:
     run = memory_pressure.run(60)
-    # The slow twin: the model that has just heard of the event.
+    # Reference: the model that has just received the event.
     model, whose = DashboardModel(run.header), {}
     for one in run.events:
         model.apply(one)
@@ -63,7 +61,7 @@ def test_a_block_event_has_the_letter_of_whose_block_it_was_then(memory_pressure
         now = panel.context.transport.view
         moved = 0
         for at in range(20, len(run.events), 15):
-            # the rows of another place, the letters of this picture
+            # the rows of another place, with the letters of this moment
             panel.context.transport.position = at
             for row in drawn(panel, 110, 21)[1:]:
                 seq = int(row[2:].split()[0])
@@ -88,13 +86,13 @@ def test_the_detail_shows_every_field_the_meaning_and_the_function(memory_pressu
 
 
 async def at(pilot: Pilot, position: int) -> None:
-    """To another place in time."""
+    """Move to another place in time."""
     pilot.app.context.transport.to_position(position)
     pilot.app.draw()
     await settle(pilot)
 
 
-def test_an_event_chosen_elsewhere_is_gone_to_once_and_moving_on_drops_it(memory_pressure) -> None:
+def test_an_event_selected_elsewhere_is_shown_once_and_moving_on_drops_it(memory_pressure) -> None:
     app = app_for(memory_pressure.run(30))
     transport, selection = app.context.transport, app.context.selection
 
@@ -113,10 +111,10 @@ def test_an_event_chosen_elsewhere_is_gone_to_once_and_moving_on_drops_it(memory
     drive(app, script)
 
 
-def test_a_search_goes_on_by_itself_while_the_picture_stands_still(
+def test_a_search_continues_while_the_picture_is_paused(
     memory_pressure, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # so that it takes many looks
+    monkeypatch.setattr(EventSearch.look, "__defaults__", (100,))  # many short looks
     monkeypatch.setattr(event_search, "_CHUNK", 100)
     run = memory_pressure.run()
     app, total = app_for(run), f"{len(run.events):,}"

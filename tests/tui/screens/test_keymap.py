@@ -1,4 +1,4 @@
-"""A person's own keys: what a file may say, and the sentence for what it may not."""
+"""User-defined keys: valid files, and one sentence for each invalid one."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from minivllm.tui.keys.keymap import default_path, load_keymap
 
 @pytest.fixture
 def keys(tmp_path: Path):
-    """Writes a file of keys."""
+    """Write a file of keys."""
 
     def write(text: str) -> Path:
         path = tmp_path / "keys.toml"
@@ -61,7 +61,7 @@ def test_without_a_file_the_keys_stay_as_they_are(
         ("time step", "is not TOML"),
     ],
 )
-def test_what_cannot_be_is_one_clear_sentence(text: str, fact: str, keys) -> None:
+def test_an_invalid_file_gives_one_clear_sentence(text: str, fact: str, keys) -> None:
     path = keys(text)
     with pytest.raises(ConfigError) as raised:
         load_keymap(path)
@@ -73,7 +73,7 @@ def test_what_cannot_be_is_one_clear_sentence(text: str, fact: str, keys) -> Non
     }
 
 
-def test_every_key_of_the_table_could_stand_in_the_file(keys) -> None:
+def test_every_key_of_the_table_is_valid_in_the_file(keys) -> None:
     commands = (*COMMANDS, *LESSON_COMMANDS)
     lines = "\n".join(f'"{command.id}" = "{command.keys}"' for command in commands)
     assert load_keymap(keys(lines)) == {command.id: command.keys for command in commands}

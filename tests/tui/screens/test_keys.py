@@ -1,8 +1,7 @@
-"""Every command of the table by its keys, in the real app: it does what its help says.
+"""Every command by its keys, in the real app: it does what its help says.
 
-There is one check for each command (`key_checks`); a command without one fails. Checks of one group
-share an app, which is brought back to the same moment before each: paused at the end of a step in
-the middle of a run with preemptions.
+Each command needs a check in `key_checks`. Checks of one group share an app. Before each check it
+returns to the same moment: paused at the end of a step in the middle of a run with preemptions.
 """
 
 import re
@@ -20,7 +19,7 @@ from minivllm.tui.screens.help import keys_now
 
 GROUPS = list(dict.fromkeys(command.group for command in COMMANDS))
 LEAVE = ("app.quit", "app.interrupt")
-"""Each has an app of its own."""
+"""Each of these has its own app."""
 
 
 @pytest.mark.parametrize("together", [*GROUPS, *LEAVE])
@@ -43,8 +42,7 @@ def test_every_key_does_what_its_help_says(
             with subtests.test(command.id):
                 await seat.sit_down()
                 keys = command.keys.split(",")
-                # The others of its keys are bound to the same command, which is all that there is
-                # to know of them.
+                # Its other keys are bound to the same command, and that is all there is to test.
                 assert keys_now(seat.app.screen)[command.id] == keys
                 await CHECKS[command.id](seat, keys[0])
                 checked.append(command.id)
@@ -53,7 +51,7 @@ def test_every_key_does_what_its_help_says(
     assert checked == [one.id for one in commands]
 
 
-def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pressure) -> None:
+def test_user_defined_keys_work_and_appear_in_footer_and_help(memory_pressure) -> None:
     stage = memory_pressure.run()
     app = app_for(stage, keymap={"time.step": "ctrl+right,y", "look.why": "f9", "app.quit": "f10"})
 
@@ -79,7 +77,7 @@ def test_a_persons_own_keys_work_and_stand_in_the_footer_and_the_help(memory_pre
     drive(app, script)
 
 
-def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressure) -> None:
+def test_engine_keys_need_an_engine_and_some_need_a_selection(memory_pressure) -> None:
     control, stage = FakeControl(), memory_pressure.run(MIDDLE)
 
     async def watching(pilot: Pilot) -> None:
@@ -107,7 +105,7 @@ def test_keys_for_an_engine_need_one_and_some_need_somebody_chosen(memory_pressu
     drive(app_for(stage, control=control), steering)
 
 
-def test_a_key_that_can_do_nothing_says_so_in_the_place_of_the_sentence_before(
+def test_a_key_without_effect_says_so_and_replaces_the_last_message(
     memory_pressure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "gone").mkdir()
@@ -161,7 +159,7 @@ def test_the_footer_names_what_can_be_done_on_a_screen_and_fits(
     drive(app, script, (200, 50) if steered else (80, 24))
 
 
-def test_what_was_told_is_closed_before_anything_else_and_an_answer_stays_until_then(
+def test_escape_closes_messages_first_and_an_answer_stays_until_then(
     memory_pressure,
 ) -> None:
     app = app_for(memory_pressure.run(20))
@@ -215,9 +213,7 @@ def test_the_time_bar_is_clicked_and_dragged(memory_pressure) -> None:
     drive(app, script)
 
 
-def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_them(
-    stage, ask
-) -> None:
+def test_go_to_accepts_names_and_steps_as_the_screen_shows_them(stage, ask) -> None:
     whole = "chatcmpl-d92da972a4f640628a0bdcda8ec01234-0a1b2c3d"
     run = stage([ask(whole, "a question", "an answer of some words", samples=2)]).run(3)
     app = app_for(run)
@@ -233,7 +229,7 @@ def test_go_to_knows_every_name_on_the_screen_and_steps_as_the_screen_writes_the
             transport.to_start()
             await go_to(words)
             assert transport.position == transport.recording.step_end(2), words
-        # A sample has no arrival of its own: it is shown where the picture stands.
+        # A sample has no arrival event: it is selected without moving.
         await go_to("d92da9.1")
         assert app.context.selection.seq_id == f"{whole}.1"
         assert transport.position == transport.recording.step_end(2)

@@ -1,4 +1,4 @@
-"""The lesson screen, driven by keys: pages, guesses, the lit panel, and going back in time."""
+"""The lesson screen, driven by keys: pages, guesses, the lit panel, and going back."""
 
 import pytest
 from support.docs import small_lesson
@@ -25,7 +25,7 @@ def words(app) -> str:
 
 
 async def press(pilot, *keys) -> None:
-    """Press them, each when the lesson is ready for it."""
+    """Press each key when the lesson is ready for it."""
     for key in keys:
         await pilot.press(key)
         await until(pilot, lambda: not panel(pilot.app, "lesson-text").busy)
@@ -34,7 +34,7 @@ async def press(pilot, *keys) -> None:
     await settle(pilot)
 
 
-def test_a_reader_who_takes_long_is_not_told_that_nothing_came():
+def test_a_slow_reader_gets_no_warning_about_missing_events():
     app = lesson_app()
 
     async def script(pilot):
@@ -126,7 +126,7 @@ def test_digits_are_the_guess_while_a_question_is_open_and_screens_else():
     drive(app, script)
 
 
-def test_a_claim_that_is_not_so_ends_the_dashboard_with_a_sentence():
+def test_a_false_claim_ends_the_dashboard_with_a_sentence():
     app = lesson_app()
 
     async def script(pilot):
@@ -142,7 +142,7 @@ def test_a_claim_that_is_not_so_ends_the_dashboard_with_a_sentence():
 
 
 def check_that_only(app, id: str) -> None:
-    """One panel is lit, the others are dim."""
+    """Check that one panel is lit and the others are dim."""
     shown = [one for one in visible(app) if one.id.startswith("lesson-")]
     shown.remove(panel(app, "lesson-text"))
     assert len(shown) >= 2 and [one.id for one in shown if one.opacity == 1] == [id]

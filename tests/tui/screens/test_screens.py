@@ -1,6 +1,4 @@
-"""Every screen in the real app: at every size everything has its place, and nothing from outside
-can harm it.
-"""
+"""Every screen in the real app: complete at every size, and safe against foreign text."""
 
 import html
 import re
@@ -37,7 +35,7 @@ from minivllm.tui.widgets.blocks.blockmap import lay_out
 
 
 def SLOW(value: object):
-    """One of several that differ little: for the slow tests."""
+    """One of several similar cases, for the slow tests."""
     return pytest.param(value, marks=pytest.mark.slow)
 
 
@@ -46,8 +44,7 @@ WATCH = "The first blocks are computed once and shared."
 
 def check_that_everything_has_its_place(app: DashboardApp, size: tuple[int, int]) -> None:
     screen, shown = Region(0, 0, *size), visible(app)
-    # In a terminal that is lower than any we lay out for, what has no room is cut off by its
-    # container.
+    # In a terminal lower than every layout, the container cuts off the rest.
     is_cut = size[1] < 24
     place = {
         one: app.screen.find_widget(one).visible_region if is_cut else one.region for one in shown
@@ -97,7 +94,7 @@ def test_every_panel_of_every_screen_has_its_place_at_every_size(
 
 
 @pytest.mark.parametrize("size", [(20, 5), SLOW((40, 12)), SLOW((300, 90))])
-def test_odd_sizes_do_no_harm_and_leave_no_trace(size: tuple[int, int], memory_pressure) -> None:
+def test_odd_sizes_are_harmless_and_leave_no_trace(size: tuple[int, int], memory_pressure) -> None:
     app = app_for(memory_pressure.run(40), watch=WATCH)
 
     async def script(pilot: Pilot) -> None:
@@ -128,7 +125,7 @@ HOSTILE = (
 )
 
 
-def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
+def test_no_screen_executes_terminal_codes_from_outside(stage, ask) -> None:
     answer = f"{HOSTILE}\n" * 9
     asks = [
         ask(f"{HOSTILE}{i}", HOSTILE * (1 + i), answer, arrives=3 * i, samples=1 + i % 2)
@@ -173,7 +170,7 @@ def test_nothing_from_outside_is_obeyed_on_any_screen(stage, ask) -> None:
     drive(app, script, SIZES[0])
 
 
-def test_a_click_chooses_and_a_double_click_opens(memory_pressure, no_footer) -> None:
+def test_a_click_selects_and_a_double_click_opens(memory_pressure, no_footer) -> None:
     stage = memory_pressure.run(40)
     app = app_for(stage)
     chosen = app.context.selection
@@ -208,7 +205,7 @@ def test_a_click_chooses_and_a_double_click_opens(memory_pressure, no_footer) ->
             chosen.last == event(int(number)) and app.context.transport.position == int(number) + 1
         )
         await show_screen(pilot, "overview")
-        await click(pilot, "timeline", "step")  # nothing stands there
+        await click(pilot, "timeline", "step")  # an empty place
         assert app.current_mode == "overview"
         await click(pilot, "eventlog", "takes", times=2)
         assert app.current_mode == "events" and chosen.last.kind == "event"

@@ -1,6 +1,4 @@
-"""The history of steps, the chosen step, and the order of decisions: their rows say what the events
-said.
-"""
+"""The history of steps, the selected step, and the decisions: their rows match the events."""
 
 import re
 from collections import defaultdict
@@ -23,7 +21,7 @@ from minivllm.tui.widgets.steps.step_history import StepHistory
 
 
 def plans(events: list[ev.Event]) -> dict[int, list[ev.StepScheduled]]:
-    """The slow twin: who got what in each step."""
+    """Reference: the scheduled items of each step."""
     found = defaultdict(list)
     for event in events:
         if isinstance(event, ev.StepScheduled):
@@ -36,13 +34,13 @@ def bar_of(model: DashboardModel, number: int, width: int) -> str:
 
 
 def numbers_of(row: str) -> list[int]:
-    """decode, prefill, hits, evicted, preempted of a row of the history."""
+    """Decodes, prefills, hits, evictions and preemptions in a row of the history."""
     after_the_bar = row.split()[2:7]
     return [0 if word == "·" else int(word.replace(",", "")) for word in after_the_bar]
 
 
 @given(st.lists(st.integers(1, 400), max_size=70), st.integers(0, 500), st.integers(0, 90))
-def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(
+def test_a_bar_fits_its_row_and_has_a_part_for_each_sequence_in_order(
     sizes: list[int], spare: int, width: int
 ) -> None:
     parts = [Share(f"s{number}", "prefill", size) for number, size in enumerate(sizes)]
@@ -51,7 +49,7 @@ def test_a_bar_fits_its_row_and_gives_each_a_part_in_order(
     assert len(cells) <= width
     assert bool(cells) == bool(used and width)
     if used and width:
-        # To scale, but for cells that were added so that everyone can be seen.
+        # To scale, except for cells added so that every sequence is visible.
         assert len(cells) <= max(round(used * width / budget), 1) + max(width // 3, 1)
         assert len(cells) < width or width == 1 or not spare
         assert len(cells) >= min(round(used * width / budget), width - 1)
@@ -85,7 +83,9 @@ def test_the_split_of_every_step_sums_to_the_plan(stage, ask, requests, options)
             assert ("none waiting" in row) == (record.step not in deferred)
 
 
-def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_pressure) -> None:
+def test_a_row_shows_hits_evictions_preemptions_and_the_reason_for_unused_budget(
+    memory_pressure,
+) -> None:
     model, seen = folded(memory_pressure.run(60)), set()
     for record, row in zip(
         model.steps.records, rows(StepHistory(), model, 118, 62)[2:], strict=True
@@ -101,7 +101,7 @@ def test_a_row_tells_hits_evictions_preemptions_and_why_budget_was_left(memory_p
     assert seen == {1, 2}
 
 
-def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_prefix) -> None:
+def test_the_window_follows_the_newest_step_until_an_older_one_is_selected(shared_prefix) -> None:
     model = folded(shared_prefix.run(90))
     panel = StepHistory()
     panel._model = model
@@ -116,7 +116,7 @@ def test_the_window_follows_the_newest_step_until_an_older_one_is_chosen(shared_
     assert panel.targets() == [step(number) for number in range(1, 91)]
 
 
-def test_the_chosen_step_says_who_got_what_and_who_gave_way_to_whom(memory_pressure) -> None:
+def test_the_selected_step_lists_its_items_and_its_preemptions(memory_pressure) -> None:
     model, panel, preempted = folded(memory_pressure.run(60)), StepDetail(), 0
     gave_way = defaultdict(list)
     for one in memory_pressure.events:
@@ -154,7 +154,7 @@ def test_the_order_of_decisions_is_the_folds(scenario: str, request: pytest.Fixt
             )
 
 
-def test_a_chosen_one_far_back_in_the_queue_is_in_sight(stage, ask) -> None:
+def test_a_selected_request_far_back_in_the_queue_is_visible(stage, ask) -> None:
     model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(3))
     panel = BatchOrder()
     assert rows(panel, model, 60, 10)[-1] == "+ 52 more"
@@ -171,9 +171,7 @@ def test_a_few_decodes_have_a_letter_each_and_many_do_not(stage, ask) -> None:
     assert bar_of(many, -1, 30) == SEVERAL + UNUSED * 29
 
 
-def test_of_steps_long_past_little_is_remembered_and_of_older_ones_nothing(
-    shared_prefix, stage, ask
-) -> None:
+def test_old_steps_keep_little_detail_and_older_ones_nothing(shared_prefix, stage, ask) -> None:
     model = folded(shared_prefix.run(90))
     with_shares = [record for record in model.steps.records if record.shares]
     assert 0 < len(with_shares) <= SHARES_KEPT and model.steps.records[0] not in with_shares
@@ -191,13 +189,13 @@ def test_of_steps_long_past_little_is_remembered_and_of_older_ones_nothing(
     assert rows(StepHistory(), model, 300, 10)[0].count("▁") == STEPS_KEPT
 
 
-def test_the_times_of_a_step_are_told_where_there_are_some(shared_prefix) -> None:
+def test_the_times_of_a_step_are_shown_if_recorded(shared_prefix) -> None:
     model = folded(shared_prefix.run(12))
     assert "model" not in rows(StepHistory(), model, 160)[1]
     model.steps.records[-1].seconds = (0.0001, 0.0002, 0.0125, 0.0008)
     shown = rows(StepHistory(), model, 160)
     assert "model" in shown[1] and "12.5" in shown[-1]
-    # Where there is less room, what took longest is there and nothing is cut.
+    # With less room, the longest times stay and nothing is cut.
     for width, times in (
         (60, ["13.6", "12.5", "0.8", "0.2", "0.1"]),
         (34, ["13.6", "12.5", "0.8"]),

@@ -1,6 +1,4 @@
-"""The commands in a real terminal (a pseudo-terminal, driven by keys): they start, obey, and leave
-it as it was.
-"""
+"""The commands in a pseudo-terminal, driven by keys: they start, obey, and restore it."""
 
 import signal
 from pathlib import Path
@@ -32,7 +30,7 @@ def test_the_demo_starts_pauses_steps_back_goes_live_and_quits() -> None:
         assert "The run was stopped before its end." in demo.after_the_screen()
 
 
-def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
+def test_closing_the_terminal_ends_the_dashboard() -> None:
     with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
         replay.hang_up()
@@ -40,10 +38,8 @@ def test_a_terminal_that_goes_away_takes_the_dashboard_with_it() -> None:
 
 
 @pytest.mark.slow
-def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_with_it() -> None:
-    """Textual's thread that writes ends by the first write that fails, and then nobody empties its
-    queue.
-    """
+def test_closing_the_terminal_while_painting_ends_the_engine() -> None:
+    """After a failed write Textual's writer thread ends, and nothing empties its queue."""
     with Program.minivllm(
         "live", "--model", "tiny-random", "--ask", "on and on", "--slow", "0.02"
     ) as live:
@@ -55,7 +51,7 @@ def test_a_terminal_that_goes_away_in_the_middle_of_painting_takes_the_engine_wi
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
-def test_a_key_or_a_signal_that_ends_it_leaves_the_terminal_as_it_was(sent: signal.Signals) -> None:
+def test_a_key_or_signal_that_ends_it_restores_the_terminal(sent: signal.Signals) -> None:
     with Program.minivllm("replay", TRACES / "burst.jsonl") as replay:
         replay.wait_for(r"Batch slots")
         if sent == signal.SIGINT:

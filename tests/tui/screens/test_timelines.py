@@ -1,4 +1,4 @@
-"""The lives of sequences: each cell of a timeline is what a slow reading of the events says."""
+"""The timelines of sequences: each cell equals a plain reading of the events."""
 
 import pytest
 from hypothesis import given
@@ -26,9 +26,7 @@ _RAREST_FIRST = ("preempted", "prefill", "queued", "decode")
 
 
 def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None]:
-    """The phase at the end of each step, one event after the other; None before and after the
-    life.
-    """
+    """Reference: the phase at the end of each step; None before and after the life."""
     phase, at_end, ended = None, {}, None
     for event in events:
         if isinstance(event, ev.RequestForked) and event.seq_id == seq_id:
@@ -56,9 +54,7 @@ def twin(events: list[ev.Event], seq_id: str, last_step: int) -> list[str | None
 
 @RUNS
 @given(REQUESTS, OPTIONS, st.integers(1, 60))
-def test_the_phases_drawn_are_those_of_a_slow_twin(
-    stage, ask, requests, options, width: int
-) -> None:
+def test_the_phases_drawn_match_a_reference(stage, ask, requests, options, width: int) -> None:
     run = run_of(stage, ask, requests, options)
     model = folded(run)
     last = model.fold.step
@@ -77,7 +73,7 @@ def test_the_phases_drawn_are_those_of_a_slow_twin(
 
 
 @given(st.integers(0, 5000), st.integers(0, 5000), st.integers(1, 200))
-def test_an_axis_has_a_cell_for_every_step_and_not_many_too_many(
+def test_an_axis_has_a_cell_for_every_step_and_few_more(
     first: int, length: int, width: int
 ) -> None:
     axis = Axis.over(first, first + length, width)
@@ -114,9 +110,7 @@ def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
         assert "done" in row and duration(first) in row and duration(each) in row
 
 
-def test_of_many_the_chosen_life_is_in_sight_or_the_newest_that_run_and_the_head_says_which(
-    stage, ask
-) -> None:
+def test_of_many_timelines_the_selected_or_newest_running_ones_are_visible(stage, ask) -> None:
     model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(30))
     panel = Timelines()
     panel._model = model
@@ -150,7 +144,7 @@ def test_the_numbers_and_phases_are_those_of_the_fold_and_the_life(
         text = " ".join(rows(panel, model, 90, 40))
         facts = (one.step, "preempted", one.victim_of[:-2], 60 - one.step, output, 80)
         assert missing_from(text, *facts) == []
-    # One that has ended is shown from the history.
+    # A finished sequence is shown from the history.
     model = folded(shared_prefix.run())
     done = model.fold.history[-1]
     panel.context = context_with(sequence(done.seq_id))
@@ -169,7 +163,7 @@ def test_wrapped_text_fits_and_loses_nothing_but_spaces(text: str, width: int) -
         assert "".join(shown).replace(" ", "") == keep.replace(" ", "")
 
 
-def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_shown(
+def test_texts_are_whole_if_they_fit_or_else_show_their_newest_part(
     shared_prefix,
 ) -> None:
     model = folded(shared_prefix.run(40))
@@ -180,7 +174,7 @@ def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_s
         joined = " ".join(" ".join(rows(panel, model, 70, 60)).split())
         assert " ".join(request.prompt.split()) in joined and " ".join(found.text.split()) in joined
         assert missing_from(joined, request.max_tokens) == []
-        # In two columns the same words stand beside each other.
+        # In two columns the same words appear beside each other.
         assert sorted(" ".join(rows(panel, model, 120, 60)).split()) == sorted(joined.split())
     panel.context = context_with(sequence("r0.0"))
     shown = rows(panel, model, 60, 12)
@@ -189,7 +183,7 @@ def test_the_texts_are_whole_where_there_is_room_and_else_their_newest_part_is_s
     assert prompt[0].startswith("…") and prompt[-1].endswith("sky blue ?")
 
 
-def test_a_beam_is_drawn_below_the_nearest_of_its_ancestors_that_is_still_there(stage, ask) -> None:
+def test_a_beam_is_drawn_below_its_nearest_living_ancestor(stage, ask) -> None:
     ada = ask("ada", "a b c d", "e f g h i j k", beams=3, max_tokens=24)
     beams = stage([ada, ask("ben", "l m", "n o p q r s t u v w")])
     model, panel, forked_off = DashboardModel(beams.header), Timelines(), {}

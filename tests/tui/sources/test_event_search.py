@@ -1,6 +1,4 @@
-"""Finding events: what a filter means, how far a search looks, and by which number an event is
-found.
-"""
+"""Finding events: the meaning of a filter, the extent of a search, and events by number."""
 
 from random import Random
 
@@ -40,7 +38,7 @@ def many(count: int, header: ev.LogHeader, rare: frozenset[int] = frozenset()) -
         ("nothing", set()),
     ],
 )
-def test_a_word_is_looked_for_in_kinds_and_blocks(
+def test_a_word_is_searched_in_kinds_and_blocks(
     text: str, kinds: set[str], memory_pressure
 ) -> None:
     events = memory_pressure.run().events
@@ -50,7 +48,7 @@ def test_a_word_is_looked_for_in_kinds_and_blocks(
     assert {EventFilter.parse(none) for none in ("", "  ", "!", " ! ")} == {None}
 
 
-def test_a_word_is_looked_for_in_every_name_that_an_event_has(samples) -> None:
+def test_a_word_is_searched_in_every_name_of_an_event(samples) -> None:
     wanted = EventFilter.parse("R0")
     for event in samples.run().events:
         names = [getattr(event, name, "") for name in ("seq_id", "request_id", "victim_of")]
@@ -81,7 +79,7 @@ def test_a_search_finds_what_a_scan_of_everything_finds(data: st.DataObject) -> 
         assert all(search.events[index] is recording.all[index] for index in search.found)
 
 
-def test_a_cache_reads_only_around_what_is_asked_for(shared_prefix) -> None:
+def test_a_cache_reads_only_around_the_requested_events(shared_prefix) -> None:
     recording = many(100_000, shared_prefix.header)
     cache, random = EventCache(), Random(1)
     for _ in range(200):

@@ -1,6 +1,6 @@
-"""The real app on a real engine in a thread and on files, and their accidents.
+"""The real app on a live engine and on files, with their accidents.
 
-On a server it is in test_http_source.py.
+For servers see test_http_source.py.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
         state = app.context.control.state
 
         async def drawn_as_it_is(pilot: Pilot) -> None:
-            """Until all that the engine has done is on the screen."""
+            """Wait until everything the engine has done is on the screen."""
             await settle(pilot)
             truth = thread.call(lambda engine: engine.inspect()).result(5)
             await until(pilot, lambda: app.model.fold.state == truth)
@@ -104,14 +104,14 @@ def test_keys_steer_a_real_engine_and_what_is_drawn_follows(no_footer) -> None:
             await until(pilot, lambda: app.model.fold.counters.finished_requests == 4)
             assert not state().paused and "LIVE" in drawn(app, "header")[0]
             await drawn_as_it_is(pilot)
-            # All of it can be gone back over while the engine idles.
+            # The whole run can be replayed while the engine idles.
             await pilot.press("home")
             assert "step 0" in drawn(app, "header")[0] and "PAUSED" in drawn(app, "header")[0]
 
         drive(app, script)
 
 
-def test_an_engine_that_fails_is_told_and_its_last_moment_stays(
+def test_an_engine_failure_is_reported_and_its_last_moment_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(FakeRunner, "sample_tokens", lambda self, sequences, logits: 1 / 0)
@@ -151,7 +151,7 @@ def test_a_replay_opens_at_its_first_event_and_plays_to_its_end(log: Path, memor
         await until(pilot, lambda: (transport.position, transport.state) == (len(events), "paused"))
         await pilot.press("end")
         assert "■ END" in drawn(app, "header")[0]
-        await pilot.press("space", "space")  # stand still there, and play again from the beginning
+        await pilot.press("space", "space")  # pause, and play again from the start
         await until(pilot, lambda: 0 < transport.position < len(events))
 
     drive(app, script)
@@ -179,7 +179,7 @@ def test_a_damaged_log_shows_the_part_before_and_says_so(
     drive(app, script)
 
 
-def test_a_file_that_is_cut_short_while_it_is_replayed_is_one_sentence(
+def test_a_file_that_is_truncated_during_replay_gives_one_sentence(
     log: Path, memory_pressure, capfd: pytest.CaptureFixture[str]
 ) -> None:
     app = DashboardApp(ReplaySource(log, codec=MODELS))
@@ -187,7 +187,7 @@ def test_a_file_that_is_cut_short_while_it_is_replayed_is_one_sentence(
     async def script(pilot: Pilot) -> None:
         await until(pilot, lambda: is_at(app, memory_pressure, len(memory_pressure.events)))
         os.truncate(log, 500)
-        app.simulate_key("left")  # and not by the pilot, who waits for an app that goes on
+        app.simulate_key("left")  # not with the pilot, which waits for an app that continues
         while not app._exit:
             await asyncio.sleep(0.01)
 

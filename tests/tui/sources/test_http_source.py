@@ -1,6 +1,4 @@
-"""Events from a server: they arrive whole, a lost connection is told and mended, and a stranger is
-recognised.
-"""
+"""Events from a server: complete, with reconnects, and restarts are recognized."""
 
 import re
 import threading
@@ -34,7 +32,7 @@ def reader_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "minivllm-events"]
 
 
-def test_a_server_is_followed_and_left_at_once_though_it_says_nothing(shared_prefix) -> None:
+def test_a_silent_server_can_be_followed_and_left_at_once(shared_prefix) -> None:
     events = shared_prefix.run().events
     with serving(Answer(meta(shared_prefix.header) + messages(events[:-5]), hold=True)) as server:
         source = HttpSource(server.url)
@@ -49,14 +47,14 @@ def test_a_server_is_followed_and_left_at_once_though_it_says_nothing(shared_pre
         assert reader_threads() == []
 
 
-def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) -> None:
+def test_a_lost_connection_is_reported_and_resumed_where_it_broke(shared_prefix) -> None:
     header, events = shared_prefix.header, shared_prefix.run().events
     half = len(events) // 2
     torn = messages([events[half]])[:-9]
     with serving(
         Answer(meta(header) + messages(events[:half]) + torn),
         Answer(b"try later", status=503, kind="text/plain"),
-        Answer(meta(header) + messages(events[half - 3 :]), hold=True),  # some of it again
+        Answer(meta(header) + messages(events[half - 3 :]), hold=True),  # some events repeated
     ) as server:
         source = HttpSource(server.url)
         seen = set()
@@ -70,7 +68,7 @@ def test_a_lost_connection_is_told_and_taken_up_where_it_broke(shared_prefix) ->
 
 
 @pytest.mark.parametrize("server_tells", [True, False], ids=["told by the server", "found by us"])
-def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bool) -> None:
+def test_permanently_lost_events_are_a_gap(shared_prefix, server_tells: bool) -> None:
     header, events = shared_prefix.header, shared_prefix.run().events
     last = events[49]
     gap = Gap(last.seq, last.step, last.t, lost=10)
@@ -91,7 +89,7 @@ def test_events_that_are_gone_for_good_are_a_gap(shared_prefix, server_tells: bo
         source.close()
 
 
-def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix) -> None:
+def test_a_late_client_starts_from_a_state(shared_prefix) -> None:
     engine = shared_prefix.run(9).engine
     header, state = engine.log_header(), msgspec.json.encode(engine.inspect())
     before = len(shared_prefix.events)
@@ -105,7 +103,7 @@ def test_a_client_that_comes_late_starts_from_the_state_it_is_sent(shared_prefix
         source.close()
 
 
-def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefix) -> None:
+def test_a_restarted_server_ends_the_view_and_keeps_it(shared_prefix) -> None:
     header, events = shared_prefix.header, shared_prefix.run().events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
     with serving(
@@ -118,13 +116,13 @@ def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefi
         source.close()
 
 
-def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
+def test_a_dashboard_switches_to_the_new_engine_unless_it_shows_the_past(
     shared_prefix,
 ) -> None:
     header, events = shared_prefix.header, shared_prefix.run(12).events
     other = msgspec.structs.replace(header, wall=header.wall + 3600)
     for looks_back in (False, True):
-        # then it is gone, until there is an answer
+        # then it is gone until the next answer
         with serving(Answer(meta(header) + messages(events))) as server:
             source = HttpSource(server.url, codec=MODELS)
             app = DashboardApp(source, follows=True)
@@ -145,7 +143,7 @@ def test_a_dashboard_goes_on_to_the_new_engine_but_takes_nobody_out_of_the_past(
         ("newer", "upgrade"),
     ],
 )
-def test_a_server_that_speaks_something_else_is_one_clear_sentence(
+def test_a_server_with_another_protocol_gives_one_clear_sentence(
     answer: Answer, fact: str, shared_prefix
 ) -> None:
     if answer == "newer":
@@ -158,7 +156,7 @@ def test_a_server_that_speaks_something_else_is_one_clear_sentence(
 
 
 @pytest.mark.parametrize("garbage", [b"garbage", b"[1, 2]"])
-def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(
+def test_garbage_among_the_events_ends_the_view_and_keeps_earlier_events(
     shared_prefix, garbage: bytes
 ) -> None:
     events = shared_prefix.run(3).events
@@ -170,7 +168,7 @@ def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(
         source.close()
 
 
-def test_a_full_disk_ends_the_view_and_keeps_what_came_before(shared_prefix, monkeypatch) -> None:
+def test_a_full_disk_ends_the_view_and_keeps_earlier_events(shared_prefix, monkeypatch) -> None:
     events = shared_prefix.run(3).events
     with serving(Answer(meta(shared_prefix.header) + messages(events[:5]), hold=True)) as server:
         source = HttpSource(server.url)
@@ -207,7 +205,7 @@ MESSAGES = [
 ]
 
 
-def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, monkeypatch) -> None:
+def test_the_reader_stops_when_its_lines_are_not_consumed(shared_prefix, monkeypatch) -> None:
     monkeypatch.setattr(event_stream, "MAX_WAITING_LINES", 50)
     monkeypatch.setattr(event_stream, "READ_BYTES", 1000)
     events = shared_prefix.run().events
@@ -220,7 +218,7 @@ def test_the_reader_stops_reading_when_nobody_takes_its_lines(shared_prefix, mon
         source.close()
 
 
-def test_an_address_where_nobody_is_or_that_is_none_is_one_sentence() -> None:
+def test_an_invalid_or_unreachable_address_gives_one_sentence() -> None:
     with serving() as server:
         url = server.url
     with pytest.raises(EventLogError, match=r"does not answer \(Connection refused\)"):
@@ -231,7 +229,7 @@ def test_an_address_where_nobody_is_or_that_is_none_is_one_sentence() -> None:
             HttpSource(url)
 
 
-def test_messages_are_the_same_however_the_stream_is_cut_and_none_is_endless() -> None:
+def test_messages_do_not_depend_on_the_pieces_of_the_stream_and_have_a_limit() -> None:
     for length in range(1, len(STREAM)):
         parser = SseParser()
         pieces = [STREAM[start : start + length] for start in range(0, len(STREAM), length)]

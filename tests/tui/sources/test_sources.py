@@ -1,4 +1,4 @@
-"""Sources in this process and files: nothing lost, nobody waits, and trouble is one sentence."""
+"""In-process and file sources: nothing lost, no blocking, and one sentence per problem."""
 
 import os
 import shutil
@@ -73,7 +73,7 @@ def test_nothing_is_lost_between_two_threads_and_a_poll_keeps_to_its_time(shared
     source.close()
 
 
-def test_a_full_disk_is_told_and_becomes_a_gap_once_there_is_room(
+def test_a_full_disk_is_reported_and_becomes_a_gap_once_there_is_room(
     shared_prefix, monkeypatch
 ) -> None:
     events = shared_prefix.run().events
@@ -110,7 +110,7 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(
     pieces = [data[:20], data[20 : len(data) // 2]]  # half of the header, then half of the events
 
     def write_on(seconds: float) -> None:
-        """Instead of sleeping while there is no file, and no header in it."""
+        """Replaces sleeping while the file is missing or has no header."""
         with path.open("ab") as file:
             file.write(pieces.pop(0))
 
@@ -129,7 +129,7 @@ def test_a_file_is_waited_for_and_followed_while_it_is_written(
     source.close()
 
 
-def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
+def test_the_name_decides_which_source_is_opened(log: Path, monkeypatch) -> None:
     monkeypatch.setattr(HttpSource, "__init__", lambda self, url, *, codec: None)
     for text, follow, kind in [
         (str(log), False, ReplaySource),
@@ -146,7 +146,7 @@ def test_the_name_says_which_source_is_meant(log: Path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("damage", "num_whole"), [("none", -0), ("a torn end", -1), ("garbage in line 42", 40)]
 )
-def test_a_replay_shows_what_stands_before_the_damage(
+def test_a_replay_shows_the_events_before_the_damage(
     log: Path, shared_prefix, damage: str, num_whole: int
 ) -> None:
     lines = log.read_bytes().splitlines(keepends=True)
@@ -164,7 +164,7 @@ def test_a_replay_shows_what_stands_before_the_damage(
 
 
 @pytest.mark.parametrize("follow", [False, True], ids=["replay", "attach"])
-def test_what_is_no_recording_of_ours_is_one_sentence(
+def test_a_file_that_is_no_recording_gives_one_sentence(
     tmp_path: Path, shared_prefix, follow: bool, monkeypatch
 ) -> None:
     contents = {
@@ -191,7 +191,7 @@ def test_what_is_no_recording_of_ours_is_one_sentence(
     def refuse(*args: object, **kwargs: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    # Not by chmod: whoever runs tests as root may read everything.
+    # Not by chmod: root may read everything.
     monkeypatch.setattr("builtins.open", refuse)
     with pytest.raises(EventLogError, match="Permission denied"):
         open_source(str(path), follow=follow)
@@ -206,8 +206,8 @@ ACCIDENTS = {
 }
 
 
-def test_modules_load_nothing_that_they_do_not_need() -> None:
-    """One after the other in one process, from the one that needs least."""
+def test_modules_import_nothing_that_they_do_not_need() -> None:
+    """Import them in order in one process, beginning with the one that needs least."""
     heavy = ("torch", "numpy", "transformers", "triton")
     heavy += ("minivllm.core.scheduler", "minivllm.runtime", "minivllm.engine.engine")
     code = f"""
@@ -229,7 +229,7 @@ print(*absent(*{heavy}))
 
 
 @pytest.mark.parametrize("fact", ACCIDENTS)
-def test_whatever_happens_to_the_file_is_told_and_nothing_seen_is_lost(
+def test_changes_to_the_file_are_reported_and_no_event_is_lost(
     log: Path, shared_prefix, fact: str
 ) -> None:
     source, events = TailSource(log), shared_prefix.events

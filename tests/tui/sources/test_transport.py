@@ -1,6 +1,4 @@
-"""Moving through a recording: wherever one goes, the picture is the fold of exactly the events
-before that place.
-"""
+"""Moving through a recording: the picture is always the fold of exactly the earlier events."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +12,7 @@ from minivllm.tui.time.transport import STEPS_PER_SECOND, Transport
 
 
 def known(model: DashboardModel) -> tuple:
-    """All that a panel could ask for."""
+    """All that a panel could read."""
     return model.fold.state, list(model.fold.history), model.remembered
 
 
@@ -27,7 +25,7 @@ def transport_of(stage, state: str = "live") -> Transport:
 
 @pytest.fixture
 def walked(memory_pressure):
-    """One run for all walks; nobody moves it on."""
+    """One run for all walks, never advanced."""
     return memory_pressure.run(40)
 
 
@@ -38,7 +36,7 @@ def walked(memory_pressure):
         max_size=30,
     )
 )
-def test_any_walk_ends_at_the_fold_of_the_events_before_it(moves: list[str], walked) -> None:
+def test_any_walk_ends_at_the_fold_of_the_earlier_events(moves: list[str], walked) -> None:
     stage = walked
     transport = transport_of(stage)
     now = 0.0
@@ -76,7 +74,7 @@ def test_playing_takes_steps_at_its_speed_and_becomes_live_at_the_end(shared_pre
     assert transport.state == "live" and transport.view.fold.step == 30
 
 
-def test_it_is_known_how_long_nothing_came(shared_prefix) -> None:
+def test_the_time_since_the_last_event_is_known(shared_prefix) -> None:
     stage = shared_prefix.run(3)
     source = InProcessSource(stage.header, stage.events[:-1], codec=MODELS)
     transport = Transport(source)

@@ -1,4 +1,4 @@
-"""`attach --vllm`: what vLLM told is drawn, and what it did not tell is called unknown."""
+"""`attach --vllm`: reported values are drawn, and missing ones are called unknown."""
 
 import asyncio
 import http.server
@@ -45,8 +45,7 @@ from minivllm.tui.vllm.vllm_panels import (
 )
 from minivllm.tui.vllm.vllm_view import Quantile, VllmView
 
-# Written by hand after what the sources of vLLM 0.32 register, for two engines, and short: no
-# recording.
+# Written by hand after the metrics in vLLM 0.32's source, for two engines; not a recording.
 METRICS = """\
 # TYPE vllm:num_requests_running gauge
 vllm:num_requests_running{engine="0",model_name="meta-llama/Llama"} 3.0
@@ -96,7 +95,7 @@ def test_sums_rates_and_shares_are_those_of_the_text() -> None:
     assert view.num_blocks == 2048 and view.scrape.kv_cache_usage == {"0": 0.25, "1": 0.5}
 
 
-def test_a_rate_needs_two_answers_a_restart_begins_anew_and_the_window_moves_on() -> None:
+def test_a_rate_needs_two_answers_in_its_window_and_starts_again_after_a_restart() -> None:
     assert view_of(AFTER).rate("generation_tokens_total") is None
     view = view_of(BEFORE, AFTER, BEFORE)
     assert view.rate("generation_tokens_total") is None and view.quantile(TTFT, 0.5) is None
@@ -105,7 +104,7 @@ def test_a_rate_needs_two_answers_a_restart_begins_anew_and_the_window_moves_on(
     assert view_of(BEFORE, *[AFTER] * 8).rate("generation_tokens_total") == 0.0
 
 
-def test_what_was_not_told_is_drawn_as_unknown() -> None:
+def test_missing_values_are_drawn_as_unknown() -> None:
     view = view_of(BEFORE, AFTER)
     running, tokens = rows(VllmLoad(), view)[:2]
     assert missing_from(running, "running 7", "waiting unknown") == []
@@ -115,8 +114,8 @@ def test_what_was_not_told_is_drawn_as_unknown() -> None:
     assert len(rows(VllmUnknown(), VllmView())) == 5
 
 
-def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
-    # Within the window: none up to 0.1 s, eight up to 0.25 s, two over it.
+def test_a_quantile_is_given_by_two_boundaries() -> None:
+    # Within the window: none up to 0.1 s, eight up to 0.25 s, two above.
     view = view_of(BEFORE, AFTER)
     assert view.quantile(TTFT, 0.8) == Quantile(0.1, 0.25)
     assert view.quantile(TTFT, 0.81) == Quantile(0.25, math.inf)
@@ -129,7 +128,7 @@ def test_a_quantile_is_the_two_boundaries_between_which_it_lies() -> None:
 @pytest.mark.parametrize(
     "text", ["", "<html>", "garbage {", "python_info 1.0\n", 'vllm:x{le="a} 1\n', "vllm:x one\n"]
 )
-def test_a_text_that_is_no_metrics_of_vllm_is_one_typed_error(text: str) -> None:
+def test_a_text_without_vllm_metrics_is_one_typed_error(text: str) -> None:
     with pytest.raises(EventLogError, match="is this the address of a vLLM server"):
         parse_scrape(text, 0.0)
 
@@ -159,7 +158,7 @@ def test_names_come_and_go_in_each_memory_and_chains_keep_their_order() -> None:
     assert list(view.blocks) == [("GPU", 1)]
 
 
-def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
+def test_a_late_subscriber_does_not_know_earlier_blocks() -> None:
     view = taken([stored(5, parent=4)], [BlockRemoved([2], "GPU")], first=900)
     assert not view.knows_all_names and view.num_unknown_removed == 1 and view.num_lost_batches == 0
     source = type("Source", (), {"kv_status": ("live", "")})()
@@ -171,7 +170,7 @@ def test_who_comes_late_does_not_know_what_was_stored_before() -> None:
 @pytest.mark.parametrize(
     ("next_number", "num_lost"), [(5, 3), (0, 0)], ids=["lost batches", "started again"]
 )
-def test_after_a_hole_in_the_numbers_nothing_is_believed_any_more(
+def test_after_a_gap_in_the_numbers_all_knowledge_is_dropped(
     next_number: int, num_lost: int
 ) -> None:
     view = taken([AllBlocksCleared()], [stored(1, 2)])
@@ -218,7 +217,7 @@ def quick(monkeypatch) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["map", "array"])
-def test_our_own_engine_is_told_as_a_vllm_would_be_through_both_sockets(encoding: str) -> None:
+def test_our_own_engine_is_followed_like_vllm_through_both_sockets(encoding: str) -> None:
     engine = WatchedEngine(num_blocks=16, max_num_seqs=4)
     header = engine.engine.log_header()
     metrics = EngineMetrics(header)
@@ -229,7 +228,7 @@ def test_our_own_engine_is_told_as_a_vllm_would_be_through_both_sockets(encoding
         view = source.view
 
         def has_come() -> bool:
-            publisher.publish(0.0, [])  # PUB forgets whoever is not there yet
+            publisher.publish(0.0, [])  # PUB drops messages before the subscriber has connected
             return view.last_number is not None
 
         poll_until(source, has_come)
@@ -249,7 +248,7 @@ def test_our_own_engine_is_told_as_a_vllm_would_be_through_both_sockets(encoding
     publisher.close()
 
 
-def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
+def test_damaged_batches_are_reported_and_the_next_good_one_is_used() -> None:
     context = zmq.Context()
     pub = context.socket(zmq.PUB)
     pub.bind("tcp://127.0.0.1:*")
@@ -269,7 +268,7 @@ def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
     context.destroy(linger=0)
 
 
-def test_a_server_that_goes_or_has_no_metrics_is_told_and_the_last_numbers_stay() -> None:
+def test_a_lost_server_or_missing_metrics_are_reported_and_the_last_numbers_stay() -> None:
     evil = BEFORE.replace("meta-llama/Llama", "evil\x1b[2Jmodel").replace('"1"', '"\u202e1"')
     with metrics_server(lambda: evil) as url:
         source = VllmSource(url)
@@ -285,7 +284,7 @@ def test_a_server_that_goes_or_has_no_metrics_is_told_and_the_last_numbers_stay(
         source.close()
 
 
-def test_an_address_that_is_none_is_refused_and_leaves_no_thread() -> None:
+def test_an_invalid_address_is_refused_and_leaves_no_thread() -> None:
     for url in ("localhost:8000", "ftp://host", "http://", "http://host:99999"):
         with pytest.raises(EventLogError, match="is not the address of a server"):
             VllmSource(url)
@@ -298,7 +297,7 @@ def test_an_address_that_is_none_is_refused_and_leaves_no_thread() -> None:
 
 
 @pytest.mark.parametrize(("size", "ascii"), [((80, 24), True), ((140, 40), False)])
-def test_the_screen_shows_what_is_known_and_names_what_is_not(
+def test_the_screen_shows_known_values_and_names_unknown_ones(
     size: tuple[int, int], ascii: bool
 ) -> None:
     def text() -> str:
