@@ -71,7 +71,7 @@ def test_what_would_take_away_what_a_step_has_planned_is_refused_until_it_has_en
         lambda: engine.engine.abort_request("a"),
         lambda: engine.engine.set_option("max_num_seqs", 2),
     ):
-        with pytest.raises(StepInProgressError, match="finish it, then"):
+        with pytest.raises(StepInProgressError, match="finish the step, then"):
             wish()
         assert engine.engine.inspect() == state
     assert engine.engine.abort_request("nobody") is None
@@ -91,7 +91,7 @@ def test_a_phase_that_fails_leaves_a_dead_engine_that_says_so(failing):
             engine.engine.step_phase()
     add = lambda: engine.engine.add_request("b", "x", SamplingParams())  # noqa: E731
     for call in (engine.engine.step_phase, engine.engine.step, add):
-        with pytest.raises(EngineDeadError, match=r"division by zero.*build a new LLMEngine"):
+        with pytest.raises(EngineDeadError, match=r"division by zero.*create a new LLMEngine"):
             call()
     # Whoever cleans up is not told of it a second time.
     assert engine.engine.abort_request("a") is None

@@ -71,5 +71,5 @@ def test_events_with_fewer_fields_are_read_and_kinds_that_are_new_are_counted() 
     ],
 )
 def test_what_is_no_batch_is_one_typed_error(payload: bytes) -> None:
-    with pytest.raises(EventLogError, match="no batch of KV events"):
+    with pytest.raises(EventLogError, match="not a batch of KV events"):
         decode_batch(payload)

@@ -113,7 +113,7 @@ def test_a_server_that_was_started_again_ends_the_view_and_keeps_it(shared_prefi
     ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended")
-        assert source.status.replaced and "another engine runs there now" in source.status.text
+        assert source.status.replaced and "runs another engine now" in source.status.text
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
 
@@ -166,7 +166,7 @@ def test_garbage_among_the_events_ends_the_view_and_keeps_what_came_before(
     with serving(Answer(damaged, hold=True)) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
-        assert "what came after event 2 is no event" in source.status.text
+        assert "the data after event 2 is not an event" in source.status.text
         source.close()
 
 

@@ -259,7 +259,7 @@ def test_damaged_batches_are_told_and_the_next_good_one_is_taken() -> None:
         def refused() -> bool:
             for frames in ((b"", b"short", b""), (b"one",), (b"", bytes(8), b"garbage")):
                 pub.send_multipart(frames)
-            return "no batch of KV events" in source.kv_status.text
+            return "not a batch of KV events" in source.kv_status.text
 
         poll_until(source, refused)
         pub.send_multipart((b"", (3).to_bytes(8, "big"), encode_batch(0.0, [stored(1)], "map")))
@@ -328,7 +328,7 @@ URL = "http://localhost:8000"
     [
         ([], "Name one engine"),
         ([URL, "--vllm", URL], "Name one engine"),
-        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events belongs to --vllm"),
+        ([URL, "--kv-events", "tcp://localhost:5557"], "--kv-events needs --vllm"),
         (["--vllm", URL], "needs a terminal"),
     ],
 )
