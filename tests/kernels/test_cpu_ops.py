@@ -138,11 +138,11 @@ def test_processes_that_build_at_once_disturb_nobody(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("compiler", "why"),
     [
-        ("'cc", "CC is no command"),
+        ("'cc", "CC is not a valid command"),
         ("/no/such/compiler", "there is no C compiler"),
         ("{folder}/broken", "cannot be run"),
         # Its threads are not torch's.
-        ("{folder}/clang", "is clang, whose OpenMP is not torch's: name a gcc in CC"),
+        ("{folder}/clang", "is clang, .* set CC to a gcc"),
     ],
 )
 def test_a_command_that_is_no_compiler_or_no_gcc_is_one_sentence(
@@ -164,5 +164,5 @@ def test_a_command_that_is_no_compiler_or_no_gcc_is_one_sentence(
 def test_a_file_where_the_folder_should_be_is_one_sentence(tmp_path: Path) -> None:
     load_cpu_library.cache_clear()
     (tmp_path / "kernels").write_text("")
-    with pytest.raises(CpuKernelsError, match="cannot be kept in"):
+    with pytest.raises(CpuKernelsError, match="cannot be stored in"):
         load_cpu_library(tmp_path / "kernels")

@@ -268,7 +268,7 @@ def test_a_worker_that_fails_is_a_problem_in_the_event_and_the_engine_goes_on(mo
     run.step()
     (traced,) = run.traces()
     assert (
-        traced.problem.startswith("The process that traces kernels failed")
+        traced.problem.startswith("The process that traces the kernel failed")
         and traced.programs == []
     )
     run.finish()
