@@ -39,7 +39,7 @@ def test_the_list_says_what_was_done_but_for_what_was_only_printed(capsys, progr
     assert main(["lesson"]) == 0
     listed = capsys.readouterr().out
     assert re.match(r"✓ +1 .* done", listed)
-    assert "To go on: minivllm lesson 2." in listed
+    assert "To continue: minivllm lesson 2." in listed
     assert main(["lesson", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
@@ -65,12 +65,12 @@ def give(monkeypatch, capsys):
 
 
 def test_a_lesson_that_was_left_goes_on_where_it_was_with_its_answers(give, capsys):
-    assert "go on at page" not in give("\n1\n\nq\n"), "nothing was left yet"
+    assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson"]) == 0
-    assert "To go on: minivllm lesson 4." in capsys.readouterr().out
+    assert "To continue: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
     # What is neither is asked again.
-    assert again.count("go on at page 4 (enter), or from the start (s)?") == 2
+    assert again.count("continue at page 4 (enter), or start over (s)?") == 2
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
 

@@ -91,7 +91,7 @@ def test_what_cannot_be_done_ends_with_status_two_and_says_what_to_type(home: Pa
     for words, fact in (
         (["check", "lru"], "minivllm exercise start lru"),
         (["check", "no-such"], "block-pool, "),
-        (["check"], "begun no exercise"),
+        (["check"], "not started an exercise"),
         (["start", "block-pool", "--workspace", str(root)], "outside"),
     ):
         assert main(["exercise", *words]) == 2

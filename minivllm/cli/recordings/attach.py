@@ -19,16 +19,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "source",
         metavar="SOURCE",
         nargs="?",
-        help="http://host:port of a server, or a recording that still grows",
+        help="http://host:port of a server, or a recording that is still being written",
     )
     group = parser.add_argument_group("a real vLLM")
     group.add_argument(
-        "--vllm", metavar="URL", help="http://host:port of a vLLM server: draws its metrics"
+        "--vllm", metavar="URL", help="http://host:port of a vLLM server: shows its metrics"
     )
     group.add_argument(
         "--kv-events",
         metavar="ADDRESS",
-        help="tcp://host:5557 of its KV event publisher: draws its prefix cache, too",
+        help="tcp://host:5557 of its KV event publisher: also shows its prefix cache",
     )
     add_dashboard_options(parser)
 
@@ -40,15 +40,15 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.kv_events is not None and args.vllm is None:
         raise ConfigError(
-            "--kv-events belongs to --vllm URL: a minivllm server tells all of it in its event"
-            " stream."
+            "--kv-events needs --vllm URL: the event stream of a minivllm server already contains"
+            " these events."
         )
     if args.vllm is not None:
         return _attach_to_vllm(args)
     from minivllm.tui.sources.source import open_source
     from minivllm.tui.state.model import MODELS
 
-    require_terminal("once SOURCE --json says in one line what the engine is doing")
+    require_terminal("once SOURCE --json prints the engine's state in one line")
     if hasattr(os, "nice"):
         # The engine may need every core of this machine: give its steps priority over frames.
         os.nice(_NICENESS)
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
         source = open_source(args.source, follow=True, codec=MODELS)
         if run_app(make_app(args, source, follows=True, notice=notice)) != NEXT:
             return 0
-        notice = "The server was started again: this is its new engine, and a new recording."
+        notice = "The server was restarted: this is its new engine, with a new recording."
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:
@@ -65,7 +65,7 @@ def _attach_to_vllm(args: argparse.Namespace) -> int:
     from minivllm.tui.vllm.source import VllmSource
     from minivllm.tui.vllm.vllm_app import VllmApp
 
-    require_terminal(f"curl {args.vllm}/metrics shows what a vLLM server tells")
+    require_terminal(f"curl {args.vllm}/metrics prints the metrics of a vLLM server")
     app = VllmApp(VllmSource(args.vllm, args.kv_events), ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name
