@@ -137,7 +137,7 @@ def test_never_more_requests_are_under_way_than_allowed_and_waiting_is_not_the_s
     [
         ("cut", "the answer ended without a finish_reason"),
         ("error", "the engine failed"),
-        ("silent about usage", "did not say how many tokens"),
+        ("silent about usage", "did not report how many tokens"),
         ("refuses", "429 Too Many Requests: .*too busy"),
     ],
 )
