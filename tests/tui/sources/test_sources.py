@@ -198,7 +198,7 @@ def test_what_is_no_recording_of_ours_is_one_sentence(
 
 
 ACCIDENTS = {
-    "became shorter": lambda path: os.truncate(path, 500),
+    "was cut short": lambda path: os.truncate(path, 500),
     "was replaced": lambda path: (
         shutil.copy(path, f"{path}.new") and os.rename(f"{path}.new", path)
     ),
