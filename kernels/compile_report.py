@@ -143,9 +143,9 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object with all rows")
     parser.add_argument(
-        "--shape", action="append", choices=MODEL_SHAPES, help="a model's shape; all if not given"
+        "--shape", action="append", choices=MODEL_SHAPES, help="a model's shape; default: all"
     )
-    parser.add_argument("--target", action="append", choices=TARGETS, help="all if not given")
+    parser.add_argument("--target", action="append", choices=TARGETS, help="default: all")
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--block-size", type=int, default=16)
     options = parser.parse_args(arguments)

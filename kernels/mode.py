@@ -32,9 +32,8 @@ INTERPRETED = not isinstance(tl.sum, triton.runtime.JITFunction)
 
 if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.is_available():
     raise TritonModeError(
-        "Triton was imported before minivllm.kernels and there is no CUDA device, so its kernels"
-        " can only be interpreted: set the environment variable TRITON_INTERPRET=1 before Python"
-        " starts."
+        "There is no CUDA device, so kernels must be interpreted, but Triton was imported before"
+        " minivllm.kernels: set the environment variable TRITON_INTERPRET=1 before Python starts."
     )
 
 

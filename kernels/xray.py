@@ -98,7 +98,7 @@ def trace(call: Callable[[], Any], key_cache: torch.Tensor) -> KernelTrace:
     """
     if not INTERPRETED:
         raise TritonModeError(
-            "Only interpreted kernels can be watched: set TRITON_INTERPRET=1 before Python starts."
+            "Only interpreted kernels can be traced: set TRITON_INTERPRET=1 before Python starts."
         )
     programs: list[_Program] = []
     with ExitStack() as taps:

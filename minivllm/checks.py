@@ -86,5 +86,5 @@ def _in_words(hint: Any) -> str:
 
 def _range(meta: Meta) -> str:
     if meta.gt is not None:
-        return f"over {meta.gt:g} and at most {meta.le:g}"
+        return f"above {meta.gt:g} and at most {meta.le:g}"
     return f"at least {meta.ge}" if meta.le is None else f"from {meta.ge} to {meta.le}"

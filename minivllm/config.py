@@ -38,7 +38,7 @@ LinearBackendName = Literal["auto", "cpu", "onednn", "torch"]
 CustomOp = Literal["all", "none", "rms_norm", "rotary_and_cache", "silu_and_mul"]
 CustomOps = Annotated[
     list[CustomOp],
-    Meta(min_length=1, description=f"a list of some of {', '.join(get_args(CustomOp))}"),
+    Meta(min_length=1, description=f"a list of names from {', '.join(get_args(CustomOp))}"),
 ]
 
 
@@ -133,15 +133,17 @@ class EngineConfig:
         if self.enable_prefix_caching and not is_paged:
             raise ConfigError(
                 "The contiguous allocator cannot share blocks: leave enable_prefix_caching out, or"
-                " take kv_cache_allocator='paged'."
+                " use kv_cache_allocator='paged'."
             )
         if len(self.custom_ops or ()) > 1 and {"all", "none"} & set(self.custom_ops):
             raise ConfigError(
-                f"custom_ops 'all' and 'none' stand alone; got {', '.join(self.custom_ops)}."
+                "custom_ops 'all' and 'none' cannot be combined with other names; got"
+                f" {', '.join(self.custom_ops)}."
             )
         if self.batch_size is not None and not self.batch_delay:
             raise ConfigError(
-                "batch_size has no effect without a batch_delay: set that too, or leave it out."
+                "batch_size has no effect without batch_delay: set batch_delay too, or leave"
+                " batch_size out."
             )
         if self.max_model_len is not None:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
@@ -153,7 +155,7 @@ class EngineConfig:
         """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(
-                "With enable_chunked_prefill off a step must hold the longest prompt: raise"
+                "With enable_chunked_prefill off, one step must hold the longest prompt: raise"
                 f" max_num_batched_tokens ({max_num_batched_tokens}) to max_model_len"
                 f" ({max_model_len}), or lower max_model_len."
             )

@@ -180,6 +180,7 @@ class LLM:
             )
         if len(given) != number:
             raise InvalidRequestError(
-                f"{name} has {len(given)} entries for {number} prompts: give one, or one for each."
+                f"{name} has {len(given)} entries for {number} prompts: give one for all, or one"
+                " for each."
             )
         return list(given)

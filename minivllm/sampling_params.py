@@ -134,8 +134,8 @@ class SamplingParams:
             object.__setattr__(self, "top_k", 0)
         if self.best_of is not None and self.best_of < self.n:
             raise InvalidSamplingParamsError(
-                f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of,"
-                " so raise best_of."
+                f"best_of is {self.best_of} but n is {self.n}: the best n are chosen from best_of"
+                " texts, so raise best_of."
             )
         if self.min_tokens > self.max_tokens:
             raise InvalidSamplingParamsError(
@@ -149,18 +149,19 @@ class SamplingParams:
             for name, default in (("early_stopping", False), ("length_penalty", 1.0)):
                 if getattr(self, name) != default:
                     raise InvalidSamplingParamsError(
-                        f"{name} is for beams: set beam_width, or leave it out."
+                        f"{name} applies to beam search only: set beam_width too, or leave {name}"
+                        " out."
                     )
             return
         if self.beam_width is not None:
             if self.best_of is not None:
                 raise InvalidSamplingParamsError(
-                    "best_of and beam_width both say how many beams: leave out best_of."
+                    "best_of and beam_width both set the number of beams: leave best_of out."
                 )
             if self.beam_width < self.n:
                 raise InvalidSamplingParamsError(
-                    f"beam_width is {self.beam_width} but n is {self.n}: the best n come from the"
-                    " beams, so raise beam_width."
+                    f"beam_width is {self.beam_width} but n is {self.n}: the best n are chosen"
+                    " from the beams, so raise beam_width."
                 )
         if self.num_sequences < 2:
             raise InvalidSamplingParamsError(
@@ -177,8 +178,8 @@ class SamplingParams:
         ):  # fmt: skip
             if getattr(self, name) != getattr(plain, name):
                 raise InvalidSamplingParamsError(
-                    f"use_beam_search takes no {name}: leave it at {getattr(plain, name)!r} (got"
-                    f" {getattr(self, name)!r})."
+                    f"use_beam_search does not support {name}: leave it at"
+                    f" {getattr(plain, name)!r} (got {getattr(self, name)!r})."
                 )
 
     @property

@@ -70,7 +70,7 @@ def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerd
     """Return a verdict per committed workload. Raises `CheckError` if the workloads differ."""
     if now["ratios"].keys() != committed["ratios"].keys():
         raise CheckError(
-            "The committed workloads are other ones than those measured: run make bench-update, and"
+            "The committed workloads differ from the measured ones: run make bench-update, and"
             " commit."
         )
     return [
@@ -88,7 +88,7 @@ def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[
         for key in ("torch", "transformers")
     ]
     return [
-        f"{key} is {ours}, and was {theirs} for the committed ratios."
+        f"{key} is {ours}, but was {theirs} for the committed ratios."
         for key, ours, theirs in pairs
         if ours != theirs
     ]
@@ -104,7 +104,7 @@ def read_committed(path: Path) -> dict[str, Any]:
         other_circumstances(committed, committed)  # raises if a needed value is missing
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         raise CheckError(
-            f"{path.name} is missing or damaged: write it anew with make bench-update."
+            f"{path.name} is missing or damaged: write it again with make bench-update."
         ) from None
     return committed
 
@@ -114,15 +114,13 @@ def measure(model: str, threads: int, rounds: int) -> dict[str, Any]:
     command += ["--num-threads", str(threads), "--rounds", str(rounds)]
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
-        raise CheckError(
-            f"The bench ended with status {child.returncode}; its own words are above."
-        )
+        raise CheckError(f"The bench ended with status {child.returncode}; its output is above.")
     return json.loads(child.stdout.splitlines()[-1])
 
 
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Fail where a workload's ratio has fallen behind the committed one."
+        description="Fail if the ratio of a workload is worse than the committed one."
     )
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--num-threads", type=int, default=2)
@@ -133,14 +131,14 @@ def main(argv: list[str] | None = None) -> int:
     args = parser.parse_args(argv)
     try:
         if args.rounds < MIN_ROUNDS:
-            raise CheckError(f"A verdict needs {MIN_ROUNDS} rounds at least; got {args.rounds}.")
+            raise CheckError(f"A verdict needs at least {MIN_ROUNDS} rounds; got {args.rounds}.")
         committed = None if args.update else read_committed(COMMITTED)
         now = ratios_of(measure(args.model, args.num_threads, args.rounds))
         if committed is None:
             COMMITTED.write_text(json.dumps(now, indent=2) + "\n")
             print(
-                f"Wrote {COMMITTED.name}: {now['ratios']}. Commit it with what has changed the"
-                " speed."
+                f"Wrote {COMMITTED.name}: {now['ratios']}. Commit it with the change that affects"
+                " the speed."
             )
             return 0
         verdicts = compare(now, committed)

@@ -74,14 +74,23 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     add_model_arguments(parser)
     parser.add_argument(
-        "--requests", type=positive_int, default=60, help="of a round (default: %(default)s)"
+        "--requests",
+        type=positive_int,
+        default=60,
+        help="requests per round (default: %(default)s)",
     )
     parser.add_argument("--rounds", type=positive_int, default=3, help="default: %(default)s")
     parser.add_argument(
-        "--seed", type=int, default=0, help="of the first round's crowd (default: %(default)s)"
+        "--seed",
+        type=int,
+        default=0,
+        help="seed of the first round's requests (default: %(default)s)",
     )
     parser.add_argument(
-        "--clock", choices=CLOCKS, default="wall", help="what a second is (default: %(default)s)"
+        "--clock",
+        choices=CLOCKS,
+        default="wall",
+        help="clock that measures seconds (default: %(default)s)",
     )
     add_json_argument(parser)
     args = parser.parse_args()

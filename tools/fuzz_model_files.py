@@ -194,11 +194,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--inputs", type=int, default=1000, help="of each kind of file")
+    parser.add_argument(
+        "--inputs", type=int, default=1000, help="number of inputs of each kind of file"
+    )
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kind", choices=[*JSON_FILES, *OTHER_FILES], help="only this kind")
     parser.add_argument(
-        "--slower", type=float, metavar="SECONDS", help="also print the inputs that take longer"
+        "--slower",
+        type=float,
+        metavar="SECONDS",
+        help="also print inputs that take longer than this",
     )
     args = parser.parse_args()
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))

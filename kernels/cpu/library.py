@@ -58,7 +58,8 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
     version = _run([*compiler, "--version"]).stdout
     if "clang" in version:
         raise CpuKernelsError(
-            f"{compiler[0]} is clang, whose OpenMP is not torch's: name a gcc in CC."
+            f"{compiler[0]} is clang, whose OpenMP library is not the one that torch uses: set CC"
+            " to a gcc."
         )
     path = folder / f"cpu_kernels-{_digest(sources, compiler, version)}.so"
     try:
@@ -67,7 +68,7 @@ def load_cpu_library(folder: Path) -> ctypes.CDLL:
         library = ctypes.CDLL(str(path))
     except OSError as error:
         raise CpuKernelsError(
-            f"the kernels cannot be kept in {folder}, or not be loaded from there: {error}."
+            f"the kernels cannot be stored in {folder} or loaded from it: {error}."
         ) from error
     for name, signature in _SIGNATURES.items():
         function = getattr(library, name)
@@ -81,11 +82,13 @@ def _compiler() -> list[str]:
     try:
         named = shlex.split(os.environ.get("CC", ""))
     except ValueError as error:
-        raise CpuKernelsError(f"CC is no command ({error}).") from error
+        raise CpuKernelsError(
+            f"the environment variable CC is not a valid command ({error})."
+        ) from error
     for command in [named] if named else [["gcc"], ["cc"]]:
         if program := shutil.which(command[0]):
             return [program, *command[1:]]
-    raise CpuKernelsError("there is no C compiler (what CC names, or else gcc or cc).")
+    raise CpuKernelsError("there is no C compiler (the one that CC names, or gcc or cc).")
 
 
 def _sources() -> dict[str, str]:
@@ -119,7 +122,7 @@ def _build(sources: dict[str, str], compiler: list[str], path: Path) -> None:
         done = _run([*compiler, *FLAGS, *files, "-o", str(built), "-lm"])
         if done.returncode:
             lines = [line for line in done.stderr.splitlines() if "error" in line] or [
-                "it does not say why"
+                "it gave no reason"
             ]
             raise CpuKernelsError(f"{compiler[0]} could not build the kernels: {lines[0]}.")
         built.replace(path)

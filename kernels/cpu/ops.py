@@ -173,12 +173,12 @@ def why_unsupported(dtype: torch.dtype, head_size: int) -> str | None:
     """Return why the kernels do not support a dtype and head size; None if they do."""
     if dtype != torch.float32:
         return (
-            "the kernels for a CPU are float32, and the cache is"
+            "the CPU kernels support float32 only, and the KV cache is"
             f" {str(dtype).removeprefix('torch.')}."
         )
     if head_size % LANES or head_size > MAX_HEAD_SIZE:
         return (
-            f"the kernels for a CPU take head sizes that are multiples of {LANES}, up to"
+            f"the CPU kernels support head sizes that are multiples of {LANES}, up to"
             f" {MAX_HEAD_SIZE}; got {head_size}."
         )
     return None

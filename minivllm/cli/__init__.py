@@ -27,31 +27,31 @@ class Subcommand(NamedTuple):
 
 COMMANDS = {
     "demo": Subcommand("serving", "watch the engine serve several users at once, in the dashboard"),
-    "lesson": Subcommand("course", "learn how a serving engine works, on this one"),
-    "exercise": Subcommand("course", "write a piece of the engine, and let the engine run on it"),
+    "lesson": Subcommand("course", "learn how a serving engine works, with this engine running"),
+    "exercise": Subcommand("course", "write a part of the engine, and run the engine with it"),
     "live": Subcommand(
-        "serving", "an engine of your own in the dashboard, to be fed, paused, stepped and changed"
+        "serving",
+        "run your own engine in the dashboard: send requests, pause, step, change options",
     ),
     "attach": Subcommand("recordings", "watch an engine in another process"),
-    "replay": Subcommand("recordings", "a recording in the dashboard, forward and back"),
-    "shot": Subcommand("recordings", "a picture of any moment of a recording"),
-    "chat": Subcommand("serving", "talk with a model in the terminal"),
+    "replay": Subcommand("recordings", "play a recording in the dashboard, forward and back"),
+    "shot": Subcommand("recordings", "draw a picture of any moment of a recording"),
+    "chat": Subcommand("serving", "chat with a model in the terminal"),
     "generate": Subcommand("serving", "complete one or many prompts"),
-    "serve": Subcommand("serving", "serve a model over HTTP, to OpenAI's clients and to vLLM's"),
+    "serve": Subcommand("serving", "serve a model over HTTP, for clients of OpenAI and vLLM"),
     "model": Subcommand("serving", "list, fetch and find models"),
     "once": Subcommand(
-        "recordings", "tell the state of an engine from a recording, at its end or after a step"
+        "recordings", "print the state of an engine from a recording, at its end or after a step"
     ),
-    "export": Subcommand("recordings", "turn a recording into a trace for Perfetto"),
-    "compare": Subcommand(
-        "lab", "run one trace through two configurations of the engine, side by side"
-    ),
+    "export": Subcommand("recordings", "convert a recording into a trace for Perfetto"),
+    "compare": Subcommand("lab", "run the same requests through two configurations of the engine"),
     "simulate": Subcommand(
-        "lab", "ask what a crowd would see: the real scheduler and memory, with modelled step times"
+        "lab",
+        "predict latency and throughput under load: the real scheduler with modelled step times",
     ),
     "bench": Subcommand("lab", "measure the engine"),
     "to-vllm": Subcommand(
-        "lab", "the same configuration for vLLM, on one GPU or many: its command and its script"
+        "lab", "print the same configuration for vLLM, on one GPU or many: a command and a script"
     ),
 }
 """Name of a subcommand (with underscores, its module) -> folder and summary."""
@@ -65,7 +65,7 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """Build the whole command line; only `command` gets its options, because they cost imports."""
     parser = argparse.ArgumentParser(
         prog="minivllm",
-        description="A small, fast LLM inference engine that can be watched thinking.",
+        description="A small, fast LLM inference engine that shows its decisions as it runs.",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"minivllm {__version__}")

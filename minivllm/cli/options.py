@@ -17,77 +17,75 @@ from minivllm.sampling_params import SamplingParams
 ENGINE_HELP = {
     "model": "alias (smollm2, tiny-random), checkpoint directory, .gguf file or Hugging Face id",
     "dtype": "type of weights and KV cache; auto: float32 on a CPU, the checkpoint's own on a GPU",
-    "device": "where the model runs; auto: the GPU if there is one",
-    "load_format": "dummy: random weights in the shapes of the model's config, for tests of speed",
-    "max_model_len": "most tokens, prompt and output, of one sequence",
-    "seed": "seeds every request that has no seed of its own",
-    "block_size": "tokens in one KV cache block",
-    "num_gpu_blocks_override": "exactly this many KV cache blocks",
-    "gpu_memory_utilization": "on a GPU: part of its memory for weights, activations and KV cache",
+    "device": "where the model runs; auto: a GPU if there is one",
+    "load_format": "dummy: random weights in the shapes of the model's config, to measure speed",
+    "max_model_len": "maximum number of tokens of one sequence, prompt and output together",
+    "seed": "seed for requests without their own seed",
+    "block_size": "tokens per KV cache block",
+    "num_gpu_blocks_override": "number of KV cache blocks",
+    "gpu_memory_utilization": "on a GPU: fraction of its memory for weights, activations and KV cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
-    "enable_chunked_prefill": "cut long prompts into chunks that share a step with the others",
+    "enable_chunked_prefill": "split long prompts into chunks that share a step with other requests",
     "kv_cache_allocator": (
-        "how KV cache is given out; contiguous is what paging replaced, to compare with"
+        "how KV cache is allocated; contiguous is a baseline, which paging replaced"
     ),
-    "batching": (
-        "who is let into the batch, and when; static and sequential are there to compare with"
-    ),
-    "batch_delay": "seconds that a request waits for company, as in older servers",
-    "batch_size": "with a batch delay: let requests in at once when so many wait",
-    "enable_prefix_caching": (
-        "let requests that begin alike share the blocks of what they have in common"
-    ),
-    "max_num_seqs": "most sequences running at once: the number of batch slots",
-    "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
-    "scheduling_policy": "who waits and who is preempted: fcfs (the newest) or priority",
+    "batching": ("when waiting requests join the batch; static and sequential are baselines"),
+    "batch_delay": "seconds that a request waits for others to batch with, as in older servers",
+    "batch_size": "with --batch-delay: admit at once when this many requests wait",
+    "enable_prefix_caching": ("let requests with a common prefix share its blocks"),
+    "max_num_seqs": "maximum number of running sequences: the number of batch slots",
+    "max_num_batched_tokens": "the token budget: maximum number of tokens in one step, over all sequences",
+    "scheduling_policy": "order of waiting requests and of preemption: first come, first served (fcfs) or by"
+    " priority",
     "attention_backend": (
-        "how attention is computed; auto: triton on a GPU, our kernels on a CPU where there is a C"
+        "how attention is computed; auto: triton on a GPU, minivllm's kernels on a CPU with a C"
         " compiler, else torch"
     ),
     "custom_ops": (
-        "run this operation of the decoder as a fused kernel of ours; may be given several times"
+        "run this decoder operation as a fused kernel of minivllm; may be given several times"
     ),
     "linear_backend": (
-        "how linear layers multiply on a CPU; auto: our kernels where the processor has AVX-512,"
-        " else oneDNN, else torch"
+        "how linear layers multiply on a CPU; auto: minivllm's kernels if the processor has"
+        " AVX-512, else oneDNN, else torch"
     ),
     "enforce_eager": "on a GPU: no CUDA graphs",
-    "check_invariants": "check after every step that memory and schedule are consistent (slower)",
+    "check_invariants": "check the consistency of memory and schedule after every step (slower)",
 }
 DEFAULT_IN_WORDS = {
     "max_model_len": "the model's own limit",
     "enable_prefix_caching": "on, unless the allocator is contiguous",
     "batch_size": "the number of batch slots",
-    "custom_ops": "all with the backends triton on a GPU and cpu, else none",
+    "custom_ops": "all with the attention backends cpu and (on a GPU) triton, else none",
     "num_gpu_blocks_override": "as many as fit into memory",
-    "kv_cache_memory_bytes": "1 GiB on a CPU, what the rest leaves over on a GPU",
+    "kv_cache_memory_bytes": "1 GiB on a CPU, the remaining memory on a GPU",
 }
 """Help texts for defaults of None."""
 SAMPLING_HELP = {
-    "n": "how many texts: samples that share the blocks of the prompt, or the best beams",
+    "n": "number of texts: samples that share the prompt's blocks, or the best beams",
     "best_of": "draw this many samples and keep the most probable",
     "use_beam_search": "search for the most probable texts with -n beams",
     "beam_width": "search for the most probable texts with this many beams",
-    "length_penalty": "beams: over 0 favours long texts, under 0 short ones",
+    "length_penalty": "beams: above 0 favours long texts, below 0 short ones",
     "early_stopping": (
-        "beams: end with enough texts (true), when no better is likely (false) or possible (never)"
+        "beams: end when there are enough texts (true), or when a better one is unlikely (false)"
+        " or impossible (never)"
     ),
-    "max_tokens": "at most this many output tokens",
-    "min_tokens": "no end before this many output tokens",
+    "max_tokens": "maximum number of output tokens",
+    "min_tokens": "minimum number of output tokens",
     "temperature": "0 takes the most likely token; higher is more varied",
-    "top_p": "sample from the most likely tokens that together have this probability",
-    "top_k": "sample from this many of the most likely tokens; 0 takes all",
-    "min_p": "leave out tokens less likely than this part of the most likely one",
-    "repetition_penalty": "over 1: tokens of prompt and output become less likely",
-    "presence_penalty": "subtracted once from the logit of each token that is in the output",
-    "frequency_penalty": "subtracted from a token's logit once for each time it is in the output",
+    "top_p": "sample from the most likely tokens whose probabilities add up to this",
+    "top_k": "sample from this many of the most likely tokens; 0: from all",
+    "min_p": "exclude tokens less likely than this fraction of the most likely token's probability",
+    "repetition_penalty": "above 1: tokens of prompt and output become less likely",
+    "presence_penalty": "subtracted once from the logit of each token in the output",
+    "frequency_penalty": "subtracted from a token's logit for each time that it is in the output",
     "stop": "end at this string; may be given several times",
     "stop_token_ids": "end at this token id; may be given several times",
     "include_stop_str_in_output": "keep the stop string in the output",
     "ignore_eos": "do not end at the model's end-of-sequence token",
     "logprobs": (
-        "print the probability of each token and of this many most likely ones in its place"
-        " (--json: log-probabilities)"
+        "print the probability of each token and of this many most likely alternatives (--json:"
+        " log-probabilities)"
     ),
 }
 NOT_OPTIONS = frozenset(
@@ -204,5 +202,5 @@ def seconds(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0.0 <= value < 3600.0:
-        raise argparse.ArgumentTypeError(f"must be a number of seconds, 0 or more; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a number of seconds, at least 0; got {text!r}")
     return value

@@ -82,7 +82,7 @@ def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len
         )
         raise RequestTooLargeError(
             f"Request {request.request_id!r} needs up to {need} KV cache blocks ({prompt} prompt"
-            f" and {output} output tokens{samples}, {manager.block_size} a block) and the cache has"
-            f" {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks"
+            f" and {output} output tokens{samples}, {manager.block_size} per block), but the cache"
+            f" has {have}: shorten the prompt, lower max_tokens, or use an engine with more blocks"
             " (num_gpu_blocks_override, kv_cache_memory_bytes)."
         )

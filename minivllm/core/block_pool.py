@@ -62,7 +62,7 @@ class FreeKVCacheBlockQueue:
         block = self._head.next_free
         if block is self._tail:
             raise BlockPoolError(
-                "No free block is left; the caller must compare with num_free_blocks first."
+                "No free block is left; the caller must check num_free_blocks first."
             )
         self.remove(block)
         return block
@@ -91,7 +91,7 @@ class FreeKVCacheBlockQueue:
         """
         if block.prev_free is not None:
             raise BlockPoolError(
-                f"Block {block.block_id} is on the free queue already: it was freed twice."
+                f"Block {block.block_id} is already on the free queue: it was freed twice."
             )
         block.prev_free, block.next_free = left, right
         left.next_free = right.prev_free = block

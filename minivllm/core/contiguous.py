@@ -35,8 +35,8 @@ class ContiguousKVCacheManager(KVCacheManager):
         if self._num_reserved > len(pool.blocks):
             raise ConfigError(
                 f"The contiguous allocator reserves max_model_len ({max_model_len} tokens,"
-                f" {self._num_reserved} blocks) for each sequence and the KV cache has"
-                f" {len(pool.blocks)} blocks: lower max_model_len or give it more."
+                f" {self._num_reserved} blocks) for each sequence, but the KV cache has"
+                f" {len(pool.blocks)} blocks: lower max_model_len or add blocks."
             )
 
     def table_length(self, num_tokens: int) -> int:

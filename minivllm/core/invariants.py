@@ -38,10 +38,10 @@ def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
     free_ids = pool.free_queue.ids()
     free = set(free_ids)
     if len(free) != len(free_ids):
-        yield Violation("no duplicate on the free queue", f"{free_ids}")
+        yield Violation("no block is on the free queue twice", f"{free_ids}")
     if len(free_ids) != pool.free_queue.num_free_blocks:
         yield Violation(
-            "the free queue's count is its length", f"{pool.num_free_blocks} != {len(free_ids)}"
+            "the free queue's count equals its length", f"{pool.num_free_blocks} != {len(free_ids)}"
         )
     in_use = sum(block.ref_cnt > 0 for block in pool.blocks)
     if in_use + len(free) != len(pool.blocks):
@@ -59,7 +59,7 @@ def _blocks(scheduler: Scheduler) -> Iterator[Violation]:
                 f"{block!r} is in {owners[block.block_id]} tables",
             )
         if (block.block_id in free) != (block.ref_cnt == 0):
-            yield Violation("a block is free exactly if nobody owns it", f"{block!r}")
+            yield Violation("a block is free exactly if its ref_cnt is 0", f"{block!r}")
 
 
 def _cache(scheduler: Scheduler) -> Iterator[Violation]:
@@ -84,7 +84,7 @@ def _cache(scheduler: Scheduler) -> Iterator[Violation]:
             )
             if sequence.block_table[i].block_hash != parent:
                 yield Violation(
-                    "a block's hash is that of its tokens",
+                    "a block's hash matches its tokens",
                     f"{sequence!r}: {sequence.block_table[i]!r}",
                 )
 
@@ -94,24 +94,24 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
     waiting, running = list(scheduler.waiting), scheduler.running
     slots = [sequence.slot for sequence in running]
     if len(set(slots)) != len(slots) or None in slots:
-        yield Violation("every running sequence has a slot of its own", f"{slots}")
+        yield Violation("every running sequence has its own slot", f"{slots}")
     kept = [slot for request in scheduler.requests.values() for slot in request.kept_slots]
     if None not in slots and sorted([*slots, *kept, *scheduler.slots.free]) != list(
         range(scheduler.slots.num_slots)
     ):
         yield Violation(
-            "a slot is taken, kept or free, once", f"{slots}, {kept}, {scheduler.slots.free}"
+            "every slot is either taken, kept or free", f"{slots}, {kept}, {scheduler.slots.free}"
         )
     for request in scheduler.requests.values():
         runs = any(sequence.status is RequestStatus.RUNNING for sequence in request.sequences)
         if len(request.kept_slots) != (request.num_unforked if runs else 0):
             yield Violation(
-                "a running request keeps a slot for every fork to come", f"{request.request_id}"
+                "a running request keeps a slot for each future fork", f"{request.request_id}"
             )
     known = [sequence for request in scheduler.requests.values() for sequence in request.sequences]
     unfinished = [sequence.seq_id for sequence in known if not sequence.status.is_finished]
     if sorted(unfinished) != sorted(sequence.seq_id for sequence in [*waiting, *running]):
-        yield Violation("every unfinished sequence waits or runs, once", f"{unfinished}")
+        yield Violation("every unfinished sequence either waits or runs", f"{unfinished}")
     for sequence in waiting:
         if sequence.block_table or sequence.status not in (
             RequestStatus.WAITING,
@@ -122,19 +122,19 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
         if sequence.num_computed_tokens > sequence.num_tokens:
             yield Violation("num_computed_tokens <= num_tokens", f"{sequence!r}")
         if sequence.num_tokens != len(sequence.token_ids):
-            yield Violation("num_tokens counts the tokens", f"{sequence!r}")
+            yield Violation("num_tokens equals the number of tokens", f"{sequence!r}")
         if sequence.num_tokens > scheduler.max_model_len:
             yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
         # A fully cached prompt holds one token more than it counts as computed, never more.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
             yield Violation(
-                "a block table is as long as its tokens need",
+                "a block table has the length that its tokens need",
                 f"{sequence!r}: {sequence.block_table}",
             )
         if len({block.block_id for block in sequence.block_table}) != len(sequence.block_table):
             yield Violation(
-                "a block stands once in a block table", f"{sequence!r}: {sequence.block_table}"
+                "no block is in a block table twice", f"{sequence!r}: {sequence.block_table}"
             )
 
 
@@ -170,7 +170,7 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     )
     if num_taken > scheduler.slots.limit and any(item.starts_fresh for item in plan.scheduled):
         yield Violation(
-            "nobody is admitted over max_num_seqs", f"{num_taken} of {scheduler.slots.limit}"
+            "no sequence is admitted above max_num_seqs", f"{num_taken} of {scheduler.slots.limit}"
         )
     written: list[int] = []
     for item in plan.scheduled:
@@ -183,7 +183,7 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     if len(set(written)) != len(written):
         yield Violation("the slots written in a step are distinct", f"{sorted(written)}")
     if plan.preempted and any(item.starts_fresh for item in plan.scheduled):
-        yield Violation("nothing is admitted in a step that preempted", f"{plan.preempted}")
+        yield Violation("no sequence is admitted in a step that preempts", f"{plan.preempted}")
     has_work = scheduler.running or scheduler.waiting
     waits_for_company = any(
         (sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting

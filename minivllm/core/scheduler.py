@@ -327,6 +327,10 @@ class Scheduler:
         first = self.waiting.peek()
         reason, need, free = first.deferred
         if reason != "batch_delay":  # a delay ends by itself
+            if reason == "max_num_seqs":  # its numbers are batch slots
+                manager = self.kv_cache_manager
+                need = manager.num_blocks_for(first.num_tokens)
+                free = manager.pool.num_free_blocks
             victim = self.waiting.choose_victim(self.running)
             self._preempt(victim, first, Shortage(need, free))
             plan.preempted.append(victim)

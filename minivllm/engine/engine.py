@@ -219,14 +219,14 @@ class LLMEngine:
     def _raise_if_in_step(self, wish: str) -> None:
         if self.next_phase != "schedule":
             raise StepInProgressError(
-                f"A step is under way and cannot lose what it has planned: finish it, then {wish}."
+                f"A step is in progress and its plan cannot change: finish the step, then {wish}."
             )
 
     def _raise_if_dead(self) -> None:
         if self._dead_because is not None:
             raise EngineDeadError(
-                f"This engine stopped in an earlier step ({self._dead_because!r}); build a new"
-                " LLMEngine to go on."
+                f"This engine stopped in an earlier step ({self._dead_because!r}); create a new"
+                " LLMEngine to continue."
             ) from self._dead_because
 
     # ---- switches and views ----

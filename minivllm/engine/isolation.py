@@ -75,7 +75,7 @@ class IsolatingExecutor:
         except Exception as error:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
-            _log.exception("the model failed on a step; its sequences are run one by one")
+            _log.exception("the model failed on a step; running its sequences one by one")
             # `watch.decodes` are indices into the whole plan. The tracer tries again in the next
             # step.
             self._run_one_by_one(plan, replace(watch, decodes=()), done)
@@ -107,7 +107,7 @@ class IsolatingExecutor:
                     continue
                 except Exception:
                     fields = {"sequence": item.sequence.seq_id}
-                    _log.exception("the model fails on one sequence", extra={"fields": fields})
+                    _log.exception("the model failed on one sequence", extra={"fields": fields})
                     done.failed.append(item.sequence)
             done.unwritten.update(_blocks_written(item, self._block_size))
 

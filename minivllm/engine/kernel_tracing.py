@@ -39,7 +39,7 @@ class KernelTracer:
         """Trace the next decode of a sequence. Raise `InvalidRequestError` if it has ended."""
         if not _is_unfinished(seq_id, requests):
             raise InvalidRequestError(
-                f"There is no unfinished sequence {seq_id!r} to trace: choose one that runs."
+                f"There is no unfinished sequence {seq_id!r} to trace: choose a running one."
             )
         if seq_id not in self._asked:
             self._asked.append(seq_id)
@@ -76,7 +76,7 @@ class KernelTracer:
         """Answer for sequences that have ended before the decode to trace."""
         for seq_id in [seq_id for seq_id in self._asked if not _is_unfinished(seq_id, requests)]:
             self._asked.remove(seq_id)
-            self._answer(seq_id, 0, 0, [], f"{seq_id} has ended before its next decode.")
+            self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")
 
     def _answer_from_recording(self, seq_id: str, sample: DecodeSample) -> None:
         from minivllm.runtime.attention.recorded_xray import recorded_trace

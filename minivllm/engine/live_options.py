@@ -35,7 +35,8 @@ def change_option(
     most = getattr(config, name)
     if value > most:
         raise ConfigError(
-            f"{name} can be at most {most}, which the engine was built with; got {value}."
+            f"{name} can be at most {most}, the value that the engine was created with; got"
+            f" {value}."
         )
     match name:
         case "max_num_batched_tokens":
@@ -54,6 +55,7 @@ def _check_nobody_stands_still(scheduler: Scheduler, max_num_seqs: int) -> None:
     )
     if widest is not None and widest.params.num_sequences > max_num_seqs:
         raise ConfigError(
-            f"max_num_seqs cannot be {max_num_seqs} yet: request {widest.request_id!r} runs"
-            f" {widest.params.num_sequences} sequences at once; wait for its end, or abort it."
+            f"max_num_seqs cannot be lowered to {max_num_seqs} now: request {widest.request_id!r}"
+            f" runs {widest.params.num_sequences} sequences at once; wait until it ends, or abort"
+            " it."
         )

@@ -46,7 +46,7 @@ class Mailbox:
                 self._commands.put(_Command(future, run, between_steps))
                 return future
         future.set_exception(
-            EngineDeadError("The engine's thread has ended: start a new one to go on.")
+            EngineDeadError("The engine's thread has ended: start a new one to continue.")
         )
         return future
 

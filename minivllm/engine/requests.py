@@ -75,8 +75,8 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if not isinstance(text, str):
         # The usual mistake is a bare list of ids. It can be thousands of ids long, so shorten it.
         raise InvalidRequestError(
-            'A prompt is text, {"prompt": text} or {"prompt_token_ids": ids}, so put a bare'
-            f" list of ids into the last of these; got {short_repr(prompt)}."
+            'A prompt must be a string, {"prompt": text} or {"prompt_token_ids": ids}; got'
+            f" {short_repr(prompt)}."
         )
     return ReadPrompt(text, tokenizer.encode(text), salt)
 
@@ -133,8 +133,8 @@ class RequestValidator:
             )
         if request_id in unfinished:
             raise DuplicateRequestError(
-                f"Request id {request_id!r} is in use by an unfinished request: choose another, or"
-                " wait for it to end."
+                f"Request id {request_id!r} is in use by an unfinished request: choose another id,"
+                " or wait until that request ends."
             )
         if not isinstance(params, SamplingParams):
             raise InvalidSamplingParamsError(
@@ -151,33 +151,33 @@ class RequestValidator:
             and len(limits.eos_token_ids.union(params.stop_token_ids)) >= limits.vocab_size
         ):
             raise InvalidSamplingParamsError(
-                "stop_token_ids leaves no token that may come before min_tokens: name fewer ids or"
-                " set min_tokens to 0."
+                "stop_token_ids excludes every token before min_tokens: list fewer ids or set"
+                " min_tokens to 0."
             )
 
     def _check_priority(self, priority: int) -> None:
         if not isinstance(priority, int) or isinstance(priority, bool):
             raise InvalidRequestError(
-                f"priority must be a whole number, lower goes first; got {priority!r}."
+                f"priority must be a whole number (lower runs first); got {priority!r}."
             )
         if priority != 0 and self._config.scheduling_policy != "priority":
             raise InvalidRequestError(
-                f"priority is {priority} but the engine serves first come, first served: send 0"
-                " (priorities need an engine that was started with scheduling_policy='priority')."
+                f"priority is {priority} but the engine uses the policy fcfs: send 0 (priorities"
+                " need an engine with scheduling_policy='priority')."
             )
 
     def _check_num_sequences(self, num_sequences: int, max_num_seqs: int) -> None:
         if num_sequences > max_num_seqs:
             raise InvalidSamplingParamsError(
-                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) and the"
-                f" engine runs at most {max_num_seqs} at once: ask for fewer (the engine's"
-                " max_num_seqs is the limit)."
+                f"The request asks for {num_sequences} sequences (n, best_of, beam_width) but the"
+                f" engine runs at most {max_num_seqs} at once: ask for fewer (the limit is the"
+                " engine's max_num_seqs)."
             )
         if num_sequences > 1 and self._config.kv_cache_allocator == "contiguous":
             raise InvalidSamplingParamsError(
                 f"The request asks for {num_sequences} sequences (n, best_of, beam_width), which"
-                " share blocks, and the contiguous allocator cannot share: ask for one (more need"
-                " an engine with kv_cache_allocator='paged')."
+                " share blocks, but the contiguous allocator cannot share blocks: ask for one"
+                " sequence (several need an engine with kv_cache_allocator='paged')."
             )
 
     def _check_prompt(self, request_id: str, token_ids: list[int]) -> None:
@@ -188,9 +188,9 @@ class RequestValidator:
             )
         if len(token_ids) >= max_model_len:
             raise PromptTooLongError(
-                f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is "
-                f"{max_model_len} and one output token must fit too: shorten the prompt to "
-                f"{max_model_len - 1} tokens, or use an engine with a larger max_model_len."
+                f"Request {request_id!r} has {len(token_ids)} prompt tokens, but max_model_len is"
+                f" {max_model_len} and must also hold one output token: shorten the prompt to"
+                f" {max_model_len - 1} tokens, or use an engine with a larger max_model_len."
             )
         self._check_ids("prompt_token_ids", token_ids)
 
@@ -203,6 +203,6 @@ class RequestValidator:
                 or not 0 <= token_id < vocab_size
             ):
                 raise TokenOutOfVocabularyError(
-                    f"{name} holds {token_id!r}, which is no token id of this model: use 0 to"
-                    f" {vocab_size - 1}."
+                    f"{name} contains {token_id!r}, which is not a token id of this model: use 0"
+                    f" to {vocab_size - 1}."
                 )

@@ -85,7 +85,7 @@ def decode_batch(payload: bytes) -> KVEventBatch:
         known = [event for event in map(_read_event, events) if event is not None]
         return KVEventBatch(float(ts), known, len(events) - len(known))
     except (msgspec.MsgspecError, KeyError, IndexError, TypeError, ValueError) as error:
-        raise EventLogError(f"What came is no batch of KV events: {error}.") from error
+        raise EventLogError(f"The data is not a batch of KV events: {error}.") from error
 
 
 def _read_event(event: object) -> KVEvent | None:

@@ -30,17 +30,16 @@ SAME = (
 )
 """Options with the same name and the same meaning."""
 WITHOUT = {
-    "device": "vLLM runs on the device that it was built for",
+    "device": "vLLM runs on the device for which it was built",
     "kv_cache_allocator": "vLLM always pages",
     "batching": "vLLM always batches continuously",
-    "batch_delay": "a request never waits for company",
-    "batch_size": "a request never waits for company",
+    "batch_delay": "vLLM never delays a request to build a batch",
+    "batch_size": "vLLM never delays a request to build a batch",
     "attention_backend": (
-        "the nearest is --attention-backend TRITON_ATTN; without it vLLM takes the fastest it finds"
+        "the nearest is --attention-backend TRITON_ATTN; by default, vLLM uses the fastest"
+        " available"
     ),
-    "linear_backend": (
-        "vLLM's choices for it are kernels of its own; without it vLLM takes the fastest it finds"
-    ),
+    "linear_backend": ("vLLM has its own kernels for it and uses the fastest available"),
     "custom_ops": "vLLM compiles the model; the nearest is --compilation-config",
     "check_invariants": "vLLM has no such check",
 }
@@ -64,7 +63,7 @@ def notes(config: EngineConfig) -> list[str]:
     """Return one sentence for each option that is set and that vLLM lacks."""
     defaults = {field.name: field.default for field in fields(EngineConfig)}
     return [
-        f"{name}={getattr(config, name)!r} has no counterpart: {reason}."
+        f"{name}={getattr(config, name)!r} has no counterpart in vLLM: {reason}."
         for name, reason in WITHOUT.items()
         if getattr(config, name) != defaults[name]
     ]

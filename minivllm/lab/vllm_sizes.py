@@ -38,7 +38,7 @@ class Hardware:
             )
         if not 0 < self.gpu_memory_gib < math.inf:
             raise ConfigError(
-                f"--gpu-memory must be GiB of one GPU, over 0; got {self.gpu_memory_gib}."
+                f"--gpu-memory must be the GiB of one GPU, above 0; got {self.gpu_memory_gib}."
             )
 
     @property
@@ -100,9 +100,9 @@ def choose_sizes(
     ]
     if not cuts:
         raise ConfigError(
-            f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be dealt out"
-            f" in groups of {tensor or 1} times {pipeline or 1}: take sizes whose product divides"
-            " the number of GPUs."
+            f"{hardware.num_gpus} GPU(s) in {hardware.num_machines} machine(s) cannot be divided"
+            f" into groups of {tensor or 1} times {pipeline or 1}: choose sizes whose product"
+            " divides the number of GPUs."
         )
     sizes = [
         Sizes(
@@ -116,8 +116,8 @@ def choose_sizes(
         raise ConfigError(
             f"Weights and one sequence of {max_model_len} tokens need"
             f" {best.bytes_per_gpu / GIB:.1f} GiB on each GPU (tensor {best.tensor}, pipeline"
-            f" {best.pipeline}), where {max(hardware.usable_bytes, 0) / GIB:.1f} are usable: take"
-            " more GPUs or larger ones, a 16-bit --dtype or a smaller --max-model-len."
+            f" {best.pipeline}), where {max(hardware.usable_bytes, 0) / GIB:.1f} are usable: use"
+            " more or larger GPUs, a 16-bit --dtype or a smaller --max-model-len."
         )
     # Prefer even pipelines: an uneven one waits for its longest stage.
     return min(

@@ -117,7 +117,7 @@ class DecodeGraphs:
                     self._graphs[size] = graph
         except torch.OutOfMemoryError as error:
             raise ConfigError(
-                "There is no memory left on the device to record CUDA graphs: lower"
+                "The device has too little memory left to record CUDA graphs: lower"
                 " gpu_memory_utilization, num_gpu_blocks_override or max_num_seqs, or set"
                 " enforce_eager."
             ) from error

@@ -79,7 +79,7 @@ class ModelInput:
 def _require_below(what: str, numbers: np.ndarray, end: int) -> None:
     outside = numbers[(numbers < 0) | (numbers >= end)]
     if len(outside):
-        raise InvariantError(f"A step uses {what} {outside[0]} and the KV cache ends at {end}.")
+        raise InvariantError(f"A step uses {what} {outside[0]} but the KV cache ends at {end}.")
 
 
 class InputBatch:

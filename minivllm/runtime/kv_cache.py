@@ -51,7 +51,7 @@ def num_blocks_that_fit(spec: KVCacheSpec, num_bytes: int) -> int:
     num_blocks = num_bytes // spec.bytes_per_block
     if num_blocks < 1:
         raise ConfigError(
-            f"{format_memory(max(num_bytes, 0))} for the KV cache do not hold even one block of"
+            f"{format_memory(max(num_bytes, 0))} for the KV cache cannot hold even one block of"
             f" {spec.block_size} tokens ({format_memory(spec.bytes_per_block)}); raise"
             " kv_cache_memory_bytes (on CUDA also gpu_memory_utilization) or lower block_size."
         )
@@ -66,7 +66,7 @@ def require_cpu_memory(spec: KVCacheSpec, num_blocks: int) -> None:
     need, available = num_blocks * spec.bytes_per_block, available_cpu_memory()
     if available is not None and need > available:
         raise ConfigError(
-            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} and"
+            f"A KV cache of {num_blocks} blocks needs {format_memory(need)} but"
             f" {format_memory(available)} are free; lower num_gpu_blocks_override or"
             " kv_cache_memory_bytes."
         )

@@ -286,7 +286,7 @@ def _settle_max_model_len(config: EngineConfig, model: LoadedModel) -> int:
         return limit
     if config.max_model_len > limit:
         raise ConfigError(
-            f"max_model_len is {config.max_model_len} and {model.name} was made for at most"
-            f" {limit}; lower it."
+            f"max_model_len is {config.max_model_len}, but {model.name} supports at most {limit};"
+            " lower max_model_len."
         )
     return config.max_model_len

@@ -78,12 +78,13 @@ def _listen(
         except Exception:
             unsubscribe()
             _log.exception(
-                "a feed has failed and is closed; the engine goes on",
+                "a feed has failed and is closed; the engine continues",
                 extra={"fields": {"feed": name}},
             )
             close(
                 FeedLostError(
-                    f"The server's {name} have failed and are not told any more; its log says why."
+                    f"The server's {name} have failed and are no longer updated; see the server's"
+                    " log."
                 )
             )
 

@@ -116,10 +116,7 @@ def to_api_error(error: BaseException) -> ApiError:
         case EngineDeadError():
             # The error's own message may quote the failure, so it goes only to the log. A retry
             # would not help.
-            message = (
-                "The engine has failed and serves nobody until it is started again; the server's"
-                " log says why."
-            )
+            message = "The engine has failed: restart the server; its log contains the reason."
             return ApiError(
                 503, message, "server_error", "engine_dead", headers={"x-should-retry": "false"}
             )
@@ -131,8 +128,8 @@ def to_api_error(error: BaseException) -> ApiError:
             return ApiError(504, str(error), "server_error", "request_timeout")
         case _:
             message = (
-                "The server failed on this request; its log says why, under the request id of this"
-                " answer."
+                "The server failed on this request; its log contains the reason under the request"
+                " id of this response."
             )
             return ApiError(500, message, "server_error", "internal_error")
 
@@ -159,8 +156,10 @@ def _http_error(request: Request, error: HTTPException) -> ApiError:
     """Convert Starlette's own errors: unknown route, wrong method."""
     path = request.scope["path"][:_MAX_INPUT]
     message = {
-        404: f"There is no {path!r} here; /openapi.json lists what there is.",
-        405: f"{path!r} does not take {request.method[:16]!r}; /openapi.json lists what it takes.",
+        404: f"The path {path!r} does not exist; /openapi.json lists all paths.",
+        405: (
+            f"{path!r} does not support {request.method[:16]!r}; /openapi.json lists its methods."
+        ),
     }.get(error.status_code, str(error.detail))
     code = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "invalid_request")
     return ApiError(error.status_code, message, code=code, headers=dict(error.headers or {}))

@@ -58,12 +58,12 @@ class ServerOptions:
             raise ConfigError("api_key must be made of printable ASCII characters, at least one.")
         if any(key != key.strip() for key in self.api_key):
             raise ConfigError(
-                "api_key must not begin or end with a space: HTTP drops such spaces, so no client"
-                " could send it."
+                "api_key must not begin or end with a space: HTTP removes such spaces, so clients"
+                " could not send it."
             )
         if not self.is_loopback and not self.api_key:
             raise ConfigError(
-                f"host {self.host!r} can be reached by other machines: set an api_key, or serve on"
+                f"host {self.host!r} is reachable from other machines: set an api_key, or serve on"
                 " 127.0.0.1."
             )
 

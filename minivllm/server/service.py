@@ -225,17 +225,17 @@ class EngineService:
 
     def _refuse_if_closed(self, num_new: int) -> None:
         if self.is_dead and not self.is_draining:
-            raise EngineDeadError("The engine has failed; this server has to be started again.")
+            raise EngineDeadError("The engine has failed: restart this server.")
         if self.is_draining:
-            raise ShuttingDownError("The server is shutting down and takes no more requests.")
+            raise ShuttingDownError("The server is shutting down and accepts no more requests.")
         if num_new > self._max_waiting:
             raise InvalidRequestError(
-                f"prompt has {num_new} prompts and this server queues at most {self._max_waiting}:"
-                " send fewer at a time."
+                f"prompt has {num_new} prompts, but this server queues at most"
+                f" {self._max_waiting}: send fewer at a time."
             )
         if len(self._waiting) + num_new > self._max_waiting:
             raise OverloadedError(
-                f"{len(self._waiting)} requests are waiting and the server keeps at most"
+                f"{len(self._waiting)} requests are waiting, and this server queues at most"
                 f" {self._max_waiting}: try again later.",
                 retry_after=_RETRY_AFTER,
             )

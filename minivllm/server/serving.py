@@ -57,7 +57,7 @@ class Serving:
         """Raise `UnknownModelNameError` if a request names another model."""
         if name is not None and name != self.model_name:
             raise UnknownModelNameError(
-                f"The model {name!r:.80} is not served here: ask for {self.model_name!r}."
+                f"The model {name!r:.80} is not available on this server: use {self.model_name!r}."
             )
 
     async def to_prompt(
@@ -89,8 +89,8 @@ class Serving:
         if len(token_ids) >= limit:
             # The engine checks this too, but only after all prompts of a list are tokenized.
             raise PromptTooLongError(
-                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and one"
-                f" output token must fit too: shorten the prompt to {limit - 1} tokens."
+                f"The prompt has {len(token_ids)} tokens, but max_model_len is {limit} and must"
+                f" also hold one output token: shorten the prompt to {limit - 1} tokens."
             )
         return token_ids
 
@@ -177,11 +177,11 @@ def check_stream(body: RequestFields) -> None:
     """Raise `InvalidRequestError` for options that need streaming on, or off."""
     if not body.stream and body.stream_options is not None:
         raise InvalidRequestError(
-            "stream_options is for streams: set stream to true, or leave it out."
+            "stream_options needs stream: set stream to true, or leave stream_options out."
         )
     if body.stream and body.prompt_logprobs is not None:
         raise InvalidRequestError(
-            "prompt_logprobs cannot be streamed: set stream to false, or leave it out."
+            "prompt_logprobs cannot be streamed: set stream to false, or leave prompt_logprobs out."
         )
 
 

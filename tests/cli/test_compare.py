@@ -69,7 +69,7 @@ def test_a_plot_shows_both_sides(capsys, tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--a buddy", "has the part 'buddy'"),
+        ("--a buddy", "the unknown part 'buddy'"),
         ("--a paged --b contiguous --scenario parallel-sampling", "cannot share"),
         ("--a paged --b contiguous --scenario burst --kv-budget 40960", "cache has"),
         # Less than one reservation of 512 tokens.

@@ -74,7 +74,7 @@ def test_a_damaged_recording_is_drawn_as_far_as_it_goes(shoot: Shoot, tmp_path: 
     log.write_bytes(b"".join([*lines[:200], b"?\n", *lines[200:]]))
     warning = (
         f"{log} is damaged at line 201: JSON is malformed: invalid character (byte 0). The picture"
-        " shows the state before it.\n"
+        " shows the state before the damage.\n"
     )
     assert re.search(r"LOG DAMAGED .* step 1\d\b", rows_of(shoot(log=log, warning=warning))[0])
 
@@ -101,11 +101,14 @@ def test_shot_and_replay_do_not_import_torch() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ("--size 120", "--size must be columns and rows up to 1000, such as 120x36; got '120'."),
+        (
+            "--size 120",
+            "--size must be columns and rows, at most 1000 each, as in 120x36; got '120'.",
+        ),
         ("--screen home", "--screen must be one of overview, blocks, scheduler, requests, events,"),
         ("--choose nobody", "run.jsonl has no such request, block (b0 to b23) or event"),
         ("--step 268", "--step 268: run.jsonl has the steps 0 to 267."),
-        ("-o run.jsonl", "run.jsonl is the recording itself: give the picture another name."),
+        ("-o run.jsonl", "run.jsonl is the recording itself: name another file for the picture."),
         ("-o x.PDF", "x.svg"),
     ],
 )
@@ -126,12 +129,12 @@ UNREADABLE = [
     for command in ("shot -o x.svg", "replay", "replay good.jsonl --with")
     for log, sentence in (
         ("no-such.jsonl", "cannot be read: No such file or directory."),
-        ("foreign.jsonl", "is not a minivllm recording: its first line is no header."),
+        ("foreign.jsonl", "is not a minivllm recording: its first line is not a header."),
         ("newer.jsonl", "has version 99 of the recording format"),
     )
 ] + [
     ("attach", "no-such.jsonl", "does not exist: check the path"),
-    ("attach", "foreign.jsonl", "is not a minivllm recording: its first line is no header."),
+    ("attach", "foreign.jsonl", "is not a minivllm recording: its first line is not a header."),
     ("attach", "http://127.0.0.1:9", ""),
 ]
 

@@ -214,7 +214,7 @@ def test_in_a_terminal_the_dashboard_opens_and_a_key_leaves_it_with_a_report(tmp
     assert os.waitstatus_to_exitcode(status) == 0, after
     assert b"\x1b[?1049l" in after, "the terminal was not restored"
     report = after.rpartition(b"\x1b[?1049l")[2].decode()
-    assert "The run was stopped before its end." in report
+    assert "The run was stopped early." in report
     *_, result, recorded = report.strip().splitlines()
     assert "Recorded up to step" in recorded
     result = json.loads(result)

@@ -71,7 +71,7 @@ def test_once_reports_lost_events(tmp_path: Path, capsys: pytest.CaptureFixture)
     ("arguments", "sentence"),
     [
         (["once", "no-such.jsonl"], "no-such.jsonl cannot be read: No such file or directory."),
-        (["once", str(LOG), "--step", "9999"], "ends with step 267; there is no step 9999 (yet)."),
+        (["once", str(LOG), "--step", "9999"], "ends with step 267; it has no step 9999 yet."),
         (["export", __file__, "--perfetto", "x.json"], "is not a minivllm recording"),
         (["export", str(LOG), "--perfetto", "no/such/x.json"], "no/such/x.json: No such file"),
     ],

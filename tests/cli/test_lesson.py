@@ -37,7 +37,7 @@ def test_the_list_shows_completed_lessons_but_not_printed_ones(capsys, progress,
     assert main(["lesson"]) == 0
     listed = capsys.readouterr().out
     assert re.match(r"✓ +1 .* done", listed)
-    assert "Continue with: minivllm lesson 2." in listed
+    assert "To continue: minivllm lesson 2." in listed
     assert main(["lesson", "--ascii"]) == 0
     assert capsys.readouterr().out.isascii()
 
@@ -65,10 +65,10 @@ def give(monkeypatch, capsys):
 def test_an_interrupted_lesson_continues_with_its_answers(give, capsys):
     assert "continue at page" not in give("\n1\n\nq\n"), "nothing was left yet"
     assert main(["lesson"]) == 0
-    assert "Continue with: minivllm lesson 4." in capsys.readouterr().out
+    assert "To continue: minivllm lesson 4." in capsys.readouterr().out
     again = give("what?\n\nb\nb\n2\nq\n")
     # Any other answer is asked again.
-    assert again.count("continue at page 4 (enter), or from the start (s)?") == 2
+    assert again.count("continue at page 4 (enter), or start over (s)?") == 2
     assert "Paging cuts" not in again
     assert "You said 1 block" in again, "the page before, with the answer of the first time"
 

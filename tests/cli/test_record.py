@@ -32,7 +32,7 @@ def test_a_command_fails_when_the_disk_is_full_and_says_from_which_step_on(
         assert main([places.get(word, word) for word in RECORDING_COMMANDS[name].split()]) == 1
     said = capsys.readouterr()
     assert "Recorded up to" not in said.err + said.out and "minivllm replay" not in said.out
-    lacks = rf"^minivllm: {file} lacks [\d,]+ events, from step (\d+) on \({REASON}\)"
+    lacks = rf"^minivllm: {file} lacks [\d,]+ events from step (\d+) on \({REASON}\)"
     found = re.search(lacks, said.err, re.MULTILINE)
     assert found is not None, said.err
     recording = Recording(file)

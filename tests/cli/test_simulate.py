@@ -25,7 +25,7 @@ def test_one_configuration_is_answered_with_its_fit_and_two_small_pictures(capsy
     assert 0 <= one["goodput_share"] <= 1 and one["request_goodput"] <= one["request_throughput"]
     assert result["fit"]["num_points"] >= 12 and result["fit"]["r_squared"] > 0.5
     assert "measured steps, each predicted without itself: R²" in shown
-    assert "share of the requests whose first token came within" in shown
+    assert "share of the requests with their first token within" in shown
     assert "KV cache in use over" in shown
 
 
@@ -57,23 +57,26 @@ def test_a_file_of_arrivals_sets_the_requests_and_their_times(capsys, tmp_path: 
     result, shown = answer(capsys, "--arrival", str(file))
     (one,) = result["configurations"]
     assert one["completed"] == 3 and 995 < one["duration"] < 1000 and one["rate"] is None
-    assert "arriving as the file says" in shown
+    assert "arriving as in the file" in shown
     assert answer(capsys, "--arrival", str(file), "--requests", "2")[0]["requests"] == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("--rate 0", "must be over 0 requests a second"),
+        ("--rate 0", "must be more than 0 requests per second"),
         ("--router clever", "must be one of random, least-loaded, prefix-aware; got 'clever'"),
-        ("--goodput tpot:0.001", "tpot:0.001 can never be met: by the fit the shortest step takes"),
+        (
+            "--goodput tpot:0.001",
+            "tpot:0.001 can never be met: by the fit, the shortest step takes",
+        ),
         ("--arrival nowhere.csv --random-output-len 9", "leave out --random-output-len"),
         ("--random-input-len 9000", "A prompt has 9000 tokens, but max_model_len is 8192"),
         ("--num-gpu-blocks-override 4", "KV cache blocks"),
         ("--step-times nowhere.json", "nowhere.json cannot be read"),
         ("--arrival poisson --burstiness 0.5", "A Poisson process has a burstiness of 1"),
-        ("--record x.jsonl --replicas 1,2", "--record takes one configuration"),
-        ("--no-enable-chunked-prefill", "a step must hold the longest prompt"),
+        ("--record x.jsonl --replicas 1,2", "--record needs a single configuration"),
+        ("--no-enable-chunked-prefill", "one step must hold the longest prompt"),
     ],
 )
 def test_bad_simulations_are_refused_in_one_sentence(

@@ -126,7 +126,9 @@ def test_the_output_can_be_pasted_into_a_shell(
     arguments = "to-vllm tiny-random --gpus 2 --batching static --port 9"
     assert main(arguments.split()) == 0
     out = capsys.readouterr().out
-    assert "# batching='static' has no counterpart: vLLM always batches continuously." in out
+    assert (
+        "# batching='static' has no counterpart in vLLM: vLLM always batches continuously." in out
+    )
     assert "--data-parallel-size 2" in out and "--port 9" in out
     script = out[out.index("from vllm import") :]
     compile(script, "script", "exec")

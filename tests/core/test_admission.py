@@ -127,7 +127,7 @@ def test_without_chunking_a_prompt_runs_in_one_step_or_not_at_all(length, plan, 
     [
         ({"batching": "dynamic"}, "batching must be one of continuous, static, sequential"),
         ({"batch_delay": -1.0}, "batch_delay must be a finite number"),
-        ({"batch_size": 4}, "batch_size has no effect without a batch_delay"),
+        ({"batch_size": 4}, "batch_size has no effect without batch_delay"),
         ({"batch_delay": 1.0, "batch_size": 0}, "batch_size must be a whole number"),
         (
             {"enable_chunked_prefill": False, "max_num_batched_tokens": 31, "max_model_len": 32},

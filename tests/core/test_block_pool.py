@@ -51,7 +51,7 @@ class TestFreeQueue:
     def test_a_queued_block_cannot_be_queued_again(self, put):
         blocks = [KVCacheBlock(i) for i in range(3)]
         queue = FreeKVCacheBlockQueue(blocks)
-        with pytest.raises(BlockPoolError, match="on the free queue already"):
+        with pytest.raises(BlockPoolError, match="already on the free queue"):
             getattr(queue, put)(blocks[1])
         assert (queue.ids(), queue.num_free_blocks) == ([0, 1, 2], 3)
 

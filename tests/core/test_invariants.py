@@ -89,31 +89,31 @@ def by(number: int, owner: str, name: str) -> Callable[[Scene], None]:
 
 
 BROKEN: dict[str, list[Callable[[Scene], object]]] = {
-    "no duplicate on the free queue": [set_to(lambda: [29, 29], "pool", "free_queue", "ids")],
-    "the free queue's count is its length": [by(1, "pool.free_queue", "num_free_blocks")],
+    "no block is on the free queue twice": [set_to(lambda: [29, 29], "pool", "free_queue", "ids")],
+    "the free queue's count equals its length": [by(1, "pool.free_queue", "num_free_blocks")],
     "in use + free = total": [by(1, "unused", "ref_cnt")],
     "ref_cnt = entries in block tables": [by(1, "shared", "ref_cnt"), by(-1, "shared", "ref_cnt")],
-    "a block is free exactly if nobody owns it": [by(1, "unused", "ref_cnt")],
+    "a block is free exactly if its ref_cnt is 0": [by(1, "unused", "ref_cnt")],
     "the cache index and the blocks agree": [
         lambda scene: scene.pool._cached.clear(),
         lambda scene: scene.pool._cached.update({b"x": {29: None}}),
     ],
-    "a block's hash is that of its tokens": [
+    "a block's hash matches its tokens": [
         lambda scene: scene.second.token_ids.__setitem__(0, 7),
     ],
-    "every running sequence has a slot of its own": [
+    "every running sequence has its own slot": [
         by(-1, "second", "slot"),
         set_to(None, "second", "slot"),
     ],
-    "a slot is taken, kept or free, once": [
+    "every slot is either taken, kept or free": [
         lambda scene: scene.scheduler.slots._free.pop(),
         lambda scene: scene.samples.request.kept_slots.clear(),
     ],
-    "a running request keeps a slot for every fork to come": [
+    "a running request keeps a slot for each future fork": [
         lambda scene: scene.samples.request.kept_slots.clear(),
         lambda scene: scene.first.request.kept_slots.append(4),
     ],
-    "every unfinished sequence waits or runs, once": [
+    "every unfinished sequence either waits or runs": [
         lambda scene: scene.scheduler.waiting.pop(),
         lambda scene: scene.scheduler.running.pop(),
         lambda scene: scene.scheduler.running.append(scene.first),
@@ -123,13 +123,13 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
         set_to(RequestStatus.RUNNING, "waiting", "status"),
     ],
     "num_computed_tokens <= num_tokens": [by(1, "first", "num_computed_tokens")],
-    "num_tokens counts the tokens": [by(1, "first", "num_tokens")],
+    "num_tokens equals the number of tokens": [by(1, "first", "num_tokens")],
     "num_tokens <= max_model_len": [set_to(19, "scheduler", "max_model_len")],
-    "a block table is as long as its tokens need": [
+    "a block table has the length that its tokens need": [
         lambda scene: scene.first.block_table.append(scene.unused),
         lambda scene: (scene.plan.scheduled.clear(), scene.first.block_table.pop()),
     ],
-    "a block stands once in a block table": [
+    "no block is in a block table twice": [
         lambda scene: scene.first.block_table.__setitem__(1, scene.shared),
     ],
     "no write to a shared block": [
@@ -139,7 +139,7 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
         set_to(12, "plan", "budget"),
         by(-1, "plan", "total_num_scheduled_tokens"),
     ],
-    "nobody is admitted over max_num_seqs": [set_to(3, "scheduler", "slots", "limit")],
+    "no sequence is admitted above max_num_seqs": [set_to(3, "scheduler", "slots", "limit")],
     "a scheduled sequence advances by its tokens": [
         by(1, "first", "num_computed_tokens"),
         lambda scene: setattr(scene.plan.scheduled[0], "num_tokens", 0),
@@ -147,7 +147,7 @@ BROKEN: dict[str, list[Callable[[Scene], object]]] = {
     "the slots written in a step are distinct": [
         lambda scene: scene.plan.scheduled.append(scene.plan.scheduled[0]),
     ],
-    "nothing is admitted in a step that preempted": [
+    "no sequence is admitted in a step that preempts": [
         lambda scene: scene.plan.preempted.append(scene.waiting),
     ],
     "a step with work schedules something": [lambda scene: scene.plan.scheduled.clear()],

@@ -18,7 +18,7 @@ from minivllm.events import types as ev
         ("max_num_seqs", 0, "whole number, at least 1; got 0"),
         ("max_num_seqs", True, "whole number"),
         ("max_num_batched_tokens", None, "whole number"),
-        ("max_num_seqs", 9, "at most 8, which the engine was built with; got 9"),
+        ("max_num_seqs", 9, "at most 8, .*; got 9"),
         ("block_size", 8, "'block_size' cannot be changed.*max_num_batched_tokens, max_num_seqs"),
         (None, 8, "cannot be changed"),
     ],
@@ -40,7 +40,7 @@ def test_a_bad_change_is_refused_in_one_sentence_and_leaves_no_trace(name, value
 def test_slots_that_an_accepted_request_needs_at_once_cannot_be_taken_away(how):
     engine = WatchedEngine()
     engine.add("wide", [1, 2, 3], **how)  # still waiting
-    sentence = "'wide' runs 4 sequences at once; wait for its end, or abort it"
+    sentence = "'wide' runs 4 sequences at once; .* abort it"
     with pytest.raises(ConfigError, match=sentence):
         engine.engine.set_option("max_num_seqs", 3)
     engine.engine.set_option("max_num_seqs", 4)

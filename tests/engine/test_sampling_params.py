@@ -158,13 +158,13 @@ BEAMS = {"n": 2, "use_beam_search": True, "temperature": 0}
     [
         ({"n": 3, "best_of": 2}, "best_of is 2 but n is 3"),
         ({"n": 3, "beam_width": 2}, "beam_width is 2 but n is 3"),
-        ({"best_of": 3, "beam_width": 3}, "best_of and beam_width both say how many beams"),
-        ({**BEAMS, "temperature": 0.7}, "takes no temperature"),
-        ({**BEAMS, "stop": ["x"]}, "takes no stop"),
+        ({"best_of": 3, "beam_width": 3}, "best_of and beam_width"),
+        ({**BEAMS, "temperature": 0.7}, "does not support temperature"),
+        ({**BEAMS, "stop": ["x"]}, "does not support stop"),
         ({**BEAMS, "n": 1}, "at least two beams"),
         ({**BEAMS, "early_stopping": "sometimes"}, "early_stopping must be"),
         ({**BEAMS, "prompt_logprobs": 1}, "prompt_logprobs"),
-        ({"length_penalty": 2.0}, "is for beams"),
+        ({"length_penalty": 2.0}, "length_penalty .* beam_width"),
         (
             {"min_tokens": 5, "max_tokens": 4},
             "min_tokens is 5 but max_tokens is 4: lower .* or raise",

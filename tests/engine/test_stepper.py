@@ -69,7 +69,7 @@ def test_calls_that_would_free_planned_blocks_are_refused_during_a_step(num_phas
         lambda: engine.engine.abort_request("a"),
         lambda: engine.engine.set_option("max_num_seqs", 2),
     ):
-        with pytest.raises(StepInProgressError, match="finish it, then"):
+        with pytest.raises(StepInProgressError, match="finish the step, then"):
             wish()
         assert engine.engine.inspect() == state
     assert engine.engine.abort_request("nobody") is None
@@ -89,7 +89,7 @@ def test_a_phase_that_fails_leaves_a_dead_engine_with_a_clear_error(failing):
             engine.engine.step_phase()
     add = lambda: engine.engine.add_request("b", "x", SamplingParams())  # noqa: E731
     for call in (engine.engine.step_phase, engine.engine.step, add):
-        with pytest.raises(EngineDeadError, match=r"division by zero.*build a new LLMEngine"):
+        with pytest.raises(EngineDeadError, match=r"division by zero.*create a new LLMEngine"):
             call()
     # Cleaning up does not raise a second time.
     assert engine.engine.abort_request("a") is None

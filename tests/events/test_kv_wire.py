@@ -70,5 +70,5 @@ def test_events_with_fewer_fields_are_read_and_unknown_kinds_are_counted() -> No
     ],
 )
 def test_an_invalid_batch_is_one_typed_error(payload: bytes) -> None:
-    with pytest.raises(EventLogError, match="no batch of KV events"):
+    with pytest.raises(EventLogError, match="not a batch of KV events"):
         decode_batch(payload)

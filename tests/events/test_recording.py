@@ -90,7 +90,7 @@ def test_a_header_with_impossible_numbers_is_refused(recorded, tmp_path, field, 
     _, path, _ = recorded
     header, *lines = path.read_bytes().splitlines(keepends=True)
     changed = msgspec.json.encode({**msgspec.json.decode(header), field: value}) + b"\n"
-    sentence = f"its header says {field} {value:,}, where only 1 to [0-9,]+ can be"
+    sentence = f"{field} in its header must be from 1 to [0-9,]+; got {value:,}"
     with pytest.raises(EventLogError, match=sentence):
         Recording(written(tmp_path, [changed, *lines]))
 
@@ -112,7 +112,7 @@ def test_a_missing_line_is_noticed_and_named(recorded, tmp_path, missing):
     lines = path.read_bytes().splitlines(keepends=True)
     del lines[missing]
     holed = written(tmp_path, lines)
-    with pytest.raises(EventLogError, match=r"damaged at line \d+: event \d+ should stand there"):
+    with pytest.raises(EventLogError, match=r"damaged at line \d+: expected event \d+"):
         Recording(holed)
 
 
@@ -132,7 +132,7 @@ def test_keyframes_after_a_gap_remember_it(recorded, tmp_path):
 @pytest.mark.parametrize(
     "content, sentence",
     [
-        (b"", "empty or was cut off"),
+        (b"", "empty or incomplete"),
         (b"hello\n", "not a minivllm recording"),
         (b'{"a": 1}\n', "not a minivllm recording"),
         (

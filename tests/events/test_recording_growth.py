@@ -177,7 +177,7 @@ def test_an_impossible_event_is_damage_and_is_not_half_applied(tmp_path: Path) -
     recording = opened(written(tmp_path, b"".join(lines)))
     index_all(recording)
     sentence = (
-        f"line {number + 1}: event {number - 1}, block.allocated, cannot be: something before"
+        f"line {number + 1}: event {number - 1}, block.allocated, cannot be applied: an earlier"
     )
     assert sentence in recording.damage
     assert recording.head.state == fold_all(header, events[: number - 1]).state
@@ -209,6 +209,6 @@ def test_a_truncated_file_gives_a_sentence_and_not_a_wrong_picture(tmp_path: Pat
     recording = opened(path)
     index_all(recording)
     path.write_bytes(path.read_bytes()[:1000])
-    assert recording.index_more(1) == 0 and "was cut short" in recording.damage
-    with pytest.raises(EventLogError, match="was cut short"):
+    assert recording.index_more(1) == 0 and "became shorter" in recording.damage
+    with pytest.raises(EventLogError, match="became shorter"):
         recording.view_at_event(len(recording))

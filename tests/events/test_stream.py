@@ -34,7 +34,7 @@ def test_a_stream_is_the_recording_and_a_torn_last_line_ends_it_without_damage(l
 
 @pytest.mark.parametrize(
     "instead, sentence",
-    [([b"?\n"], "is damaged at line 10"), ([], "event 8 should stand there, not 9")],
+    [([b"?\n"], "is damaged at line 10"), ([], "expected event 8, found event 9")],
     ids=["another line", "no line"],
 )
 def test_a_damaged_line_ends_a_stream_and_is_reported(

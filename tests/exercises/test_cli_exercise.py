@@ -89,7 +89,7 @@ def test_a_wrong_command_ends_with_status_two_and_says_what_to_type(home: Path, 
     for words, fact in (
         (["check", "lru"], "minivllm exercise start lru"),
         (["check", "no-such"], "block-pool, "),
-        (["check"], "begun no exercise"),
+        (["check"], "not started an exercise"),
         (["start", "block-pool", "--workspace", str(root)], "outside"),
     ):
         assert main(["exercise", *words]) == 2

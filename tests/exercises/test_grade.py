@@ -95,7 +95,7 @@ def test_results_that_cannot_be_written_are_reported_before_grading_begins(
     (tmp_path / "file").write_text("in the way")
     assert main([*GRADE, str(submissions), option, str(tmp_path / "file" / "results")]) == 2
     told = capsys.readouterr().err
-    assert "give another place for the results" in told and "ada" not in told
+    assert "name another place for the results" in told and "ada" not in told
 
 
 def test_every_student_has_a_seed_of_their_own_that_follows_from_the_secret():

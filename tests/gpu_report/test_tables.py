@@ -68,7 +68,7 @@ def test_without_measurements_there_is_no_picture_and_the_pages_name_the_command
 
 @pytest.mark.parametrize(
     ("stages", "sentence"),
-    [([], "has no file of a stage"), ([stage("kernels", [], dry_run=True)], "is of a dry run")],
+    [([], "has no file of a stage"), ([stage("kernels", [], dry_run=True)], "is from a dry run")],
 )
 def test_an_empty_folder_and_a_dry_run_are_refused_and_nothing_is_written(
     stages, sentence, copy, tables, tmp_path, capsys

@@ -161,9 +161,9 @@ def test_cache_and_context_length_default_to_memory_and_model(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"block_tables": np.array([[3, 8], [0, 9]])}, "block id 8 and the KV cache ends at 8"),
+        ({"block_tables": np.array([[3, 8], [0, 9]])}, "block id 8 but the KV cache ends at 8"),
         ({"block_tables": np.array([[-1, 2], [0, 9]])}, "block id -1"),
-        ({"slot_mapping": np.array([4, 5, 32])}, "slot 32 and the KV cache ends at 32"),
+        ({"slot_mapping": np.array([4, 5, 32])}, "slot 32 but the KV cache ends at 32"),
         ({"slot_mapping": np.array([4, -2, 3])}, "slot -2"),
     ],
 )
@@ -188,5 +188,5 @@ def test_the_runner_checks_its_batches_and_copies_when_invariants_are_checked(de
     with pytest.raises(InvariantError):
         run.runner.execute_model(plan)
     check_copies([BlockCopy(0, 7)], num_blocks=8)
-    with pytest.raises(InvariantError, match="block id of a copy 8 and the KV cache ends at 8"):
+    with pytest.raises(InvariantError, match="block id of a copy 8 but the KV cache ends at 8"):
         check_copies([BlockCopy(0, 1), BlockCopy(2, 8)], num_blocks=8)

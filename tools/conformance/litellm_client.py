@@ -20,7 +20,7 @@ def main(url: str, model: str) -> None:
     }
     fixed = {"max_tokens": 12, "temperature": 0}
     whole = litellm.completion(**chat, **fixed)
-    expect(whole.usage.completion_tokens > 0, "the answer tells no tokens")
+    expect(whole.usage.completion_tokens > 0, "the answer reports no tokens")
     chunks = list(litellm.completion(**chat, **fixed, stream=True))
     streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
     expect(
@@ -48,7 +48,7 @@ def main(url: str, model: str) -> None:
     except litellm.BadRequestError as error:
         expect("temperature" in str(error), f"the error does not name the parameter: {error}")
     else:
-        raise SystemExit("a temperature of -1 was taken")
+        raise SystemExit("a temperature of -1 was accepted")
 
 
 def expect(holds: bool, otherwise: str) -> None:

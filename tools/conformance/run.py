@@ -98,11 +98,13 @@ def _lm_eval(args: argparse.Namespace, url: str, checkpoint: str, folder: Path) 
         len(json.loads(line)["choices"]) for line in questions.read_text().splitlines()
     ):
         raise NotConformantError(
-            f"{len(pairs)} continuations were scored, and that is not all of them"
+            f"{len(pairs)} continuations were scored, which is not all of them"
         )
     worst = max(abs(score - true) for (score, _), (true, _) in zip(scores, expected, strict=True))
     if not worst <= TOLERANCE:
-        raise NotConformantError(f"a log-likelihood is {worst:.2g} away from that of transformers")
+        raise NotConformantError(
+            f"a log-likelihood differs from that of transformers by {worst:.2g}"
+        )
     if [greedy for _, greedy in scores] != [greedy for _, greedy in expected]:
         raise NotConformantError(
             "the server and transformers disagree about which continuations are greedy"

@@ -64,17 +64,20 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         "stages", nargs="*", metavar="STAGE", help=f"{', '.join(STAGES)} (default: all of them)"
     )
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="where the results go"
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
     )
     parser.add_argument(
-        "--dry-run", action="store_true", help="on any machine, tiny shapes: times mean nothing"
+        "--dry-run",
+        action="store_true",
+        help="run on any machine with tiny shapes: times are meaningless",
     )
     parser.add_argument(
         "--limit", type=float, default=LIMIT_S, metavar="SECONDS",
-        help="of each stage; after it no new row is begun (default: %(default)g)",
+        help="time limit of each stage; after it no new row is started (default: %(default)g)",
     )  # fmt: skip
     parser.add_argument(
-        "--model", help="for the stage demo (default: smollm2 if it is here, else tiny-random)"
+        "--model",
+        help="model for the stage demo (default: smollm2 if it is downloaded, else tiny-random)",
     )
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
@@ -116,7 +119,7 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
             child.wait()
     if status is None:
         sentence = (
-            f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, and the stage was"
+            f"A row was not done {SECONDS_TO_FINISH:.0f} s after the limit, so the stage was"
             " stopped."
         )
         mark_ended(path, stage, "out of time", sentence)

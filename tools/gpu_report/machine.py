@@ -34,14 +34,14 @@ def refusal() -> str | None:
 
     if not torch.cuda.is_available():
         return (
-            "There is no CUDA device here: run the report on a machine with one, or add --dry-run"
-            " to try the report itself."
+            "There is no CUDA device: run the report on a machine with one, or add --dry-run to"
+            " test the report itself."
         )
     capability = torch.cuda.get_device_capability()
     if capability < MIN_CAPABILITY:
         return (
-            f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)} and the"
-            f" report needs {_dotted(MIN_CAPABILITY)} or more: take a newer GPU."
+            f"{torch.cuda.get_device_name()} has compute capability {_dotted(capability)} but the"
+            f" report needs {_dotted(MIN_CAPABILITY)} or more: use a newer GPU."
         )
     free, _ = torch.cuda.mem_get_info()
     if free < MIN_FREE_BYTES:
@@ -62,7 +62,8 @@ def _triton_refusal() -> str | None:
         )
     if not needed.contains(found, prereleases=True):
         return (
-            f"Triton {found} is installed and minivllm needs triton{needed}: install one of these."
+            f"Triton {found} is installed, but minivllm needs triton{needed}: install one of these"
+            " versions."
         )
     return None
 

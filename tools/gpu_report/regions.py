@@ -64,7 +64,7 @@ def measured_on(stage: Stage) -> str:
         f" {device['name']}{driver}; Python {versions['python']}, {packages}."
     )
     if stage["status"] != "done":
-        text += f" The stage did not reach its end ({stage['status']}), so rows may be missing."
+        text += f" The stage is incomplete ({stage['status']}), so rows may be missing."
     return text
 
 
@@ -213,8 +213,7 @@ def _shape(row: dict[str, Any]) -> str:
 def _left_out(rows: list[dict[str, Any]]) -> list[str]:
     reasons = {row["name"]: row["reason"].partition("\n")[0] for row in rows if "reason" in row}
     return [
-        f"Without a time at some shape: {name} (`{reason[:120]}`)."
-        for name, reason in reasons.items()
+        f"No time at some shapes: {name} (`{reason[:120]}`)." for name, reason in reasons.items()
     ]
 
 
@@ -361,9 +360,9 @@ def step(profile: Stage) -> str:
             ),
             table(columns, lines),
             (
-                "Requests ask for their output at the end only, as `LLM.generate` does, and nobody"
-                " subscribes to events. A server, which streams tokens and emits events, has more"
-                " host work in each step."
+                "Requests return their output only at the end, as with `LLM.generate`, and the"
+                " events have no subscribers. A server streams tokens and emits events, so it has"
+                " more host work in each step."
             ),
             *_top_kernels(profile),
         ]
@@ -431,9 +430,7 @@ def tests(stage: Stage) -> str:
         if not any(_is_in(row, place) for row in rows)
     ]
     if missing:
-        sentences.append(
-            f"Not in these numbers, since it did not run to its end: {', '.join(missing)}."
-        )
+        sentences.append(f"Not included, because the run was incomplete: {', '.join(missing)}.")
     return " ".join(sentences)
 
 
@@ -443,8 +440,8 @@ def _is_in(row: dict[str, Any], place: str) -> bool:
 
 def intro_not_measured(stage: str) -> str:
     return (
-        "No GPU was there when this page was written, so it has no figures; those that will be are"
-        " in [Performance](../performance.md#a-decode-step-on-a-gpu)."
+        "This page was written without a GPU, so it has no figures; measured ones will be in"
+        " [Performance](../performance.md#a-decode-step-on-a-gpu)."
     )
 
 

@@ -89,7 +89,8 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
         "traced": [trace.seq_id for trace in traces],
         "traced_programs": sum(len(trace.programs) for trace in traces),
         "trace_problem": next(
-            (trace.problem for trace in traces), "the scenario ended before a decode was traced."
+            (trace.problem for trace in traces),
+            "the scenario ended before a decode step was traced.",
         ),
         "attention_mass_events": sum(isinstance(event, ev.AttentionMass) for event in events),
     }

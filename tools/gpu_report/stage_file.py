@@ -71,7 +71,7 @@ class StageFile:
         if self.seconds_left <= 0:
             raise OutOfTimeError(
                 f"The limit of {self._limit_s:.0f} s was reached {where}: run the same command"
-                " again to go on from here."
+                " again to continue from there."
             )
 
     @property

@@ -23,7 +23,8 @@ def run_kernels(report: StageFile, *, dry_run: bool) -> None:
     broken = [row["key"] for row in report.rows.values() if row.get("ours") and "reason" in row]
     if broken:
         raise StageFailedError(
-            f"Kernels of ours gave no time: {', '.join(broken)}; the rows say why."
+            f"These kernels of minivllm have no time: {', '.join(broken)}; the rows contain the"
+            " reasons."
         )
 
 

@@ -137,7 +137,7 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
         if _is_decode(engine, batch):
             return
     raise StageFailedError(
-        f"{batch} prompts were not through the model after {PREFILL_STEPS} steps: use shorter ones."
+        f"{batch} prompts were not prefilled after {PREFILL_STEPS} steps: use shorter ones."
     )
 
 

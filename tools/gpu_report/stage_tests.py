@@ -53,7 +53,7 @@ def run(report: StageFile, *, dry_run: bool) -> None:
     bad = [row["key"] for row in report.rows.values() if "reason" in row or row["failures"]]
     if bad:
         raise StageFailedError(
-            f"Tests failed or did not end in {', '.join(bad)}: see these rows for the failures."
+            f"Tests failed or did not finish in {', '.join(bad)}: these rows list the failures."
         )
 
 
@@ -77,7 +77,7 @@ def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[
         except subprocess.TimeoutExpired:
             yield {
                 "key": places[0],
-                "reason": f"It had not ended after {limit_s:.0f} s, and was stopped.",
+                "reason": f"It was stopped after {limit_s:.0f} s without finishing.",
             }
             return
         seconds = clock.now() - started

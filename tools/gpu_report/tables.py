@@ -42,7 +42,11 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     """root: the repository to read and write"""
     parser = argparse.ArgumentParser(prog="tables", description="Put a GPU report into the docs.")
     parser.add_argument(
-        "dir", nargs="?", type=Path, metavar="DIR", help=f"of a GPU report (default: {MEASURED})"
+        "dir",
+        nargs="?",
+        type=Path,
+        metavar="DIR",
+        help=f"folder of a GPU report (default: {MEASURED})",
     )
     args = parser.parse_args(arguments)
     try:
@@ -75,10 +79,10 @@ def _read_stage(path: Path) -> Stage:
         stage = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise TablesError(
-            f"{path} is not JSON ({error}): take the file that the stage has written."
+            f"{path} is not JSON ({error}): use the file that the stage has written."
         ) from error
     if not isinstance(stage, dict) or not isinstance(stage.get("rows"), list):
-        raise TablesError(f"{path} has no list of rows: take the file that the stage has written.")
+        raise TablesError(f"{path} has no list of rows: use the file that the stage has written.")
     return stage
 
 
@@ -87,14 +91,14 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
     stages = read_stages(folder)
     if not stages:
         raise TablesError(
-            f"{folder} has no file of a stage: make one with python tools/gpu_report --out"
+            f"{folder} has no file of a stage: create one with python tools/gpu_report --out"
             f" {folder}."
         )
     for name, stage in stages.items():
         if stage.get("dry_run"):
             raise TablesError(
-                f"{folder / name}.json is of a dry run, whose times mean nothing: take a report"
-                " without --dry-run."
+                f"{folder / name}.json is from a dry run, whose times are meaningless: use a"
+                " report without --dry-run."
             )
     # Leave out a stage that failed at once: it has no rows and perhaps no device.
     return {name: _reduced(stage) for name, stage in stages.items() if stage["rows"]}

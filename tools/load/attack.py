@@ -291,10 +291,10 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
             if status.startswith("5")
         ]
         faults += [f"{attack.__name__}: /health failed {others.failed} times"] * (others.failed > 0)
-        faults += [f"{attack.__name__}: the others' answer changed"] * (
+        faults += [f"{attack.__name__}: the other clients' answer changed"] * (
             others.texts not in ({expected}, set())
         )
-        faults += [f"{attack.__name__}: not given back: {left}"] * (
+        faults += [f"{attack.__name__}: not released: {left}"] * (
             not left.is_idle or left.files > fresh.files
         )
         faults += [
@@ -337,7 +337,7 @@ def main() -> int:
         "attacks",
         nargs="*",
         metavar="ATTACK",
-        help=f"only these of {', '.join(one.__name__ for one in ATTACKS)}",
+        help=f"run only these attacks, of {', '.join(one.__name__ for one in ATTACKS)}",
     )
     args = parser.parse_args()
     with serve(

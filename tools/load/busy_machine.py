@@ -34,10 +34,13 @@ def main() -> None:
     parser.add_argument(
         "--engine",
         action="append",
-        help="minivllm or transformers, and threads; default: both with 2",
+        help="minivllm or transformers, and the number of threads (default: both with 2)",
     )
     parser.add_argument(
-        "--busy", type=positive_int, default=4, help="processes (default: %(default)s)"
+        "--busy",
+        type=positive_int,
+        default=4,
+        help="number of busy processes (default: %(default)s)",
     )
     parser.add_argument("--rounds", type=positive_int, default=5, help="default: %(default)s")
     parser.add_argument("--requests", type=positive_int, default=16, help="default: %(default)s")
@@ -116,7 +119,7 @@ def _turn(child: subprocess.Popen[str], round_number: int) -> float:
     child.stdin.write(f"{round_number}\n")
     child.stdin.flush()
     if not (line := child.stdout.readline()):
-        sys.exit("An engine's process has ended; what it wrote above says why.")
+        sys.exit("An engine's process has ended; its output is above.")
     return json.loads(line)
 
 

@@ -64,15 +64,23 @@ def main() -> int:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
-    parser.add_argument("--streams", type=int, default=16, help="at once (default: %(default)s)")
     parser.add_argument(
-        "--tokens", type=int, default=128, help="of each answer, 2 or more (default: %(default)s)"
+        "--streams",
+        type=int,
+        default=16,
+        help="number of concurrent streams (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="of each of the two (default: %(default)s)"
+        "--tokens",
+        type=int,
+        default=128,
+        help="tokens of each answer, 2 or more (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="rounds of each of the two (default: %(default)s)"
     )
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
-    parser.add_argument("--json", metavar="FILE", help="write all that was measured")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements")
     parser.add_argument("--client", metavar="URL", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.tokens < 2 or args.streams < 1 or args.rounds < 1:
@@ -86,7 +94,7 @@ def ms_per_token(times: Times) -> float:
     within = [[t for t in one if begin <= t <= end] for one in times]
     gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
     if not gaps:
-        sys.exit("The streams were over before all had begun: ask for more --tokens.")
+        sys.exit("The first streams ended before the last had begun: use more --tokens.")
     return statistics.mean(gaps) * 1e3
 
 
@@ -151,7 +159,7 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
     client.stdin.write(b"%d\n" % seed)
     await client.stdin.drain()
     if not (line := await client.stdout.readline()):
-        raise RuntimeError("the client has ended; what it wrote above says why")
+        raise RuntimeError("the client has ended; its output is above")
     return json.loads(line)
 
 
@@ -180,7 +188,7 @@ async def _stream(url: str, prompt: list[int], num_tokens: int) -> list[float]:
     writer.close()
     if len(times) != num_tokens:
         raise RuntimeError(
-            f"the server sent {len(times)} messages and not one for each of {num_tokens} tokens"
+            f"the server sent {len(times)} messages instead of one for each of {num_tokens} tokens"
         )
     return times
 

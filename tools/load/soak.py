@@ -65,24 +65,33 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--model", default="smollm2", help="default: %(default)s")
     parser.add_argument(
-        "--clients", type=int, default=200, help="streams at once (default: %(default)s)"
+        "--clients",
+        type=int,
+        default=200,
+        help="number of concurrent streams (default: %(default)s)",
     )
     parser.add_argument("--seconds", type=float, default=600.0, help="default: %(default)s")
     parser.add_argument(
         "--offline-seconds",
         type=float,
         default=60.0,
-        help="of each of two runs (default: %(default)s)",
+        help="duration of each of two offline runs (default: %(default)s)",
     )
     parser.add_argument("--disconnects", type=int, default=10_000, help="default: %(default)s")
     parser.add_argument(
-        "--min-ratio", type=float, default=0.95, help="to the offline engine (default: %(default)s)"
+        "--min-ratio",
+        type=float,
+        default=0.95,
+        help="minimum speed relative to the offline engine (default: %(default)s)",
     )
     # Growth of memory at full load, from the end of the warm-up on. Allocator noise is a few MiB.
     parser.add_argument(
-        "--max-growth-mib", type=float, default=32.0, help="of memory (default: %(default)s)"
+        "--max-growth-mib",
+        type=float,
+        default=32.0,
+        help="maximum growth of memory (default: %(default)s)",
     )
-    parser.add_argument("--json", metavar="FILE", help="write all that was measured")
+    parser.add_argument("--json", metavar="FILE", help="write all measurements")
     return parser.parse_args()
 
 

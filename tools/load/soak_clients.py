@@ -137,8 +137,9 @@ def _check(answer: bytes, one: SoakRequest) -> None:
     if not answer.startswith(b"HTTP/1.1 200 "):
         raise ValueError(f"the answer begins with {answer[:300]!r}")
     if b"data: [DONE]\n\n" not in answer:
-        raise ValueError(f"the stream broke off: it ends with {answer[-300:]!r}")
+        raise ValueError(f"the stream is incomplete: it ends with {answer[-300:]!r}")
     if b'"completion_tokens":%d,' % one.num_output_tokens not in answer:
         raise ValueError(
-            f"the answer has not {one.num_output_tokens} tokens: it ends with {answer[-600:]!r}"
+            f"the answer does not have {one.num_output_tokens} tokens: it ends with"
+            f" {answer[-600:]!r}"
         )

@@ -82,8 +82,8 @@ class Mutant:
         count = source.count(self.old)
         if count != 1:
             raise ListError(
-                f"{self.name!r}: its `old` is in {self.file} {count} times and must be there once:"
-                " the source has changed, so write `old` and `new` anew, or take the mutant out."
+                f"{self.name!r}: its `old` occurs {count} times in {self.file} and must occur"
+                " once: the source has changed, so correct `old` and `new`, or remove the mutant."
             )
         if self.old == self.new:
             raise ListError(f"{self.name!r}: `old` and `new` are the same.")
@@ -91,7 +91,7 @@ class Mutant:
         try:
             compile(mutated, self.file, "exec")
         except SyntaxError as error:
-            raise ListError(f"{self.name!r} is no Python: {error}.") from error
+            raise ListError(f"{self.name!r} is not valid Python: {error}.") from error
         return mutated
 
 
@@ -119,7 +119,7 @@ class Outcome:
     def __str__(self) -> str:
         mutant = self.mutant
         if self.killed_by is not None:
-            unexpected = "" if self.is_as_expected else "  (the list says that it lives)"
+            unexpected = "" if self.is_as_expected else "  (listed as a survivor)"
             return f"killed    {mutant.name}  <- {self.killed_by}{unexpected}"
         if mutant.equivalent:
             return f"same      {mutant.name}: {mutant.equivalent}"
@@ -261,28 +261,33 @@ def passes(outcomes: list[Outcome], must_kill: float) -> bool:
     percent = 100 * num_killed / len(real) if real else 100.0
     num_same = len(outcomes) - len(real)
     print(
-        f"{num_killed} of {len(real)} killed: {percent:.1f} %, and {num_same} that change nothing"
-        f" (at least {must_kill:g} %)"
+        f"{num_killed} of {len(real)} killed: {percent:.1f} %, and {num_same} equivalent"
+        f" (required: {must_kill:g} %)"
     )
     wrong = [outcome.mutant.name for outcome in outcomes if not outcome.is_as_expected]
     if wrong:
         print(
-            f"Not as the list says: {'; '.join(wrong)}. Write a test that notices, or say in the"
-            " list why there is none."
+            f"Different from the list: {'; '.join(wrong)}. Write a test that fails, or explain in"
+            " the list why there is none."
         )
     return percent >= must_kill and not wrong
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Break the code a little, many times over: do the fast tests notice?"
+        description="Make many small faults in the code, one at a time, and check that the fast tests"
+        " fail."
     )
     parser.add_argument(
-        "lists", nargs="*", help="names of the lists beside this file; all if none is given"
+        "lists", nargs="*", help="names of the lists next to this file (default: all)"
     )
-    parser.add_argument("--list-file", type=Path, help="a list of your own, instead")
-    parser.add_argument("--only", default="", help="only mutants with this in their name or file")
-    parser.add_argument("--workers", type=int, default=2, help="how many are tried at once")
+    parser.add_argument("--list-file", type=Path, help="your own list instead")
+    parser.add_argument(
+        "--only", default="", help="only mutants with this text in their name or file"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, help="number of mutants tried in parallel"
+    )
     options = parser.parse_args(arguments)
     paths = [HERE / f"{name}.toml" for name in options.lists] or sorted(HERE.glob("*.toml"))
     if options.list_file:

@@ -167,7 +167,7 @@ def _surroundings(svg: str) -> tuple[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Draw the moving picture of the home page from a committed trace."
+        description="Draw the animated picture of the home page from a committed trace."
     )
     parser.add_argument(
         "--out",

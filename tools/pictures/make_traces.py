@@ -113,7 +113,7 @@ def record_xray(model: str, path: Path) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Record the demo's scenarios, byte for byte the same each time."
+        description="Record the demo's scenarios; the bytes are the same each time."
     )
     parser.add_argument("--model", default="smollm2", help="(default: %(default)s)")
     parser.add_argument(

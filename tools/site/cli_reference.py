@@ -20,18 +20,18 @@ SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
 """Title of a group that many commands share -> heading of its section."""
 _HEAD = f"""# Command line
 
-{GENERATED} `minivllm COMMAND --help` tells the same in a terminal.
+{GENERATED} `minivllm COMMAND --help` prints the same in a terminal.
 
 Every command begins with `minivllm`; `python -m minivllm` is the same. \
-It ends with exit status 0 if it worked, 1 if it did
-not, 2 for wrong usage (`exercise` also: it could not be run), \
-130 after Ctrl-C, and 141 when nobody reads its output any more. \
-What goes wrong is told in one
+The exit status is 0 for success, 1 for a failure,
+2 for wrong usage (for `exercise`, also if it could not run), \
+130 after Ctrl-C, and 141 if the output pipe was closed. \
+An error is one
 sentence on standard error.
 
-An option takes its value after a space or a `=`. \
-Options of the whole command: `--version` prints the version, and `--help` or `-h`, also after
-a command, prints what there is to say.
+The value of an option follows after a space or a `=`. \
+`minivllm --version` prints the version. `--help` or `-h`, also after
+a command, prints the help.
 
 """
 
@@ -54,7 +54,7 @@ def page() -> str:
         text += f"\n## {SHARED[title]}\n\nThe fields of "
         cls = {"engine": "EngineConfig", "sampling": "SamplingParams"}[title]
         text += (
-            f"[`{cls}`](configuration.md#{cls.lower()}), for the commands above that say so.\n\n"
+            f"[`{cls}`](configuration.md#{cls.lower()}), for the commands that refer to them.\n\n"
         )
         text += table(("Option", "Meaning"), rows.values())
     return text

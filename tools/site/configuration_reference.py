@@ -55,38 +55,39 @@ _HEAD = f"""# Configuration
 
 {GENERATED}
 
-| Part | Read it for |
+| Part | Content |
 | --- | --- |
-| [`EngineConfig`](#engineconfig) | how an engine is built; \
-the options of `minivllm` commands, and of `LLM(...)` |
-| [`SamplingParams`](#samplingparams) | what one request asks for |
-| [`ServerOptions`](#serveroptions) | how `minivllm serve` serves |
-| [Environment variables](#environment-variables) | what is read from outside |
-| [Files](#files) | what is written where |
+| [`EngineConfig`](#engineconfig) | options of the engine: \
+for `minivllm` commands and for `LLM(...)` |
+| [`SamplingParams`](#samplingparams) | options of a request |
+| [`ServerOptions`](#serveroptions) | options of the server, `minivllm serve` |
+| [Environment variables](#environment-variables) | the variables that minivllm reads |
+| [Files](#files) | the files that minivllm writes |
 
-A value that cannot be is refused at once, with a sentence that says what to change; \
-nothing is rounded to something that would be legal.
+An invalid value is refused immediately, with a sentence that says what to change. \
+Values are never rounded to a valid one.
 """
 _ABOUT: Mapping[type, str] = MappingProxyType(
     {
         EngineConfig: (
-            "Names are vLLM's, and mean the same, but for these, which vLLM does not have:"
+            "Names and meanings are those of vLLM. Only these fields do not exist in vLLM:"
             f" {', '.join(code(name) for name in sorted(_OURS))}. `attention_backend` and"
-            " `custom_ops` are vLLM's words with our choices. A field `max_num_seqs` is"
-            " `--max-num-seqs` on the [command line](cli.md#engine-options). What is refused"
+            " `custom_ops` have vLLM's names, but other values. A field `max_num_seqs` is"
+            " `--max-num-seqs` on the [command line](cli.md#engine-options). An invalid value"
             " raises `ConfigError`."
         ),
         SamplingParams: (
-            "Names and ranges are vLLM's. `best_of`, `use_beam_search`, `length_penalty` and"
-            " `early_stopping` are those of its first versions, `beam_width` that of its present"
-            " `BeamSearchParams`. Most are options of the [command line](cli.md#sampling-options),"
-            " too. What is refused raises `InvalidSamplingParamsError`."
+            "Names and ranges are those of vLLM. `best_of`, `use_beam_search`, `length_penalty`"
+            " and `early_stopping` are from its first versions, `beam_width` is from its current"
+            " `BeamSearchParams`. Most are also options of the"
+            " [command line](cli.md#sampling-options). An invalid value raises"
+            " `InvalidSamplingParamsError`."
         ),
         ServerOptions: (
-            "For who builds a server in Python. On the [command line](cli.md#minivllm-serve)"
-            " `allowed_hosts` is `--allowed-host` and `drain_timeout` is vLLM's"
-            " `--shutdown-timeout`; `max_body_bytes` and `body_timeout` have no option. What is"
-            " refused raises `ConfigError`."
+            "Use this class to build a server in Python. On the"
+            " [command line](cli.md#minivllm-serve) `allowed_hosts` is `--allowed-host` and"
+            " `drain_timeout` is vLLM's `--shutdown-timeout`; `max_body_bytes` and `body_timeout`"
+            " have no option. An invalid value raises `ConfigError`."
         ),
     }
 )
@@ -106,8 +107,8 @@ def _section(cls: type) -> str:
         f"\n## {cls.__name__}\n\nSource: {source_link(f'{cls.__module__}:{cls.__name__}')}."
         f" {_ABOUT[cls]}\n\n"
     )
-    text += table(("Field", "Type, and what it is if left out", "Meaning"), _rows(cls))
-    text += "\nRefused together, with what the error says:\n\n"
+    text += table(("Field", "Type and default", "Meaning"), _rows(cls))
+    text += "\nThese combinations are refused:\n\n"
     return text + table(
         ("Given", "Error"),
         ((_call(given), prose(str(refusal(cls, given)))) for given in TOGETHER[cls]),
@@ -119,7 +120,7 @@ def _rows(cls: type) -> Iterable[tuple[str, ...]]:
     for field in dataclasses.fields(cls):
         if not docs[field.name]:
             raise LookupError(
-                f"{cls.__name__}.{field.name} says nowhere what it means: write a string under it."
+                f"{cls.__name__}.{field.name} has no description: write a docstring under it."
             )
         meaning = " ".join(filter(None, (sentence(docs[field.name]), _rule(cls, field.name))))
         yield (

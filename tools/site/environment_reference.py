@@ -16,41 +16,40 @@ ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
-        "CC": "The C compiler that builds the kernels for a CPU, once (default: `cc`).",
+        "CC": "The C compiler that builds the CPU kernels, once (default: `gcc`, or else `cc`).",
         "GOMP_SPINCOUNT": (
-            "How long the threads of OpenMP, on which torch computes, look for work before they"
-            " sleep. The `minivllm` command, `bench` excepted, sets 2000 if you set neither this"
-            " nor `OMP_WAIT_POLICY`; a program of yours can do so before it imports torch."
+            "How long torch's OpenMP threads look for work before they sleep. The `minivllm`"
+            " command (except `bench`) sets 2000 if you set neither this nor `OMP_WAIT_POLICY`;"
+            " your own program can do so before it imports torch."
         ),
         "MINIVLLM_CACHE": (
-            "Folder of the models that minivllm has made or fetched (default: `minivllm` in"
+            "Folder of the models that minivllm has created or downloaded (default: `minivllm` in"
             " `XDG_CACHE_HOME`)."
         ),
         "MINIVLLM_EXERCISES": "Folder of your exercises (default: `~/minivllm-exercises`).",
         "MINIVLLM_GRADE_SECRET": (
-            "Makes the random cases of `minivllm exercise grade` yours, as its option `--secret`"
-            " does."
+            "Secret that makes the random cases of `minivllm exercise grade` unpredictable, like"
+            " its option `--secret`."
         ),
         "MINIVLLM_PROGRESS": (
-            "File that remembers lessons and exercises (default: `minivllm/progress.json` in"
-            " `XDG_DATA_HOME`)."
+            "File with your progress in lessons and exercises (default: `minivllm/progress.json`"
+            " in `XDG_DATA_HOME`)."
         ),
-        "OPENAI_API_KEY": "`minivllm bench serve` sends it where there is no `VLLM_API_KEY`.",
+        "OPENAI_API_KEY": "`minivllm bench serve` sends it if `VLLM_API_KEY` is not set.",
         "TEXTUAL_DRIVER": (
-            "Set by `textual serve`: tells that the dashboard is shown in a browser, where there is"
-            " no terminal."
+            "Set by `textual serve`: the dashboard is shown in a browser, without a terminal."
         ),
         "TOKENIZERS_PARALLELISM": (
-            "Whether the tokenizer library starts threads. `minivllm serve` sets `false` unless it"
-            " is set: a prompt is one text, and each thread keeps memory."
+            "Whether the tokenizer library starts threads. `minivllm serve` sets `false` unless"
+            " you set it: a prompt is one text, and each thread keeps memory."
         ),
         "TRITON_INTERPRET": (
-            "`1`: Triton interprets kernels in Python, on any machine and slowly. On a CPU minivllm"
-            " sets it itself."
+            "`1`: Triton interprets kernels in Python, slowly, on any machine. minivllm sets it on"
+            " a CPU."
         ),
         "VLLM_API_KEY": (
-            "`minivllm serve` asks its clients for this key; `attach`, `once` and `bench serve`"
-            " send it."
+            "`minivllm serve` requires this key from its clients; `attach`, `once` and `bench"
+            " serve` send it."
         ),
         "XDG_CACHE_HOME": "Folder of all caches (default: `~/.cache`).",
         "XDG_CONFIG_HOME": "Folder of all configuration (default: `~/.config`).",
@@ -61,57 +60,56 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
 OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
     {
         "HF_HOME": (
-            "Where `huggingface_hub` keeps what it has downloaded (default:"
-            " `~/.cache/huggingface`)."
+            "Folder of the downloads of `huggingface_hub` (default: `~/.cache/huggingface`)."
         ),
         "HF_ENDPOINT": "A mirror of the Hub.",
-        "HF_TOKEN": "Your key to the Hub, for models that ask for one.",
-        "HF_HUB_OFFLINE": "`1`: ask the Hub nothing, take what is there.",
-        "OMP_NUM_THREADS": "How many CPU threads torch uses.",
-        "CUDA_VISIBLE_DEVICES": "Which GPUs torch sees.",
-        "NO_COLOR": "Any value: the dashboard draws in grey.",
+        "HF_TOKEN": "Your token for the Hub, for models that require one.",
+        "HF_HUB_OFFLINE": "`1`: use only downloaded models, without asking the Hub.",
+        "OMP_NUM_THREADS": "Number of CPU threads that torch uses.",
+        "CUDA_VISIBLE_DEVICES": "The GPUs that torch can use.",
+        "NO_COLOR": "Any value: the dashboard is drawn in grey.",
     }
 )
 
 FILES: tuple[tuple[str, str, str], ...] = (
     (
         "`~/.cache/minivllm`",
-        "Models made here, GGUF files turned into checkpoints. It can be removed: "
-        "what is needed is made or fetched again.",
+        "Models created here, and GGUF files converted to checkpoints. You can delete it: models"
+        " are created or downloaded again when needed.",
         "minivllm.runtime.paths:default_cache_root",
     ),
     (
         "`~/.cache/huggingface`",
-        "What was downloaded from the Hub, in Hugging Face's own layout.",
+        "Downloads from the Hub, in Hugging Face's own layout.",
         "minivllm.runtime.store.hub",
     ),
     (
         "`~/.local/share/minivllm/progress.json`",
-        "How far you are with lessons and exercises.",
+        "Your progress in lessons and exercises.",
         "minivllm.lessons.teacher.progress:default_path",
     ),
     (
         "`~/minivllm-exercises`",
-        "Your solutions, a file each.",
+        "Your solutions, one file each.",
         "minivllm.lessons.checker.workspace:default_root",
     ),
     (
         "`~/.config/minivllm/keys.toml`",
-        "Keys of your own for the dashboard ([Key bindings](keys.md)). It is only read.",
+        "Your own keys for the dashboard ([Key bindings](keys.md)). minivllm only reads it.",
         "minivllm.tui.keys.keymap:default_path",
     ),
     (
         "`minivllm-step-N.svg`",
-        "In the folder where you are: what `ctrl+s` saves in the dashboard.",
+        "In the current folder: the picture that `ctrl+s` saves in the dashboard.",
         "minivllm.tui.keys.files:save_picture",
     ),
     (
         "`minivllm-TIME.jsonl`, `minivllm-TIME.perfetto.json`",
-        "In the folder where you are: what `E` saves in the dashboard.",
+        "In the current folder: the recording that `E` saves in the dashboard.",
         "minivllm.tui.keys.files:save_recording",
     ),
     (
-        "what `--record FILE` names",
+        "the file of `--record FILE`",
         "A recording: every event as a line of JSON ([Events](events.md)).",
         "minivllm.events.recording.log:LogWriter",
     ),
@@ -122,21 +120,21 @@ def section() -> str:
     read = set(variables_read())
     if read != set(VARIABLES):
         raise LookupError(
-            "Read by the code or in the table VARIABLES, and not both:"
+            "The code and the table VARIABLES must have the same variables; these differ:"
             f" {sorted(read ^ set(VARIABLES))}."
         )
-    text = "## Environment variables\n\nAll that the code of minivllm asks for.\n\n"
+    text = "## Environment variables\n\nAll variables that minivllm reads.\n\n"
     text += table(
         ("Variable", "What it does"), ((code(name), prose(doc)) for name, doc in VARIABLES.items())
     )
-    text += "\nLibraries under it have their own. These matter most:\n\n"
+    text += "\nIts libraries read variables of their own. The most important ones:\n\n"
     text += table(
         ("Variable", "What it does"),
         ((code(name), prose(doc)) for name, doc in OF_LIBRARIES.items()),
     )
     text += (
-        "\n## Files\n\nBeside these there are the files that an option of a command names;"
-        " `minivllm compare` without `--record` "
+        "\n## Files\n\nOther files are written only where an option names them. `minivllm compare`"
+        " without `--record` "
     )
     text += (
         "leaves its recordings in a new temporary folder. On a GPU Triton keeps its compiled"

@@ -32,28 +32,28 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "block_id": "The block, from 0 to `num_blocks` - 1.",
         "logical": "Entry of the sequence's block table, from 0.",
         "slot": "Slot in the batch, from 0 to `max_num_seqs` - 1.",
-        "position": "Place in the queue that the text above names, 0 is first.",
+        "position": "Position in the queue named above; 0 is first.",
         "num_cached_tokens": "Tokens whose keys and values were found in the prefix cache.",
-        "num_computed_tokens": "Tokens that need no computing: the first chunk starts here.",
-        "token_id": "The token, as the model's vocabulary numbers it.",
+        "num_computed_tokens": "Tokens that need no computation: the first chunk starts here.",
+        "token_id": "The token's id in the model's vocabulary.",
         "num_blocks": "Blocks of the KV cache.",
-        "block_size": "Tokens that one block holds.",
+        "block_size": "Tokens per block.",
         "max_num_seqs": "Slots of the batch.",
         "max_num_batched_tokens": "The token budget of a step.",
-        "max_model_len": "Most tokens of one sequence, prompt and output.",
+        "max_model_len": "Maximum number of tokens of one sequence, prompt and output together.",
         "scheduling_policy": "`fcfs` or `priority`.",
-        "enable_prefix_caching": "Whether blocks are found again by the hash of their tokens.",
-        "schema": "What kind of file it is.",
+        "enable_prefix_caching": "Whether sequences can share cached blocks, found by the hash of their tokens.",
+        "schema": "The kind of file.",
         "version": (
-            "Of the schema. It goes up when an old reader would misread a new log; new kinds and"
-            " fields do not need it."
+            "Version of the schema. It increases when an old reader would misread a new log, but"
+            " not for new kinds and fields."
         ),
-        "model": "What the engine was told to load.",
+        "model": "The model that the engine loaded.",
         "clock": (
-            "Whose seconds `t` are: the system's, or a virtual clock's that moves by 0.01 a step on"
-            " every machine."
+            "The clock of `t`: the system's, or a virtual clock that advances by 0.01 s per step"
+            " on every machine."
         ),
-        "mono": "The engine's clock when the log began, in seconds.",
+        "mono": "Time on the engine's clock when the log began, in seconds.",
         "kernel": "Name of the Triton kernel.",
     }
 )
@@ -63,21 +63,21 @@ _HEAD = f"""# Events
 
 {GENERATED} The structs are in {source_link("minivllm.events.types")}.
 
-The engine tells every decision as an event, at the moment when it is made. The dashboard, \
+The engine emits each decision as an event, at the moment of the decision. The dashboard, \
 recordings, `/events` of the server and the
-metrics are made of these events alone. Whoever folds all of them, in order, \
-knows exactly what the engine knows; {source_link("minivllm.events.fold:Fold")} does it.
+metrics use only these events. A program that applies all of them in order \
+has the engine's exact state; {source_link("minivllm.events.fold:Fold")} does this.
 
 ## A recording
 
-A recording is a file of lines, and each line is a JSON object whose `ev` says what it is. \
-The first is `meta`. If the recording begins in the middle of a run, the second is \
-`log.state`, with the whole
-state of the engine as it was then. After that each line is one event. `GET /events` \
+A recording is a text file. Each line is a JSON object, and its field `ev` names its kind. \
+The first line is `meta`. If the recording begins in the middle of a run, the second line is \
+`log.state`, with the complete
+state of the engine at that moment. Each further line is one event. `GET /events` \
 of a server sends the same objects.
 
-A reader passes over kinds and fields that it does not know: they are a newer engine's. A \
-field that has its default is left out of the line.
+A reader skips kinds and fields that it does not know, because they are from a newer engine. A \
+field with its default value is left out of the line.
 
 ### `meta`
 
@@ -102,10 +102,10 @@ def page() -> str:
         ev.Event, own=False
     )
     text += (
-        "\nNumbers have no gaps. A reader that meets a jump which no [`log.gap`](#loggap) explains"
-        " says at which line the recording is damaged. Times are seconds: on a real engine's"
-        " monotonic clock, whose zero means nothing (`wall` and `mono` of `meta` tie it to the"
-        " calendar), or on the virtual clock of a recording that is to be the same everywhere.\n"
+        "\nNumbers have no gaps. If numbers are missing and no [`log.gap`](#loggap) explains it,"
+        " a reader reports the damaged line. Times are in seconds. A real engine uses the"
+        " monotonic clock, whose zero is arbitrary (`wall` and `mono` of `meta` relate it to the"
+        " calendar). A recording that must be identical on every machine uses a virtual clock.\n"
     )
     text += "\n## All kinds\n\n" + table(
         ("Kind", "What happened"), (_summary(kind) for kind in ev.EVENT_KINDS)
@@ -160,7 +160,7 @@ def _row(
     meaning = docs.get(field.name) or COMMON.get(field.name)
     if meaning is None:
         raise LookupError(
-            f"{struct.__name__}.{field.name} says nowhere what it means: write a string under it."
+            f"{struct.__name__}.{field.name} has no description: write a docstring under it."
         )
     if not field.required:
         default = (

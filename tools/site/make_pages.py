@@ -42,7 +42,7 @@ PAGES: Mapping[str, Callable[[], str]] = MappingProxyType(
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Write the pages of the docs that are made from the code."
+        description="Write the docs pages that are generated from the code."
     )
     parser.add_argument("--out", type=Path, default=DOCS, metavar="FOLDER", help="(default: docs)")
     parser.add_argument(

@@ -24,39 +24,35 @@ _HEADER = LogHeader(
 )  # fmt: skip
 LABELS: Mapping[str, str] = MappingProxyType(
     {
-        "model_name": (
-            "What clients call the model: `--served-model-name`, or what it was loaded by."
-        ),
-        "engine": "Always `0`: there is one engine; vLLM numbers them because it may have several.",
+        "model_name": ("Model name that clients use: `--served-model-name`, or else `--model`."),
+        "engine": "Always `0`: there is only one engine. vLLM numbers engines because it can have"
+        " several.",
         "finished_reason": (
-            "How a sequence ended: `stop`, `length`, `abort`, or `error` if it failed."
+            "Why a sequence ended: `stop`, `length`, `abort`, or `error` if it failed."
         ),
-        "sleep_state": "`awake`, `weights_offloaded` or `discard_all`; always awake.",
-        "block_size": "The option of this name.",
+        "sleep_state": "`awake`, `weights_offloaded` or `discard_all`; only `awake` occurs.",
+        "block_size": "The option with this name.",
         "num_gpu_blocks": "Blocks of the KV cache, on any device.",
-        "enable_prefix_caching": "The option of this name: `True` or `False`.",
+        "enable_prefix_caching": "The option with this name: `True` or `False`.",
         "cache_dtype": "The option `dtype`.",
-        "handler": (
-            "The route that was reached, as it is written in the server; `none` where no route was."
-        ),
-        "status": "The status by its class: `2xx`, `4xx`, `5xx`.",
-        "method": "The HTTP method; `other` for one that is not HTTP's own.",
+        "handler": ("The requested route, as defined in the server; `none` for an unknown path."),
+        "status": "The class of the HTTP status: `2xx`, `4xx`, `5xx`.",
+        "method": "The HTTP method; `other` for a nonstandard method.",
     }
 )
 _HEAD = f"""# Metrics
 
-{GENERATED} They come from {source_link("minivllm.server.metrics.router")}, \
-and what is counted how from \
-{source_link("minivllm.server.metrics.engine_totals:EngineTotals")}.
+{GENERATED} The source is {source_link("minivllm.server.metrics.router")}; \
+{source_link("minivllm.server.metrics.engine_totals:EngineTotals")} does the counting.
 
-`GET /metrics` of [the server](../server.md) answers in Prometheus' text format. \
-Names, types, labels and buckets of all that begins with `vllm:` are those of vLLM V1, \
+`GET /metrics` of [the server](../server.md) returns the metrics in Prometheus' text format. \
+Metrics that begin with `vllm:` have the names, types, labels and buckets of vLLM V1, \
 so its boards and tools
 read them unchanged; [Feeds and metrics](../observability.md#metrics-prometheus-under-vllms-names) \
-tells where a number means something else than there. No metric is ours alone:
-`http_requests_total` and `process_*` stand beside vLLM's own, too.
+lists the numbers with another meaning. minivllm adds no metrics of its own:
+vLLM also has `http_requests_total` and `process_*`.
 
-Prometheus adds endings to names: a counter has `_total`, and \
+Prometheus adds suffixes to names: a counter has `_total`, and \
 a histogram has `_bucket`, `_sum` and `_count`.
 
 """
@@ -71,24 +67,24 @@ def page() -> str:
         rows = (
             (_name(one), _meaning(one), _labels_of(one)) for one in families if one.type == kind
         )
-        text += f"## {title}\n\n" + table(("Name", "What it is", "Labels"), rows) + "\n"
+        text += f"## {title}\n\n" + table(("Name", "Meaning", "Labels"), rows) + "\n"
     histograms = [one for one in families if one.type == "histogram"]
     (labels,) = {_labels_of(one) for one in histograms}  # equal for all, so printed once
-    text += f"## Histograms\n\nEach has the labels {labels}. Times are in seconds.\n\n"
+    text += f"## Histograms\n\nAll have the labels {labels}. Times are in seconds.\n\n"
     text += (
         table(
-            ("Name", "What it is", "Buckets"),
+            ("Name", "Meaning", "Buckets"),
             ((_name(one), _meaning(one), _buckets(one)) for one in histograms),
         )
         + "\n"
     )
-    text += "## Labels\n\n" + table(("Label", "What it says"), _labels(families)) + "\n"
+    text += "## Labels\n\n" + table(("Label", "Meaning"), _labels(families)) + "\n"
     return text + _TAIL
 
 
 _TAIL = """## The process
 
-On Linux `prometheus_client` adds what the process takes: \
+On Linux `prometheus_client` adds metrics of the process: \
 `process_cpu_seconds_total`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
 `process_start_time_seconds`, `process_open_fds` and `process_max_fds`, without labels.
 """

@@ -44,16 +44,18 @@ class Way(NamedTuple):
 
 REQUEST = Way(
     "request",
-    "A request's way, from a prompt to its text",
+    "The path of a request, from a prompt to its text",
     ("caller", "engine", "core", "runtime", "attention"),
     (
         Stop(0, "minivllm.llm:LLM.generate", "a prompt"),
         Stop(1, "minivllm.engine.engine:LLMEngine.add_request"),
-        Stop(2, "minivllm.core.scheduler:Scheduler.add_request", "it waits"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.add_request", "the waiting queue"),
         Stop(1, "minivllm.engine.engine:LLMEngine.step"),
         Stop(1, "minivllm.engine.stepper:Stepper.run_phase"),
-        Stop(2, "minivllm.core.scheduler:Scheduler.schedule", "who gets how many tokens"),
-        Stop(2, "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots", "blocks for them"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.schedule", "tokens per sequence"),
+        Stop(
+            2, "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots", "blocks per sequence"
+        ),
         Stop(1, "minivllm.engine.isolation:IsolatingExecutor.execute"),
         Stop(3, "minivllm.runtime.model_runner:ModelRunner.execute_model"),
         Stop(3, "minivllm.runtime.input_batch:InputBatch.prepare", "the plan as tensors"),
@@ -62,15 +64,15 @@ REQUEST = Way(
         Stop(3, "minivllm.runtime.sampling.sampler:Sampler.__call__", "a token for each sequence"),
         Stop(2, "minivllm.core.stop:check_stop"),
         Stop(1, "minivllm.engine.output_processor:OutputProcessor.append", "text"),
-        Stop(2, "minivllm.core.scheduler:Scheduler.finish", "its blocks are free again"),
+        Stop(2, "minivllm.core.scheduler:Scheduler.finish", "its blocks become free"),
         Stop(1, "minivllm.engine.output_processor:OutputProcessor.make_outputs"),
     ),
-    ((3, 14, "a step, until it stops"),),
+    ((3, 14, "one step, repeated"),),
 )
 
 EVENT = Way(
     "event",
-    "An event's way, from a decision to the screen",
+    "The path of an event, from a decision to the screen",
     ("core", "events", "dashboard", "panel"),
     (
         Stop(0, "minivllm.core.scheduler:Scheduler._admit", "a decision"),
@@ -78,7 +80,7 @@ EVENT = Way(
         Stop(2, "minivllm.tui.time.transport:Transport.tick", "the next frame"),
         Stop(2, "minivllm.tui.sources.in_process:InProcessSource.poll", "out of a deque"),
         Stop(1, "minivllm.events.recording.log:LogWriter.write", "into a temporary file"),
-        Stop(1, "minivllm.events.recording.recording:Recording.index_more", "and back"),
+        Stop(1, "minivllm.events.recording.recording:Recording.index_more", "and back again"),
         Stop(2, "minivllm.tui.state.model:DashboardModel.apply"),
         Stop(1, "minivllm.events.fold:Fold.apply", "the state after it"),
         Stop(3, "minivllm.tui.widgets.requests.slots:Slots.lines", "the state as lines"),

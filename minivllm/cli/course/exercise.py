@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         summary: str,
         *,
         named: str = "",
-        without: str = "the one you are at",
+        without: str = "your current one",
     ) -> argparse.ArgumentParser:
         action = actions.add_parser(
             name,
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             "--workspace",
             metavar="DIR",
             type=Path,
-            help="where your files are (default: ~/minivllm-exercises)",
+            help="folder of your files (default: ~/minivllm-exercises)",
         )
         if named:
             action.add_argument(
@@ -52,31 +52,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             )
         return action
 
-    add("list", _list, "all exercises, and how far you are")
+    add("list", _list, "list all exercises and your progress")
     add("start", _start, "copy an exercise into your workspace", named="?", without="the first")
     check = add(
         "check",
         _check,
-        "run the engine on your code and compare it with the engine as it is",
+        "run the engine with your code and compare it with the original engine",
         named="?",
     )
     check.add_argument(
-        "--watch", action="store_true", help="again at each save, with keys for hints and the rest"
+        "--watch",
+        action="store_true",
+        help="check again after each save, with keys for hints and more",
     )
     check.add_argument(
-        "--seed", type=int, default=0, help="draws the random cases (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for the random cases (default: %(default)s)"
     )
-    add("hint", _hint, "the next of three hints", named="?")
-    demo = add("demo", _demo, "the dashboard's demo on your code", named="?")
+    add("hint", _hint, "show the next of three hints", named="?")
+    demo = add("demo", _demo, "run the dashboard's demo with your code", named="?")
     demo.add_argument(
-        "--model", default="tiny-random", help="which model it runs (default: %(default)s)"
+        "--model", default="tiny-random", help="the model to run (default: %(default)s)"
     )
-    diff = add("diff", _diff, "the dashboard at the first step that went wrong", named="?")
-    diff.add_argument("--seed", type=int, default=0, help="as for check (default: %(default)s)")
+    diff = add("diff", _diff, "open the dashboard at the first wrong step", named="?")
+    diff.add_argument(
+        "--seed", type=int, default=0, help="same as for check (default: %(default)s)"
+    )
     add_dashboard_options(diff)
-    add("reset", _reset, "put the stub back; your file is kept under another name", named="?")
+    add("reset", _reset, "restore the stub; your file is kept under another name", named="?")
     add("next", _next, "start the next exercise that you have not passed")
-    told = add("report", report, "what you have passed, with how many checks and hints")
+    told = add("report", report, "list what you have passed, with the number of checks and hints")
     told.add_argument("--json", action="store_true", help="as one line of JSON")
     add_grade_options(
         add("grade", grade, "check the submissions of a class", named="*", without="all")
@@ -84,7 +88,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "dev-check",
         _dev_check,
-        "check the exercises themselves, for those who write them",
+        "check the exercises themselves (for authors)",
         named="*",
         without="all",
     )
@@ -113,8 +117,8 @@ def _chosen(args: argparse.Namespace) -> Exercise:
     if started:
         return started[-1]
     raise ExerciseError(
-        "You have begun no exercise yet: `minivllm exercise list` shows them, `start NAME` begins"
-        " one."
+        "You have not started an exercise yet: `minivllm exercise list` lists them, `start NAME`"
+        " starts one."
     )
 
 
@@ -144,7 +148,9 @@ def _next(args: argparse.Namespace) -> int:
     for exercise in exercises():
         if not exercise.obstacle and not (exercise.name in passed and passed[exercise.name].passed):
             if _workspace(args).is_started(exercise):
-                print(f"You are at {exercise.name}: {_workspace(args).file(exercise)}")
+                print(
+                    f"Your current exercise is {exercise.name}: {_workspace(args).file(exercise)}"
+                )
                 return 0
             return _begin(args, exercise)
     print("You have passed every exercise.")
@@ -158,17 +164,14 @@ def _begin(args: argparse.Namespace, exercise: Exercise) -> int:
     print(f"{exercise.title} (lesson {exercise.lesson}, about {exercise.minutes} minutes)")
     print(f"Read   {file.with_name('README.md')}")
     print(f"Write  {file}, line {workspace.first_todo(exercise)}: {exercise.symbol}")
-    print(
-        f"Check  minivllm exercise check {exercise.name}   (the first time it is red, as it"
-        " should be)"
-    )
+    print(f"Check  minivllm exercise check {exercise.name}   (it fails at first, as it should)")
     return 0
 
 
 def _reset(args: argparse.Namespace) -> int:
     exercise = _chosen(args)
     kept = _workspace(args).reset(exercise)
-    print(f"{_workspace(args).file(exercise)} is the stub again; what was there is now {kept}.")
+    print(f"{_workspace(args).file(exercise)} is the stub again; your file is now {kept}.")
     return 0
 
 
@@ -215,7 +218,7 @@ def _without_end(act: Callable[..., object], *arguments: object) -> None:
 
 def _reset_if_sure(args: argparse.Namespace) -> int:
     if (
-        input("Put the stub back (your file is kept under another name)? y/n ").strip().lower()
+        input("Restore the stub (your file is kept under another name)? y/n ").strip().lower()
         == "y"
     ):
         return _reset(args)

@@ -34,8 +34,8 @@ def run(name: str, file: Path, options: list[str]) -> int:
         return minivllm(["demo", "--attention-backend", BACKENDS.get(module, "auto"), *options])
     except Exception as error:  # raised by the student's code, or by the engine because of it
         what = clean(f"{type(error).__name__}{where_in(file, error)}: {error}")
-        print(f"minivllm: The engine cannot run on {file}: {what}", file=sys.stderr)
-        print(f"`minivllm exercise check {name}` shows the smallest case.", file=sys.stderr)
+        print(f"minivllm: The engine cannot run with {file}: {what}", file=sys.stderr)
+        print(f"`minivllm exercise check {name}` shows the smallest failing case.", file=sys.stderr)
         return 1
 
 

@@ -25,9 +25,9 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         type=Path,
         required=True,
-        help="a folder with a folder for each student, or one student's",
+        help="a folder that contains one folder per student, or the folder of one student",
     )
-    parser.add_argument("--csv", metavar="FILE", type=Path, help="write a table")
+    parser.add_argument("--csv", metavar="FILE", type=Path, help="write the results as a table")
     parser.add_argument("--junit", type=_gone, help=argparse.SUPPRESS)
     parser.add_argument(
         "--json",
@@ -38,7 +38,7 @@ def add_grade_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--secret",
         default=os.environ.get(SECRET, ""),
-        help=f"makes the random cases yours (default: ${SECRET})",
+        help=f"a secret that makes the random cases unpredictable (default: ${SECRET})",
     )
 
 
@@ -57,7 +57,7 @@ def grade(args: argparse.Namespace) -> int:
     chosen = [find_exercise(name) for name in args.name] if args.name else list(exercises())
     for one in chosen:
         if one.obstacle:
-            note(f"minivllm: {one.obstacle} It is not graded.")
+            note(f"minivllm: {one.obstacle} The exercise is not graded.")
     chosen = [one for one in chosen if not one.obstacle]
     alone = grading.is_one_submission(args.submissions, chosen)
     _make_room_for(args, alone)
@@ -90,7 +90,7 @@ def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
             path.open("ab").close()
     except OSError as error:
         raise ExerciseError(
-            f"{error.filename}: {error.strerror}: give another place for the results."
+            f"{error.filename}: {error.strerror}: name another place for the results."
         ) from error
 
 

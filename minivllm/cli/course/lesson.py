@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "lesson",
         nargs="?",
         metavar="LESSON",
-        help="number or name of a lesson; without it, list all",
+        help="number or name of the lesson (default: list all lessons)",
     )
     parser.add_argument(
         "--plain", action="store_true", help="print the lesson instead of opening the dashboard"
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--auto",
         action="store_true",
-        help="print everything at once, without pauses and questions",
+        help="print all of it at once, without pauses and questions",
     )
     parser.add_argument(
         "--transcript", metavar="FILE", help="write the whole lesson into FILE, as Markdown"
@@ -47,8 +47,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model",
         metavar="NAME",
         help=(
-            f"the model that the engine runs (default: {INSTANT_MODEL}; where the text"
-            f" matters, {READABLE_MODEL} if it is installed)"
+            f"the model to run (default: {INSTANT_MODEL}; if the text matters, {READABLE_MODEL} if"
+            " it is downloaded)"
         ),
     )
     add_dashboard_options(parser)
@@ -101,7 +101,10 @@ def _model(asked: str | None, lesson: Lesson) -> str:
         listing.name == READABLE_MODEL and listing.path is not None for listing in list_models()
     )
     if not here:
-        note(f"This lesson reads better with a real model: minivllm model fetch {READABLE_MODEL}")
+        note(
+            "This lesson is easier to follow with a real model: minivllm model fetch"
+            f" {READABLE_MODEL}"
+        )
     return READABLE_MODEL if here else INSTANT_MODEL
 
 
@@ -115,11 +118,11 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
     if model != INSTANT_MODEL:
         raise TritonMissingError(
             f"Lesson {lesson.number} with the model {model}",
-            f"leave --model out: recordings of {INSTANT_MODEL} are shown",
+            f"leave --model out to see recordings of {INSTANT_MODEL}",
         )
     note(
-        f"Triton is not installed here, so lesson {lesson.number} shows its kernels in"
-        " recordings from another machine."
+        f"Triton is not installed here, so lesson {lesson.number} shows recordings of its kernels"
+        " from another machine."
     )
 
 
@@ -131,7 +134,7 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
     question = (
-        f"Lesson {lesson.number}: continue at page {left_at.page} (enter), or from the start (s)? "
+        f"Lesson {lesson.number}: continue at page {left_at.page} (enter), or start over (s)? "
     )
     try:
         while (typed := input(question).strip().casefold()) not in ("", "s"):
@@ -145,7 +148,7 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
 def _go_to(player: LessonPlayer, page: int) -> None:
     """Go to `page`, skipping the questions before it."""
     if page < 1:
-        raise LessonError(f"--from must be the number of a page, at least 1; got {page}.")
+        raise LessonError(f"--from must be a page number, at least 1; got {page}.")
     while player.page.number < page:
         if player.over:
             raise LessonError(
@@ -181,15 +184,14 @@ def _print_list(*, ascii: bool) -> None:
     )
     following = next(begun, None) or next(fresh, None) or lessons()[0]
     print(
-        f"\n{'Continue with' if done else 'Begin with'}: minivllm lesson"
-        f" {following.number}. Each lesson runs the real engine, and asks for your guess"
-        " before it shows the answer."
+        f"\n{'To continue' if done else 'To begin'}: minivllm lesson {following.number}. Each"
+        " lesson runs the real engine and asks for your prediction first."
     )
     if not triton_is_here():
         numbers = " and ".join(str(lesson.number) for lesson in lessons() if lesson.watches_kernels)
         print(
-            f"Triton is not installed here, so lessons {numbers} show its kernels in"
-            " recordings from another machine."
+            f"Triton is not installed here, so lessons {numbers} show recordings of their kernels"
+            " from another machine."
         )
 
 
@@ -200,4 +202,4 @@ def _state(progress: LessonProgress | None) -> str:
     read = "done" if progress.finished else left or f"read up to page {progress.pages_read}"
     if not progress.first_answers:
         return read
-    return f"{read}, {progress.num_right} of {len(progress.first_answers)} right at first"
+    return f"{read}, {progress.num_right} of {len(progress.first_answers)} right at the first try"

@@ -5,23 +5,17 @@ from importlib import import_module
 from types import ModuleType
 
 BENCHES = {
-    "throughput": (
-        "output tokens per second, alone or against transformers, vLLM and llama.cpp in the"
-        " same run"
-    ),
-    "core": "how long the scheduler takes to plan a step, without a model",
-    "step": "where each millisecond of a step goes, against the limits of the machine",
-    "linear": "a decoder's linear layers by each way of multiplying, against reading the weights",
-    "events": "what recording costs, and how fast a recording is searched",
-    "dashboard": "how quickly the dashboard answers, and what it costs to watch",
-    "sharing": "KV cache memory saved by samples and beams that share blocks",
+    "throughput": ("output tokens per second, also compared with transformers, vLLM and llama.cpp"),
+    "core": "time that the scheduler takes to plan a step, without a model",
+    "step": "the parts of a step in milliseconds, compared with the limits of the machine",
+    "linear": "a decoder's linear layers with each backend, compared with reading the weights once",
+    "events": "cost of recording, and speed of seeking in a recording",
+    "dashboard": "response time of the dashboard, and the cost of watching",
+    "sharing": "KV cache memory that samples and beams save by sharing blocks",
     "serve": "a running server under load, as `vllm bench serve` does",
-    "kernels": (
-        "time and memory traffic of attention and cache writes, against the device's own copy and"
-        " peers"
-    ),
-    "memory": "peak memory against weights and KV cache",
-    "startup": "from the start of Python to the first token, part by part",
+    "kernels": ("attention and cache-write kernels, compared with a device copy and with peers"),
+    "memory": "peak memory compared with weights and KV cache",
+    "startup": "time from the start of Python to the first token, by part",
 }
 """Name of a bench, which is also its module in `minivllm.lab.bench` -> what it measures."""
 

@@ -30,21 +30,21 @@ from minivllm.lab.compare.run import Run, check_trace, run_trace
 from minivllm.lab.compare.trace import TRACE_NAMES, Trace, make_trace
 
 _ROWS = (
-    ("waste: allocated, not used", "kv_waste", "{:.1%}"),
-    ("of all memory: used", "kv_used", "{:.1%}"),
+    ("waste: allocated but unused", "kv_waste", "{:.1%}"),
+    ("all memory: used", "kv_used", "{:.1%}"),
     ("  reserved, written later", "kv_reserved", "{:.1%}"),
     ("  internal, never written", "kv_internal", "{:.1%}"),
     ("  external, no run fits", "kv_external", "{:.1%}"),
     ("blocks saved by sharing", "kv_saved_by_sharing", "{:.1%}"),
-    ("most requests at once", "max_running", "{}"),
-    ("output tokens a second", "throughput_tokens_per_s", "{:.1f}"),
+    ("max requests at once", "max_running", "{}"),
+    ("output tokens per second", "throughput_tokens_per_s", "{:.1f}"),
     ("steps", "steps", "{:,}"),
     ("preemptions", "preemptions", "{:,}"),
-    ("first token after, p50, s", "ttft_p50_s", "{:.3f}"),
-    ("first token after, p99, s", "ttft_p99_s", "{:.3f}"),
-    ("between tokens, p50, s", "itl_p50_s", "{:.4f}"),
-    ("between tokens, p99, s", "itl_p99_s", "{:.4f}"),
-    ("  most tokens for others", "max_tokens_between_tokens", "{:,}"),
+    ("time to first token, p50, s", "ttft_p50_s", "{:.3f}"),
+    ("time to first token, p99, s", "ttft_p99_s", "{:.3f}"),
+    ("time between tokens, p50, s", "itl_p50_s", "{:.4f}"),
+    ("time between tokens, p99, s", "itl_p99_s", "{:.4f}"),
+    ("  max tokens of others", "max_tokens_between_tokens", "{:,}"),
 )
 
 TIME_OF = {"processor": "processor time", "wall": "time"}
@@ -70,12 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="KV cache of each side (default: the scenario's)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draws prompts and lengths (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
     )
     parser.add_argument(
         "--record",
         metavar="FOLDER",
-        help="write a.jsonl and b.jsonl here (default: a new temporary one)",
+        help="write a.jsonl and b.jsonl here (default: a new temporary folder)",
     )
     parser.add_argument(
         "--plot", metavar="FILE", help="draw both sides into FILE (.svg, .png, .pdf)"
@@ -107,7 +107,8 @@ def run(args: argparse.Namespace) -> int:
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
         raise BenchError(
-            f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks: no fair comparison."
+            f"The sides would have {num_blocks[0]} and {num_blocks[1]} blocks, which is not a fair"
+            " comparison."
         )
     folder = Path(args.record or tempfile.mkdtemp(prefix="minivllm-compare-"))
     folder.mkdir(parents=True, exist_ok=True)

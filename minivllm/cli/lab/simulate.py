@@ -42,40 +42,40 @@ from minivllm.lab.simulate.workload import (
     draw_crowd,
 )
 
-_MANY = " (several, separated by commas, are compared)"
+_MANY = " (separate several values with commas to compare them)"
 _CROWD_HELP = {
-    "random_input_len": "tokens of a prompt, on average",
-    "random_output_len": "tokens of an answer, on average",
-    "random_range_ratio": "lengths are drawn evenly from mean * (1 - X) to mean * (1 + X)",
-    "length_sigma": "how long the tail is: standard deviation of the logarithm of a length",
-    "random_prefix_len": "tokens before each prompt that all of a prefix group share",
-    "prefix_groups": "how many different shared prefixes there are",
+    "random_input_len": "mean number of tokens in a prompt",
+    "random_output_len": "mean number of tokens in an answer",
+    "random_range_ratio": "lengths are drawn uniformly from mean * (1 - X) to mean * (1 + X)",
+    "length_sigma": "length of the tail: standard deviation of the logarithm of a length",
+    "random_prefix_len": "tokens before each prompt, shared by all requests of a prefix group",
+    "prefix_groups": "number of different shared prefixes",
     "urgent_share": (
-        "part of the requests with priority 0, the others have 1 (with --scheduling-policy"
+        "fraction of requests with priority 0, the others have 1 (with --scheduling-policy"
         " priority)"
     ),
 }
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    _add_crowd(parser.add_argument_group("the crowd"))
-    _add_servers(parser.add_argument_group("the servers"))
-    out = parser.add_argument_group("answers")
+    _add_crowd(parser.add_argument_group("requests"))
+    _add_servers(parser.add_argument_group("servers"))
+    out = parser.add_argument_group("results")
     out.add_argument(
         "--step-times",
         type=Path,
         metavar="FILE",
-        help="what `minivllm bench step --json` printed (default: steps of one CPU)",
+        help="output of `minivllm bench step --json` (default: steps measured on one CPU)",
     )
     out.add_argument(
         "--goodput",
         nargs="+",
         default=[],
         metavar="METRIC:MS",
-        help="targets, as in `ttft:500 tpot:50`; also e2el",
+        help="latency targets, as in `ttft:500 tpot:50`; also e2el",
     )
     out.add_argument(
-        "--plot", type=Path, metavar="FILE", help="draw the answers into FILE (.svg, .png, .pdf)"
+        "--plot", type=Path, metavar="FILE", help="draw the results into FILE (.svg, .png, .pdf)"
     )
     out.add_argument(
         "--record", metavar="FILE", help="record the first replica, for `minivllm replay FILE`"
@@ -87,28 +87,29 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
     defaults = CrowdOptions()
     group.add_argument(
         "--requests", "--num-prompts", type=positive_int, dest="num_prompts", metavar="N",
-        help=f"how many (default: {defaults.num_prompts}, or all of a file)",
+        help=f"number of requests (default: {defaults.num_prompts}, or all in a file)",
     )  # fmt: skip
     group.add_argument(
         "--arrival",
         default="poisson",
         metavar="ARRIVAL",
-        help="when they come: poisson, bursty, or a file of JSON lines or CSV",
+        help="when requests arrive: poisson, bursty, or a file of JSON lines or CSV",
     )
     group.add_argument(
         "--rate", "--request-rate", type=listed(request_rate), metavar="X",
-        help="requests a second, or inf (default: four fifths of what the servers could do)"
+        help="requests per second, or inf (default: 80 %% of what the servers can handle)"
         + _MANY,
     )  # fmt: skip
     group.add_argument(
         "--burstiness",
         type=float,
         metavar="X",
-        help=f"of the gaps: 1 is poisson, less comes in bursts (bursty: {BURSTY})",
+        help="of the gaps between requests: 1 is poisson, a lower value makes bursts (bursty:"
+        f" {BURSTY})",
     )
     group.add_argument(
         "--length-distribution", choices=get_args(Lengths), default=defaults.length_distribution,
-        help="how lengths spread around their means (default: %(default)s)",
+        help="distribution of lengths around their means (default: %(default)s)",
     )  # fmt: skip
     for name, help_ in _CROWD_HELP.items():
         default = getattr(defaults, name)
@@ -118,7 +119,7 @@ def _add_crowd(group: argparse._ArgumentGroup) -> None:
             help=f"{help_} (default: %(default)s)",
         )  # fmt: skip
     group.add_argument(
-        "--seed", type=int, default=0, help="draws everything (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for all random values (default: %(default)s)"
     )
 
 
@@ -128,8 +129,13 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
             name, type=listed(read), default=[default], help=f"{help_} (default: {default}){_MANY}"
         )
 
-    add("--replicas", positive_int, 1, "engines that share the crowd")
-    add("--router", one_of(ROUTERS), "random", f"who gets a request: {', '.join(ROUTERS)}")
+    add("--replicas", positive_int, 1, "number of engines that share the requests")
+    add(
+        "--router",
+        one_of(ROUTERS),
+        "random",
+        f"how requests are assigned to replicas: {', '.join(ROUTERS)}",
+    )
     policies = one_of(get_args(SchedulingPolicy))
     add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
     add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
@@ -213,18 +219,18 @@ def _crowd(args: argparse.Namespace) -> list[Arrival]:
     if args.arrival not in ("poisson", "bursty"):
         if args.rate is not None or args.burstiness is not None:
             raise ConfigError(
-                "A file says when its requests come: leave out --rate and --burstiness."
+                "The arrival times come from the file: leave out --rate and --burstiness."
             )
         defaults = CrowdOptions()
         for name in (*_CROWD_HELP, "length_distribution"):
             if getattr(args, name) != getattr(defaults, name):
                 raise ConfigError(
-                    f"A file says who its requests are: leave out --{name.replace('_', '-')}."
+                    f"The requests come from the file: leave out --{name.replace('_', '-')}."
                 )
         return read_arrivals(Path(args.arrival))[: args.num_prompts]
     if args.arrival == "poisson" and args.burstiness not in (None, 1.0):
         raise ConfigError(
-            "A Poisson process has a burstiness of 1: take --arrival bursty, or leave out"
+            "A Poisson process has a burstiness of 1: use --arrival bursty, or leave out"
             " --burstiness."
         )
     usual = BURSTY if args.arrival == "bursty" else 1.0

@@ -22,13 +22,21 @@ ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, as with --model")
-    machines = parser.add_argument_group("what there is to run on")
+    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
+    machines = parser.add_argument_group("hardware")
     machines.add_argument(
-        "--gpus", type=int, default=1, metavar="N", help="in all machines together (default: 1)"
+        "--gpus",
+        type=int,
+        default=1,
+        metavar="N",
+        help="GPUs in all machines together (default: 1)",
     )
     machines.add_argument(
-        "--machines", type=int, default=1, metavar="N", help="with as many GPUs each (default: 1)"
+        "--machines",
+        type=int,
+        default=1,
+        metavar="N",
+        help="machines with equally many GPUs (default: 1)",
     )
     machines.add_argument(
         "--gpu-memory",
@@ -41,13 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tensor-parallel-size",
         type=int,
         metavar="N",
-        help="this one, and not the smallest that fits",
+        help="use this instead of the smallest size that fits",
     )
-    machines.add_argument("--pipeline-parallel-size", type=int, metavar="N", help="likewise")
+    machines.add_argument(
+        "--pipeline-parallel-size", type=int, metavar="N", help="the same for pipeline parallelism"
+    )
     server = parser.add_argument_group("server")
     server.add_argument("--host", metavar="ADDRESS", help="address to serve on")
     server.add_argument("--port", type=int, metavar="N", help="port to serve on")
-    server.add_argument("--served-model-name", metavar="NAME", help="what clients call the model")
+    server.add_argument("--served-model-name", metavar="NAME", help="model name that clients use")
     add_engine_options(parser)
 
 
@@ -82,8 +92,8 @@ def run(args: argparse.Namespace) -> int:
     target = Deployment(name, config, sizes, hardware, server)
     comments = [
         (
-            f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of the"
-            f" model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
+            f"{_counted(hardware.num_gpus, 'GPU')}: {_counted(sizes.data, 'copy', 'copies')} of"
+            f" the model, each on {sizes.gpus_per_copy} (tensor {sizes.tensor}, pipeline"
             f" {sizes.pipeline}); {sizes.bytes_per_gpu / GIB:.2f} GiB of weights and one sequence"
             f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
         ),
@@ -93,20 +103,20 @@ def run(args: argparse.Namespace) -> int:
     print("".join(f"# {comment}\n" for comment in comments))
     for number, command in enumerate(vllm_commands(target)):
         if hardware.num_machines > 1:
-            print(f"# On machine {number + 1} (ADDRESS is that of machine 1):")
+            print(f"# On machine {number + 1} (ADDRESS is the address of machine 1):")
         print(f"{command}\n")
     print("# The same offline, as a Python script:")
     if sizes.data > 1:
         print(
-            f"# An LLM is one copy: start this script {sizes.data} times, each with its own GPUs"
-            " and part of the prompts."
+            f"# An LLM is one copy: start this script {sizes.data} times, each time with its own"
+            " GPUs and part of the prompts."
         )
     if hardware.num_machines > 1 and sizes.gpus_per_copy > hardware.gpus_per_machine:
         print(
-            "# A copy is larger than a machine: start a Ray cluster on them, and add"
+            "# A copy is larger than a machine: start a Ray cluster on the machines, and add"
             " distributed_executor_backend='ray'."
         )
-    print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); best_of is not in vLLM.")
+    print("# Beams: llm.beam_search(prompts, BeamSearchParams(...)); vLLM has no best_of.")
     print(vllm_script(target), end="")
     return 0
 
@@ -124,7 +134,7 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     if name in ALIASES:
         return (
             str(directory),
-            f"{name} was made on this machine: copy its directory to where vLLM runs.",
+            f"{name} was created on this machine: copy its directory to where vLLM runs.",
         )
     if name.endswith(".gguf"):
         return (

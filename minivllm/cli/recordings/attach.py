@@ -23,12 +23,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group = parser.add_argument_group("a vLLM server")
     group.add_argument(
-        "--vllm", metavar="URL", help="http://host:port of a vLLM server: show its metrics"
+        "--vllm", metavar="URL", help="http://host:port of a vLLM server: shows its metrics"
     )
     group.add_argument(
         "--kv-events",
         metavar="ADDRESS",
-        help="tcp://host:5557 of its KV event publisher: show its prefix cache too",
+        help="tcp://host:5557 of its KV event publisher: also shows its prefix cache",
     )
     add_dashboard_options(parser)
 
@@ -38,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
         raise ConfigError("Name one engine: SOURCE for minivllm, or --vllm URL for a vLLM server.")
     if args.kv_events is not None and args.vllm is None:
         raise ConfigError(
-            "--kv-events needs --vllm URL: a minivllm server sends everything in its event stream."
+            "--kv-events needs --vllm URL: the event stream of a minivllm server already contains"
+            " these events."
         )
     if args.vllm is not None:
         return _attach_to_vllm(args)
@@ -54,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
         source = open_source(args.source, follow=True, codec=MODELS)
         if run_app(make_app(args, source, follows=True, notice=notice)) != NEXT:
             return 0
-        notice = "The server was restarted: this is its new engine, and a new recording."
+        notice = "The server was restarted: this is its new engine, with a new recording."
 
 
 def _attach_to_vllm(args: argparse.Namespace) -> int:
@@ -62,7 +63,7 @@ def _attach_to_vllm(args: argparse.Namespace) -> int:
     from minivllm.tui.vllm.source import VllmSource
     from minivllm.tui.vllm.vllm_app import VllmApp
 
-    require_terminal(f"curl {args.vllm}/metrics shows what a vLLM server reports")
+    require_terminal(f"curl {args.vllm}/metrics prints the metrics of a vLLM server")
     app = VllmApp(VllmSource(args.vllm, args.kv_events), ascii=args.ascii)
     if args.light:
         app.theme = LIGHT.name

@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     LogReader(args.log).close()  # raises for a file that is not a recording, before any output
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
         raise ConfigError(
-            f"{args.perfetto} is the recording itself; name another file for the trace."
+            f"{args.perfetto} is the recording itself: name another file for the trace."
         )
     with whole_file(args.perfetto) as file:
         exported = export_perfetto(args.log, file)
@@ -41,8 +41,8 @@ def run(args: argparse.Namespace) -> int:
     )
     if exported.lost_events:
         note(
-            f"{exported.lost_events:,} events are missing in the recording; after them the trace"
-            " shows steps only."
+            f"{exported.lost_events:,} events are missing in the recording; after this gap the"
+            " trace shows only steps."
         )
     if exported.damage is not None:
         raise EventLogError(f"{exported.damage} The trace ends before it.")

@@ -40,13 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source",
         metavar="SOURCE",
-        help=("a recording, even one that is still being written, or http://host:port of a server"),
+        help="a recording, complete or still being written, or http://host:port of a server",
     )
     parser.add_argument(
         "--step",
         type=_step,
         metavar="N",
-        help="the state after step N (default: the last one)",
+        help="the state after step N (default: the last step)",
     )
     parser.add_argument("--json", action="store_true", help="print one line of JSON")
 
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
     else:
         print("\n".join(summary(fold)))
     if damage is not None:
-        note(f"{damage} This is the state before it.")
+        note(f"{damage} This is the state before the damage.")
     return 0 if damage is None else 1
 
 
@@ -78,7 +78,7 @@ def fold_once(source: str, step: int | None) -> Found:
         recording = opened.recording
         if step is not None and step > recording.last_step and recording.damage is None:
             raise EventLogError(
-                f"{source} ends with step {recording.last_step}; there is no step {step} (yet)."
+                f"{source} ends with step {recording.last_step}; it has no step {step} yet."
             )
         return Found(
             recording.head if step is None else recording.view_at_step(step), recording.damage
@@ -159,5 +159,5 @@ def _waiting(fold: Fold, position: int) -> str:
 
 def _step(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be the number of a step, 0 or more; got {text!r}")
+        raise argparse.ArgumentTypeError(f"must be a step number, at least 0; got {text!r}")
     return int(text)

@@ -24,12 +24,11 @@ _LARGEST = 1000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("log", metavar="LOG", help="a recording, as written by demo --record")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="the SVG to write")
     parser.add_argument(
-        "--step",
-        type=int,
-        metavar="N",
-        help="the step at whose end to draw (default: the last one)",
+        "-o", "--output", required=True, metavar="FILE", help="the SVG file to write"
+    )
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="show the end of this step (default: the last step)"
     )
     parser.add_argument("--screen", default="overview", help="which screen (default: %(default)s)")
     parser.add_argument(
@@ -44,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="WHAT",
         help=(
-            "a block (b9), a request (ada) or an event (e993) to select; may be given several times"
+            "select a block (b9), a request (ada) or an event (e993); may be given several times"
         ),
     )
     parser.add_argument(
@@ -61,18 +60,21 @@ def run(args: argparse.Namespace) -> int:
     columns, rows = (int(size[1]), int(size[2])) if size is not None else (0, 0)
     if not (1 <= columns <= _LARGEST and 1 <= rows <= _LARGEST):
         raise ConfigError(
-            f"--size must be columns and rows up to {_LARGEST}, such as 120x36; got {args.size!r}."
+            f"--size must be columns and rows, at most {_LARGEST} each, as in 120x36; got"
+            f" {args.size!r}."
         )
     output = Path(args.output)
     if any(
         log is not None and output.exists() and output.samefile(log)
         for log in (args.log, args.other)
     ):
-        raise ConfigError(f"{args.output} is the recording itself: give the picture another name.")
+        raise ConfigError(
+            f"{args.output} is the recording itself: name another file for the picture."
+        )
     if output.suffix.lower() not in ("", ".svg"):
         raise ConfigError(
-            f"shot draws SVG: name it {output.with_suffix('.svg')}, which browsers open and"
-            " rsvg-convert or Inkscape convert."
+            f"shot writes SVG files only: name it {output.with_suffix('.svg')} (browsers open it;"
+            " rsvg-convert and Inkscape convert it)."
         )
     svg = asyncio.run(_draw(args, (columns, rows)))
     write_whole(output, svg)
@@ -143,5 +145,5 @@ def _open(path: str) -> "ReplaySource[DashboardModel]":
     while source.poll(1.0):
         pass
     if source.recording.damage is not None:
-        note(f"{source.recording.damage} The picture shows the state before it.")
+        note(f"{source.recording.damage} The picture shows the state before the damage.")
     return source

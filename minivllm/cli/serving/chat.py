@@ -27,12 +27,12 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 512}
 """Advice of SmolLM2's authors; at temperature 0 a small model repeats itself."""
-HELP = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
+HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--system", metavar="TEXT", help="a system message to begin the conversation with"
+        "--system", metavar="TEXT", help="a system message at the start of the conversation"
     )
     add_sampling_options(parser, SAMPLING_DEFAULTS, leave_out=SEVERAL_TEXTS)
     add_engine_options(parser)
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     config = engine_config(args)
     params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
     engine = load_engine(config)
-    note(f"Talking with {config.model}. {HELP}")
+    note(f"Chatting with {config.model}. {HELP}")
     with EngineThread(engine) as thread:
         conversation = _Conversation(thread, params, args.system)
         conversation.run()
@@ -81,7 +81,7 @@ class _Conversation:
                     return
                 case "/reset":
                     self._messages = list(self._opening)
-                    note("(The conversation is forgotten.)")
+                    note("(The conversation was cleared.)")
                 case "/help":
                     note(HELP)
                 case _ if line.startswith("/"):
@@ -96,7 +96,7 @@ class _Conversation:
             answer = self._stream_answer(messages)
         except InvalidRequestError as error:
             self.was_refused = True
-            note(f"minivllm: {error} (/reset begins a new conversation.)")
+            note(f"minivllm: {error} (/reset starts a new conversation.)")
             return
         self._messages = [*messages, {"role": "assistant", "content": answer}]
 

@@ -42,15 +42,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scenario",
         choices=tuple(SCENARIOS),
         default="shared-prefix",
-        help="what to show (default: %(default)s)",
+        help="the scenario (default: %(default)s)",
     )
     parser.add_argument(
-        "--headless", action="store_true", help="no dashboard, even where there is a terminal"
+        "--headless", action="store_true", help="print plain lines instead of opening the dashboard"
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help=("print one line of JSON on standard output, and all other text on standard error"),
+        help="print one line of JSON on standard output, and messages on standard error",
     )
     add_record_option(parser)
     parser.add_argument(
@@ -58,8 +58,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=seconds,
         metavar="SECONDS",
         help=(
-            f"make each step take at least this long (default: {SECONDS_PER_STEP_WATCHED}"
-            " in the dashboard, else 0)"
+            f"minimum duration of a step (default: {SECONDS_PER_STEP_WATCHED} in the dashboard,"
+            " else 0)"
         ),
     )
     add_dashboard_options(parser)

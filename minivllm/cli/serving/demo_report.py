@@ -122,7 +122,7 @@ def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: 
         )
     say(counts)
     if counters.finished_requests < total and not is_over:
-        say("The run was stopped before its end. Up to there:")
+        say("The run was stopped early. Until then:")
     for number, sentence in enumerate(tell(scenario, facts), start=1):
         say(_wrap(f"  {number}. {sentence}", width, indent=5))
 
@@ -139,7 +139,7 @@ def _answers(request: RequestFacts) -> list[str]:
         return [f"> {text}" for text in texts]
     # Cut between two words, if there is a space.
     common = _common_beginning(texts).rpartition(" ")[0]
-    lines = ["(what the beams found, best first)"]
+    lines = ["(texts found by the beams, best first)"]
     if common:
         lines.append(f"all > {tail(common, COMMON)} …")
     return lines + [f"> {'… ' if common else ''}{text[len(common) :].strip()}" for text in texts]

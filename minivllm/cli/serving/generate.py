@@ -39,15 +39,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "prompts",
         nargs="*",
         metavar="PROMPT",
-        help="what to complete (default: lines of standard input)",
+        help="prompts to complete (default: lines of standard input)",
     )
     parser.add_argument(
-        "--file", metavar="FILE", help="read prompts from FILE, one a line; - is standard input"
+        "--file", metavar="FILE", help="read prompts from FILE, one per line; - is standard input"
     )
     parser.add_argument(
         "--chat",
         action="store_true",
-        help="send each prompt as a chat message, in the model's template",
+        help="send each prompt as a chat message, using the model's template",
     )
     parser.add_argument(
         "--json", action="store_true", help="print one line of JSON instead of text"

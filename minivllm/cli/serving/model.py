@@ -10,11 +10,11 @@ import argparse
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="model_command", metavar="COMMAND", required=True)
     commands.add_parser(
-        "list", help="the aliases, and all models on this machine", description="List models."
+        "list", help="list the aliases and all models on this machine", description="List models."
     )
     for name, summary in (
-        ("fetch", "make sure that a model is on this machine"),
-        ("path", "fetch a model if need be, and print the directory of its checkpoint"),
+        ("fetch", "download a model if it is not on this machine"),
+        ("path", "download a model if necessary, and print the directory of its checkpoint"),
     ):
         command = commands.add_parser(
             name, help=summary, description=f"{summary[0].upper()}{summary[1:]}."
@@ -41,7 +41,7 @@ def _list(args: argparse.Namespace) -> int:
         where = (
             str(listing.path)
             if listing.path
-            else f"not here yet: minivllm model fetch {listing.name}"
+            else f"not downloaded yet: minivllm model fetch {listing.name}"
         )
         size = f", {format_bytes(listing.num_bytes)}" if listing.path else ""
         print(f"{listing.name}\n    {listing.description}{size}\n    {where}")

@@ -27,7 +27,7 @@ API_KEY = "VLLM_API_KEY"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     own = {field.name: field.default for field in fields(ServerOptions)}
-    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, as with --model")
+    parser.add_argument("model_tag", nargs="?", metavar="MODEL", help="the model, same as --model")
     group = parser.add_argument_group("server")
 
     def add(name: str, help_: str, **how: object) -> None:
@@ -42,41 +42,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add(
         "--host",
-        "address to serve on; one that other machines can reach needs an API key",
+        "address to serve on; an address that other machines can reach needs an API key",
         metavar="ADDRESS",
     )
-    add("--port", "0 takes any that is free", type=int, metavar="N")
+    add("--port", "port to serve on; 0 picks a free one", type=int, metavar="N")
     add(
         "--api-key",
-        f"clients must send one of these keys (default: that of ${API_KEY})",
+        f"clients must send one of these keys (default: the value of ${API_KEY})",
         nargs="+",
         metavar="KEY",
     )
-    add("--served-model-name", "what clients call the model", metavar="NAME")
+    add("--served-model-name", "model name that clients use", metavar="NAME")
     add(
         "--allowed-host",
-        "a further name that clients may call us by",
+        "additional Host name to accept from clients",
         dest="allowed_hosts",
         action="append",
         metavar="NAME",
     )
-    add("--max-waiting-requests", "further ones are told to come back later", type=int, metavar="N")
-    add("--request-timeout", "most time for one request", type=float, metavar="SECONDS")
+    add(
+        "--max-waiting-requests",
+        "maximum number of waiting requests; the server refuses further ones with status 429",
+        type=int,
+        metavar="N",
+    )
+    add("--request-timeout", "time limit for one request", type=float, metavar="SECONDS")
     add(
         "--shutdown-timeout",
-        "time to finish for those being served",
+        "time that running requests get to finish at shutdown",
         dest="drain_timeout",
         type=float,
         metavar="SECONDS",
     )
     add(
         "--generate-delimiter",
-        "what ends each piece of a streamed /generate",
+        "what ends each chunk of a streamed /generate",
         choices=get_args(GenerateDelimiter),
     )
     add(
         "--events",
-        "tell everything at /events, everybody's prompts, too: for minivllm attach",
+        "publish all events at /events, for minivllm attach; they include every user's prompts",
         action="store_true",
     )
     group.add_argument(
@@ -84,15 +89,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         default="{}",
         help=(
-            'publish what the prefix cache gains and loses over ZeroMQ: {"enable_kv_cache_events":'
-            " true, ...}"
+            'publish changes of the prefix cache over ZeroMQ: {"enable_kv_cache_events": true, ...}'
         ),
     )
     group.add_argument(
         "--uvicorn-log-level",
         choices=("debug", "info", "warning", "error", "critical"),
         default="info",
-        help="what is logged, and from what importance on (default: info)",
+        help="lowest level of messages that are logged (default: info)",
     )
     add_engine_options(parser)
 

@@ -99,8 +99,9 @@ class VirtualTime:
     """
 
     note = (
-        "The engine ran on the virtual clock, on which a step takes no time: each step is drawn as"
-        " 1 ms, each of its four phases as a quarter of that. Only the order means anything."
+        "The engine ran on the virtual clock, where a step takes no time: each step is drawn as 1"
+        " ms and each of its four phases as a quarter of that. Only the order of events is"
+        " meaningful."
     )
     _AFTER_THE_PLAN = (
         ev.AttentionMass,

@@ -115,7 +115,7 @@ class _Converter:
             self._fold.apply(event)
         except (LookupError, ValueError):
             # A recording that starts in the middle of a run has events of unknown sequences.
-            self._lose_track("what came before is not in the recording")
+            self._lose_track("earlier events are not in the recording")
 
     def finish(self, why: str) -> None:
         """End all open slices."""
@@ -127,7 +127,7 @@ class _Converter:
 
     def _begin_step(self, event: ev.StepBegin) -> None:
         if self._step is not None:
-            self._cut_step("its end was never told")
+            self._cut_step("its step.end event is missing")
         self._step, self._step_began = event, self._time.begin_step(event)
         self._tokens = {"prefill": 0, "decode": 0}
 

@@ -82,21 +82,21 @@ def decode_header(name: str, line: bytes) -> LogHeader:
         header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
         raise EventLogError(
-            f"{name} is not a minivllm recording: its first line is no header."
+            f"{name} is not a minivllm recording: its first line is not a header."
         ) from error
     if header.schema != SCHEMA_NAME:
         raise EventLogError(f"{name} is a {header.schema!r} log, not {SCHEMA_NAME!r}.")
     if header.version > SCHEMA_VERSION:
         raise EventLogError(
-            f"{name} has version {header.version} of the recording format and this minivllm reads"
-            f" up to {SCHEMA_VERSION}: upgrade minivllm to open it."
+            f"{name} has version {header.version} of the recording format, but this minivllm reads"
+            f" versions up to {SCHEMA_VERSION}: upgrade minivllm to open it."
         )
     for field, most in _MOST.items():
         value = getattr(header, field)
         if not 1 <= value <= most:
             raise EventLogError(
-                f"{name} cannot be shown: its header says {field} {value:,}, where only 1 to"
-                f" {most:,} can be."
+                f"{name} cannot be shown: {field} in its header must be from 1 to {most:,}; got"
+                f" {value:,}."
             )
     return header
 
@@ -144,9 +144,7 @@ def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
     except (msgspec.DecodeError, UnicodeDecodeError):
         events = []
     if len(events) < count:
-        raise EventLogError(
-            f"{name} was changed while it was read: what stood there cannot be shown any more."
-        )
+        raise EventLogError(f"{name} was changed while it was read: open it again.")
     return events
 
 

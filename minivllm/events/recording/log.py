@@ -142,16 +142,19 @@ class LogWriter:
             is_ours = self._path is None or self._is_ours(self._path)
             self._file.close()
         except OSError as error:
-            raise EventLogError(f"{self._name} may lack its end: {error.strerror}.") from error
+            raise EventLogError(
+                f"{self._name} may be incomplete at its end: {error.strerror}."
+            ) from error
         if not is_ours:
             raise EventLogError(
-                f"{self._name} was removed or changed while it was written: this recording is lost."
+                f"{self._name} was removed or changed while it was being written: the recording is"
+                " lost."
             )
         if self.loss is not None:
             num_events, step, reason = self.loss
             raise EventLogError(
-                f"{self._name} lacks {num_events:,} events, from step {step} on ({reason}): it is"
-                f" whole up to step {self.last_step}."
+                f"{self._name} lacks {num_events:,} events from step {step} on ({reason}): it is"
+                f" complete up to step {self.last_step}."
             )
         self.is_whole = True
 

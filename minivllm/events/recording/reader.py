@@ -28,9 +28,7 @@ class LogReader:
             raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error
         try:
             if not first.endswith(b"\n"):
-                raise EventLogError(
-                    f"{path} has no header line: it is empty or was cut off before it began."
-                )
+                raise EventLogError(f"{path} has no header line: it is empty or incomplete.")
             self.header: LogHeader = decode_header(str(self.path), first)
         except EventLogError:
             self._file.close()
@@ -56,8 +54,8 @@ class LogReader:
                 first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
                 if first_seq != expected_seq:
                     self.damage = (
-                        f"{self.path} is damaged at line {number}: event {expected_seq} should"
-                        f" stand there, not {seq}."
+                        f"{self.path} is damaged at line {number}: expected event {expected_seq},"
+                        f" found event {seq}."
                     )
                     return
                 expected_seq = seq + 1

@@ -119,10 +119,7 @@ class Recording(Generic[V]):
     def _look_at_size(self) -> None:
         self.size = os.fstat(self._file.fileno()).st_size
         if self.size < self.indexed_bytes and self.damage is None:
-            self.damage = (
-                f"{self.name} was cut short while it was read: what stood there cannot be shown any"
-                " more."
-            )
+            self.damage = f"{self.name} became shorter while it was read: open it again."
 
     def _read_lines(self) -> bytes:
         """Read whole lines that are not indexed yet, at least one if there is one."""
@@ -141,9 +138,7 @@ class Recording(Generic[V]):
         self._look_at_size()
         line, newline, _ = self._read_lines().partition(b"\n")
         if not newline:
-            raise EventLogError(
-                f"{self.name} has no header line: it is empty or was cut off before it began."
-            )
+            raise EventLogError(f"{self.name} has no header line: it is empty or incomplete.")
         self.indexed_bytes = len(line) + 1
         return decode_header(self.name, line)
 
@@ -200,7 +195,7 @@ class Recording(Generic[V]):
             raise _DamageError(str(error)) from error
         first_seq = seq + 1 - event.lost if isinstance(event, Gap) else seq
         if first_seq != self._expected_seq:
-            raise _DamageError(f"event {self._expected_seq} should stand there, not {seq}")
+            raise _DamageError(f"expected event {self._expected_seq}, found event {seq}")
         self.indexed_bytes += length
         if event is None:
             self.num_unknown += 1
@@ -217,7 +212,7 @@ class Recording(Generic[V]):
             if event.step != step:
                 if step is not None and event.step < step:
                     raise _DamageError(
-                        f"an event of step {event.step} stands there after step {step}"
+                        f"an event of step {event.step} follows an event of step {step}"
                     )
                 step = event.step
                 index.begin_step(step, number)
@@ -226,11 +221,11 @@ class Recording(Generic[V]):
             try:
                 view.apply(event)
             except (LookupError, ValueError) as error:
-                why = "something before it is missing"
+                why = "an earlier event is missing"
                 if self.header.first_seq > 0 and not self._has_state:
-                    why = "this log begins in the middle of a run, without a state"
+                    why = "the recording begins in the middle of a run and has no state"
                 raise _DamageError(
-                    f"event {event.seq}, {event.__struct_config__.tag}, cannot be: {why}"
+                    f"event {event.seq}, {event.__struct_config__.tag}, cannot be applied: {why}"
                 ) from error
             self._count = number + 1
             self._expected_seq = event.seq + 1
@@ -314,7 +309,7 @@ class Recording(Generic[V]):
         except OSError as error:
             raise EventLogError(f"{self.name} cannot be read: {error.strerror}.") from error
         if len(data) < stop - start:
-            raise EventLogError(f"{self.name} was cut short while it was read.")
+            raise EventLogError(f"{self.name} became shorter while it was read: open it again.")
         return data
 
 

@@ -47,7 +47,7 @@ class Stitcher:
                 same and abs(drift) < _SAME_CLOCK_SECONDS and header.first_seq >= self._expected_seq
             )
         if not same:
-            raise AnotherRunError("another engine runs there now: attach again to see it")
+            raise AnotherRunError("the server runs another engine now: attach again to watch it")
 
     def take(self, line: bytes) -> bytes:
         """Return what to write for an event's line (without its newline).
@@ -69,7 +69,7 @@ class Stitcher:
                     line = encode_event(gap) + line
         except msgspec.DecodeError as error:
             raise EventLogError(
-                f"what came after event {self._expected_seq - 1} is no event: {error}"
+                f"the data after event {self._expected_seq - 1} is not an event: {error}"
             ) from error
         self._expected_seq = envelope.seq + 1
         return line + b"\n"

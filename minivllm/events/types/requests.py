@@ -85,7 +85,8 @@ class RequestPreempted(Event, tag="request.preempted"):
     victim_of: str
     """The sequence that needed the room."""
     need: int
-    """Blocks that `victim_of` needed. 0: `victim_of` failed before it wrote a shared block."""
+    """Blocks that `victim_of` needed; if as many were free, it lacked a batch slot. 0: `victim_of`
+    failed before it wrote a shared block."""
     free: int
     """Blocks that were free."""
     position: int

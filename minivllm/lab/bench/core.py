@@ -206,8 +206,8 @@ def run(args: argparse.Namespace) -> int:
         rows,
         [
             (
-                f"Slowest median, nobody listening: {result['median_us_at_256'] / 1000:.3f} ms at"
-                f" 256 running sequences, {result['median_us_at_1024'] / 1000:.3f} ms at 1,024."
+                f"Slowest median, without subscribers: {result['median_us_at_256'] / 1000:.3f} ms"
+                f" at 256 running sequences, {result['median_us_at_1024'] / 1000:.3f} ms at 1,024."
             ),
             (
                 f"A pool 16 times as large costs {result['pool_growth']:.2f} times as much, "

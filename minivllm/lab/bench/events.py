@@ -226,7 +226,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--num-events",
         type=positive_int,
         default=NUM_EVENTS,
-        help=f"length of the recording to seek in (default: {NUM_EVENTS:,})",
+        help=f"number of events in the recording to seek in (default: {NUM_EVENTS:,})",
     )
     add_json_argument(parser)
 
@@ -235,7 +235,7 @@ def run(args: argparse.Namespace) -> int:
     result = measure(args.model, args.dtype, args.num_threads, num_events=args.num_events)
     seek = result["seek_ms"]
     rows = [
-        ("step, nobody listening", f"{result['step_ms']:.2f} ms"),
+        ("step, no subscribers", f"{result['step_ms']:.2f} ms"),
         ("step, recorded", f"{result['recorded_step_ms']:.2f} ms"),
         (f"slowdown (median of {result['pairs']} pairs)", f"{result['slowdown']:+.2%}"),
         (
@@ -243,7 +243,7 @@ def run(args: argparse.Namespace) -> int:
             f"{result['open_seconds'] * 1000:.2f} ms",
         ),
         ("index them", f"{result['index_seconds']:.2f} s"),
-        ("memory that the index takes", f"{result['index_memory_bytes'] / 1e6:.0f} MB"),
+        ("memory of the index", f"{result['index_memory_bytes'] / 1e6:.0f} MB"),
         (f"seek, median of {result['seeks']:,}", f"{seek['median']:.2f} ms"),
         ("seek, p99", f"{seek['p99']:.2f} ms"),
         ("seek, slowest", f"{seek['max']:.2f} ms"),

@@ -72,7 +72,7 @@ class LinearBench:
         )
         if self.weight_bytes > MAX_WEIGHT_BYTES:
             raise BenchError(
-                f"These layers have {self.weight_bytes / 2**30:.1f} GiB: take a model of at most 4"
+                f"These layers have {self.weight_bytes / 2**30:.1f} GiB: use a model of at most 4"
                 " GiB."
             )
         self._shapes, self._dtype, self._clock = shapes, dtype, clock
@@ -120,7 +120,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rounds",
         type=positive_int,
         default=DEFAULT_ROUNDS,
-        help="of every way in turn (default: %(default)s)",
+        help="number of rounds over all backends (default: %(default)s)",
     )
     add_json_argument(parser)
 

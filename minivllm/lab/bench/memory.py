@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
     child = subprocess.run(command, stdout=subprocess.PIPE, text=True)
     if child.returncode != 0:
         raise BenchError(
-            f"The measuring process ended with status {child.returncode}; its own words are above."
+            f"The measuring process ended with status {child.returncode}; its output is above."
         )
     result = json.loads(child.stdout.splitlines()[-1])
     rows = [

@@ -151,7 +151,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--requests",
         type=positive_int,
         default=4,
-        help="prompts of each kind (default: %(default)s)",
+        help="number of prompts of each kind (default: %(default)s)",
     )
     add_model_arguments(parser)
     add_json_argument(parser)

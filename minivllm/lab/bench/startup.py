@@ -81,7 +81,7 @@ def measure_process(options: dict[str, object]) -> Started:
         ) from None
     if child.returncode != 0:
         raise BenchError(
-            f"The measuring process ended with status {child.returncode}; its own words are above."
+            f"The measuring process ended with status {child.returncode}; its output is above."
         )
     times, processor = json.loads(child.stdout.splitlines()[-1])
     starts = [began, *times[:-1]]
@@ -97,7 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--processes",
         type=positive_int,
         default=DEFAULT_PROCESSES,
-        help="how many are counted (default: %(default)s)",
+        help="number of measured processes (default: %(default)s)",
     )
     add_json_argument(parser)
 

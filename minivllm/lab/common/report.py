@@ -43,7 +43,7 @@ def request_rate(text: str) -> float:
         value = 0.0
     if not value > 0:
         raise argparse.ArgumentTypeError(
-            f"must be over 0 requests a second, or inf for all at once; got {text!r}."
+            f"must be more than 0 requests per second, or inf for all at once; got {text!r}."
         )
     return value
 
@@ -52,7 +52,7 @@ def add_json_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print one line of JSON on standard output, and what is for people on standard error",
+        help="print one line of JSON on standard output, and messages on standard error",
     )
 
 
@@ -68,7 +68,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
         "--dtype",
         default=DEFAULT_DTYPE,
         choices=dtypes,
-        help=f"of weights and KV cache (default: {DEFAULT_DTYPE})",
+        help=f"type of weights and KV cache (default: {DEFAULT_DTYPE})",
     )
     parser.add_argument(
         "--num-threads", type=positive_int, default=2, help="CPU threads (default: %(default)s)"

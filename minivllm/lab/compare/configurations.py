@@ -50,9 +50,7 @@ def parse_configuration(name: str) -> Configuration:
     chosen_by: dict[str, str] = {}
     for part in name.split("+"):
         if part not in PARTS:
-            raise ConfigError(
-                f"{name!r} has the part {part!r}, which is none of {', '.join(PARTS)}."
-            )
+            raise ConfigError(f"{name!r} has the unknown part {part!r}: use {', '.join(PARTS)}.")
         for option, value in PARTS[part].items():
             if option in options:
                 raise ConfigError(

@@ -66,7 +66,7 @@ def measure_recording(name: str, path: Path) -> Measured:
     for event in events:
         meter.apply(event)
     if not meter.samples:
-        raise BenchError(f"Nothing ran in {path}, so there is nothing to compare.")
+        raise BenchError(f"{path} contains no step of the engine, so there is nothing to compare.")
     began = next(event.t for event in events if isinstance(event, ev.RequestArrived))
     return Measured(
         name=name,

@@ -89,7 +89,7 @@ def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
         return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
     if name in SCENARIOS:
         return _trace_of_scenario(SCENARIOS[name], tokenizer)
-    raise ConfigError(f"There is no scenario {name!r}: take one of {', '.join(TRACE_NAMES)}.")
+    raise ConfigError(f"There is no scenario {name!r}: use one of {', '.join(TRACE_NAMES)}.")
 
 
 def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:

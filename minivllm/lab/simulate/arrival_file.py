@@ -28,9 +28,10 @@ def read_arrivals(path: Path) -> list[Arrival]:
     try:
         text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SimulationError(
-            f"The arrival file {path} cannot be read ({why}): name a file, or poisson or bursty."
+            f"The arrival file {path} cannot be read ({why}): name another file, or use poisson or"
+            " bursty."
         ) from error
     groups: dict[str, int] = {}
     found = [
@@ -38,7 +39,7 @@ def read_arrivals(path: Path) -> list[Arrival]:
     ]
     if not found:
         raise SimulationError(
-            f"The arrival file {path} holds no request: it needs a line for each"
+            f"The arrival file {path} contains no requests: it needs one line for each"
             f" ({', '.join(NEEDED)})."
         )
     found.sort(key=lambda one: one.at)
@@ -56,12 +57,13 @@ def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:
     if missing and text.strip():
         raise SimulationError(
             f"The arrival file {path} has no column {', '.join(missing)}: its first line must name"
-            f" {', '.join(KNOWN)} (the last three may be left out)."
+            f" {', '.join(KNOWN)} (the last three are optional)."
         )
     for fields in reader:
         if None in fields:  # csv stores surplus fields under None
             raise SimulationError(
-                f"{path}, line {reader.line_num}: it has more fields than the first line has names."
+                f"{path}, line {reader.line_num}: it has more fields than the first line has"
+                " columns."
             )
         yield reader.line_num, fields
 
@@ -70,9 +72,9 @@ def _json_fields(line: str, where: str) -> Mapping[str, object]:
     try:
         fields = json.loads(line)
     except ValueError as error:
-        raise SimulationError(f"{where}: this is not JSON; write one object a line.") from error
+        raise SimulationError(f"{where}: this is not JSON; write one object per line.") from error
     if not isinstance(fields, dict):
-        raise SimulationError(f"{where}: write one JSON object a line, with {', '.join(NEEDED)}.")
+        raise SimulationError(f"{where}: write one JSON object per line, with {', '.join(NEEDED)}.")
     return fields
 
 
@@ -109,6 +111,6 @@ def _count(
     value = _number(fields, name, where)
     if value != int(value) or value < low:
         raise SimulationError(
-            f"{where}: {name} must be a whole number, {low} or more; got {fields.get(name)!r}."
+            f"{where}: {name} must be a whole number, at least {low}; got {fields.get(name)!r}."
         )
     return int(value)

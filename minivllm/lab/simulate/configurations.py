@@ -135,6 +135,6 @@ def check_single(all_variants: list[Variant], option: str) -> None:
     """Raise `ConfigError` if `option` needs a single configuration and there are several."""
     if len(all_variants) > 1:
         raise ConfigError(
-            f"{option} takes one configuration, and these options make {len(all_variants)}: leave"
-            " one value each."
+            f"{option} needs a single configuration, but these options make {len(all_variants)}:"
+            " give one value for each."
         )

@@ -72,13 +72,13 @@ def fit_step_times(points: Seq[StepPoint]) -> Fit:
     """Fit a model to `points`. Raises `SimulationError` if they are too few or too similar."""
     if len(points) < MIN_POINTS:
         raise SimulationError(
-            f"{len(points)} measured steps are too few for a fit, {MIN_POINTS} are needed:"
+            f"{len(points)} measured steps are too few for a fit, which needs {MIN_POINTS}:"
             f" {REMEDY}."
         )
     if len({point.num_scheduled_tokens for point in points}) < 3:
         raise SimulationError(
-            "The measured steps have fewer than three different sizes, and no fit can tell what a"
-            f" token costs: {REMEDY}."
+            "The measured steps have fewer than three different sizes, so the cost of a token"
+            f" cannot be fitted: {REMEDY}."
         )
     rows = _features(points)
     seconds = np.array([point.seconds for point in points])

@@ -32,12 +32,12 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
             value = math.nan
         if name not in GOODPUT_METRICS or not math.isfinite(value):
             raise ConfigError(
-                "--goodput takes METRIC:MILLISECONDS with a metric of"
+                "--goodput must be METRIC:MILLISECONDS, where METRIC is one of"
                 f" {', '.join(GOODPUT_METRICS)}; got {pair!r}."
             )
         if not value > 0:
             raise ConfigError(
-                f"--goodput {pair} can never be met: a target must be over 0 milliseconds."
+                f"--goodput {pair} can never be met: a target must be more than 0 milliseconds."
             )
         if name in targets:
             raise ConfigError(f"--goodput names {name} twice: give each metric one target.")
@@ -51,8 +51,9 @@ def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
     for name, target in targets.items():
         if target < quickest:
             raise ConfigError(
-                f"--goodput {name}:{target:g} can never be met: by the fit the shortest step takes"
-                f" {quickest:.1f} ms; raise the target, or take --step-times of a faster machine."
+                f"--goodput {name}:{target:g} can never be met: by the fit, the shortest step"
+                f" takes {quickest:.1f} ms; raise the target, or use --step-times of a faster"
+                " machine."
             )
 
 

@@ -131,12 +131,12 @@ def print_answers(
         *_warnings(simulated, step_times),
         (
             f"{sum(one.answer['steps'] for one in simulated):,} steps were planned by the real"
-            f" scheduler, in {sum(one.wall_seconds for one in simulated):.1f} s here."
+            f" scheduler in {sum(one.wall_seconds for one in simulated):.1f} s here."
         ),
     ]
     rates = {one.variant.rate for one in simulated}
     rate = (
-        "arriving as the file says"
+        "arriving as in the file"
         if rates == {None}
         else f"{', '.join(map(show, sorted(rates)))} a second"
     )
@@ -194,15 +194,15 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
     if asked <= measured:
         return []
     return [
-        f"Careful: the longest measured step has {measured} tokens, and steps of up to {asked} are"
-        " predicted from it."
+        f"Warning: the longest measured step has {measured} tokens, but steps of up to {asked}"
+        " tokens are predicted from it."
     ]
 
 
 def _draw(one: Simulated, console: Console) -> None:
     """Draw two small charts, before the table, which people should see last."""
     ttft = latencies(one.replicas)["ttft"]
-    console.print(f"{one.name}: share of the requests whose first token came within", markup=False)
+    console.print(f"{one.name}: share of the requests with their first token within", markup=False)
     for line in distribution(ttft, WIDTH, rows=5):
         console.print(line, markup=False)
     total = one.variant.setup.config.num_gpu_blocks_override

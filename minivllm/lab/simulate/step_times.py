@@ -14,7 +14,7 @@ from pathlib import Path
 from minivllm.errors import SimulationError
 from minivllm.lab.bench.step.points import StepPoint
 
-REMEDY = "make one with `minivllm bench step --json > FILE`"
+REMEDY = "create one with `minivllm bench step --json > FILE`"
 COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_context_tokens")
 
 
@@ -33,7 +33,7 @@ def read_step_times(path: Path | None) -> StepTimes:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         raise SimulationError(f"--step-times {path} cannot be read ({why}): {REMEDY}.") from error
     return _parse(text, str(path))
 
@@ -64,8 +64,8 @@ def _point(entry: object, number: int, name: str) -> StepPoint:
         if whole and type(seconds) in (int, float) and math.isfinite(seconds) and seconds > 0:
             return StepPoint(*counts, float(seconds))
     raise SimulationError(
-        f"Point {number} of {name} must have whole numbers {', '.join(COUNTS)} and seconds over 0:"
-        f" {REMEDY}."
+        f"Point {number} of {name} must have whole numbers {', '.join(COUNTS)} and seconds above"
+        f" 0: {REMEDY}."
     )
 
 
@@ -78,4 +78,4 @@ def _label(content: Mapping[str, object]) -> str:
         parts.append(machine.get("cpu"))
     if isinstance(versions, Mapping):
         parts += [f"{package} {version}" for package, version in versions.items()]
-    return ", ".join(str(part) for part in parts if part) or "a machine that the file does not name"
+    return ", ".join(str(part) for part in parts if part) or "a machine without a name in the file"

@@ -54,26 +54,27 @@ class CrowdOptions:
                     f"--{name.replace('_', '-')} must be at least 1; got {getattr(self, name)}."
                 )
         if not 0.0 < self.burstiness < np.inf:
-            raise ConfigError(f"--burstiness must be over 0; got {self.burstiness:g}.")
+            raise ConfigError(f"--burstiness must be above 0; got {self.burstiness:g}.")
         if not 0.0 <= self.random_range_ratio < 1.0:
             raise ConfigError(
-                f"--random-range-ratio must be from 0 to under 1; got {self.random_range_ratio:g}."
+                "--random-range-ratio must be at least 0 and below 1; got"
+                f" {self.random_range_ratio:g}."
             )
         if not 0.0 < self.length_sigma <= 3.0:
             raise ConfigError(
-                f"--length-sigma must be over 0 and at most 3; got {self.length_sigma:g}."
+                f"--length-sigma must be above 0 and at most 3; got {self.length_sigma:g}."
             )
         if not 0.0 <= self.urgent_share <= 1.0:
             raise ConfigError(f"--urgent-share must be from 0 to 1; got {self.urgent_share:g}.")
         for name in ("random_prefix_len", "seed"):
             if getattr(self, name) < 0:
                 raise ConfigError(
-                    f"--{name.replace('_', '-')} must be 0 or more; got {getattr(self, name)}."
+                    f"--{name.replace('_', '-')} must be at least 0; got {getattr(self, name)}."
                 )
         if self.prefix_groups > 1 and not self.random_prefix_len:
             raise ConfigError(
-                "--prefix-groups has no effect without a shared prefix: set --random-prefix-len"
-                " too."
+                "--prefix-groups has no effect without a shared prefix: also set"
+                " --random-prefix-len."
             )
 
 
@@ -107,7 +108,7 @@ def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
     """Scale the arrivals to `rate` requests per second on average; infinity sends all at once."""
     if not rate > 0:
         raise ConfigError(
-            f"--rate must be over 0 requests a second, or inf for all at once; got {rate:g}."
+            f"--rate must be more than 0 requests per second, or inf for all at once; got {rate:g}."
         )
     return [one._replace(at=one.at / rate) for one in crowd]
 
@@ -117,8 +118,9 @@ def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
     longest = max(crowd, key=lambda one: one.prompt_tokens)
     if longest.prompt_tokens >= max_model_len:
         raise SimulationError(
-            f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len} and"
-            " one output token must fit too: ask for shorter prompts, or raise --max-model-len."
+            f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len}"
+            " and must also hold one output token: ask for shorter prompts, or raise"
+            " --max-model-len."
         )
 
 

@@ -92,7 +92,7 @@ def choose_attention_backend(
     except ConfigError as error:
         if name != "auto":
             raise
-        tell(f"Attention runs in torch, slower than it could: {error}")
+        tell(f"Attention falls back to the slower torch backend: {error}")
         return "torch"
     return f"triton:{rung}"
 

@@ -298,17 +298,18 @@ class TritonAttentionBackend:
         """Raise `ConfigError` if the kernels do not support this model or device."""
         if rung not in get_args(Rung):
             raise ConfigError(
-                f"attention_backend triton has the rungs {', '.join(get_args(Rung))}; got {rung!r}."
+                f"attention_backend triton has the kernel versions {', '.join(get_args(Rung))};"
+                f" got {rung!r}."
             )
         if spec.dtype not in DTYPES:
             raise ConfigError(
-                "attention_backend triton works in float32, bfloat16 and float16; got dtype"
+                "attention_backend triton supports float32, bfloat16 and float16; got dtype"
                 f" {spec.dtype}."
             )
         if spec.head_size not in HEAD_SIZES:
             raise ConfigError(
-                f"attention_backend triton takes even head sizes from {HEAD_SIZES[0]} to"
-                f" {HEAD_SIZES[-1]} and this model's is {spec.head_size}; use"
+                f"attention_backend triton supports even head sizes from {HEAD_SIZES[0]} to"
+                f" {HEAD_SIZES[-1]}, but this model's head size is {spec.head_size}; use"
                 " attention_backend='torch'."
             )
         if device.type == "cuda" and INTERPRETED:
@@ -318,13 +319,13 @@ class TritonAttentionBackend:
             )
         if device.type != "cuda" and not (device.type == "cpu" and INTERPRETED):
             raise ConfigError(
-                f"attention_backend triton cannot run on {device.type} here; use a CUDA device or"
-                " attention_backend='torch'. (On a CPU its kernels can be interpreted, slowly: set"
-                " TRITON_INTERPRET=1.)"
+                f"attention_backend triton cannot run on device {device.type} here; use a CUDA"
+                " device or attention_backend='torch'. (On a CPU its kernels can be interpreted,"
+                " slowly: set TRITON_INTERPRET=1.)"
             )
         if device.type == "cuda" and torch.cuda.get_device_capability(device) < MIN_CAPABILITY:
             raise ConfigError(
                 "attention_backend triton needs a GPU of compute capability"
-                f" {'.'.join(map(str, MIN_CAPABILITY))} and {torch.cuda.get_device_name(device)}"
+                f" {'.'.join(map(str, MIN_CAPABILITY))} but {torch.cuda.get_device_name(device)}"
                 " has less; use attention_backend='torch'."
             )

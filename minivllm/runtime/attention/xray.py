@@ -170,9 +170,9 @@ def _trace_in_worker(sample: DecodeSample) -> list[dict[str, Any]]:
         )
     except subprocess.TimeoutExpired as error:
         raise KernelTraceError(
-            f"The kernel was traced for {WORKER_TIMEOUT:.0f} seconds without an end."
+            f"Tracing the kernel took more than {WORKER_TIMEOUT:.0f} seconds and was stopped."
         ) from error
     if worker.returncode != 0:
         last_words = worker.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise KernelTraceError(f"The process that traces kernels failed: {last_words}")
+        raise KernelTraceError(f"The process that traces the kernel failed: {last_words}")
     return msgspec.json.decode(worker.stdout)

@@ -59,8 +59,8 @@ def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
     read_model_config(directory)
     if not (directory / "tokenizer.json").is_file():
         raise UnsupportedModelError(
-            f"{directory} has no tokenizer.json: write one with transformers, "
-            "AutoTokenizer.from_pretrained(...).save_pretrained(...)."
+            f"{directory} has no tokenizer.json: create one with transformers,"
+            " AutoTokenizer.from_pretrained(...).save_pretrained(...)."
         )
     if weights:
         weight_files(directory)
@@ -83,16 +83,15 @@ def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | Unsup
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
         return UnsupportedModelError(
             f"{place} has its weights in a pickle format only, which can run code when it is"
-            " opened: convert them to safetensors (transformers: model.save_pretrained(...))"
-            " somewhere you trust."
+            " opened: convert them to safetensors (transformers: model.save_pretrained(...)) on a"
+            " machine where that is safe."
         )
     if ggufs := [name for name in names if name.endswith(".gguf")]:
         return UnsupportedModelError(
-            f"{place} holds GGUF files: give the path of one of them, such as {ggufs[0]}, as the"
-            " model."
+            f"{place} contains GGUF files: name one of them as the model, such as {ggufs[0]}."
         )
     return ModelIntegrityError(
-        f"{place} has no model.safetensors: the download is incomplete, fetch the model again."
+        f"{place} has no model.safetensors: the download is incomplete, download the model again."
     )
 
 
@@ -109,14 +108,15 @@ def _shards(index: Path) -> list[Path]:
         # With a path, an index could name files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelIntegrityError(
-                f"{index} names {name!r:.100}, which is not a safetensors file beside it."
+                f"{index} names {name!r:.100}, which is not a safetensors file in the same"
+                " directory."
             )
         # os.path returns False for names that no file can have; pathlib would raise.
         if not os.path.isfile(index.parent / name):
             raise ModelIntegrityError(
-                f"{index.parent} lacks {name!r:.100}: the download is incomplete, fetch the model"
-                " again."
+                f"{index.parent} lacks {name!r:.100}: the download is incomplete, download the"
+                " model again."
             )
     if not names:
-        raise ModelIntegrityError(f"{index} names no files: download the model again.")
+        raise ModelIntegrityError(f"{index} lists no files: download the model again.")
     return [index.parent / name for name in names]

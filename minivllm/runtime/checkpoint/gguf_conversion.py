@@ -102,7 +102,7 @@ def _value(header: GgufHeader, key: str, kind: type[T], default: T | None = None
         )
     if not isinstance(value, kind):
         raise ModelIntegrityError(
-            f"{header.path} has {value!r:.50} as its {key}: download it again."
+            f"{header.path} has the value {value!r:.50} for {key}: download it again."
         )
     return value
 
@@ -113,8 +113,8 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     scaling = _value(header, f"{arch}.rope.scaling.type", str, "none")
     if scaling != "none" or "rope_freqs.weight" in header.tensors:
         raise UnsupportedModelError(
-            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not carry in"
-            " full: use the model's safetensors checkpoint instead."
+            f"{path} uses scaled rotary embeddings, whose settings a GGUF file does not fully"
+            " contain: use the model's safetensors checkpoint instead."
         )
     if f"{arch}.attention.sliding_window" in metadata:
         raise UnsupportedModelError(
@@ -123,7 +123,7 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     for key in ("attention.value_length", "rope.dimension_count"):
         if metadata.get(f"{arch}.{key}", head_size) != head_size:
             raise UnsupportedModelError(
-                f"{path} has {arch}.{key} other than its head size, which is not supported."
+                f"{path} has {arch}.{key} different from its head size, which is not supported."
             )
     model, rule = (
         _value(header, "tokenizer.ggml.model", str),
@@ -144,7 +144,8 @@ def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
             raise _unknown_tensor(header, name)
         if shape != expected[name].shape:
             raise ModelIntegrityError(
-                f"{header.path} contradicts itself on the shape of {name}: download it again."
+                f"{header.path} has tensors and settings that give {name} different shapes:"
+                " download it again."
             )
     if missing := expected.keys() - found.keys():
         raise ModelIntegrityError(
@@ -154,7 +155,7 @@ def _compare_tensors(header: GgufHeader, expected: dict[str, Shard]) -> None:
 
 def _unknown_tensor(header: GgufHeader, name: str) -> UnsupportedModelError:
     return UnsupportedModelError(
-        f"{header.path} holds a tensor {name!r:.100}, which the models that minivllm runs lack."
+        f"{header.path} has the tensor {name!r:.100}, which no supported model has."
     )
 
 
@@ -209,7 +210,7 @@ def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
     """Convert the file into `directory`, which must exist and be empty. Raises `ModelError`s."""
     header = read_gguf_header(path)
     config = check_convertible(header)
-    progress(f"Converting {path.name} to safetensors (once; the result is kept).")
+    progress(f"Converting {path.name} to safetensors (only once; the result is cached).")
     _write_json(directory / "config.json", config)
     eos = {key: config[key] for key in ("bos_token_id", "eos_token_id") if config[key] is not None}
     _write_json(directory / "generation_config.json", eos)

@@ -113,8 +113,8 @@ def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
         )
     except NotImplementedError:
         raise UnsupportedModelError(
-            f"{header.path} stores its weights as {tensor.type.name}, which cannot be unpacked"
-            " here: use a Q4, Q5, Q6, Q8, F16 or BF16 version of the model."
+            f"{header.path} stores its weights as {tensor.type.name}, which minivllm cannot"
+            " unpack: use a Q4, Q5, Q6, Q8, F16 or BF16 version of the model."
         ) from None
     return unpacked.reshape(tensor.shape)
 
@@ -149,7 +149,7 @@ class _Reader:
         end = data_start
         for name, shape, type_, offset in sorted(claims, key=lambda claim: claim[3]):
             if name in tensors or data_start + offset < end:
-                raise _DamageError(f"tensor {name!r:.100} is there twice, or overlaps another one")
+                raise _DamageError(f"tensor {name!r:.100} is present twice or overlaps another one")
             tensors[name] = self._place(name, shape, type_, data_start + offset)
             end = data_start + offset + tensors[name].num_bytes
         return metadata, tensors
@@ -164,7 +164,7 @@ class _Reader:
         try:
             type_ = GGMLQuantizationType(type_id)
         except ValueError:
-            raise _DamageError(f"tensor {name!r:.100} is of unknown type {type_id}") from None
+            raise _DamageError(f"tensor {name!r:.100} has the unknown type {type_id}") from None
         return name, shape, type_, self._scalar("<Q")
 
     def _place(
@@ -176,7 +176,8 @@ class _Reader:
         num_bytes = math.prod(shape) // block_elements * block_bytes
         if offset + num_bytes > self._size:
             raise _DamageError(
-                f"tensor {name!r:.100} ends at byte {offset + num_bytes}, the file at {self._size}"
+                f"tensor {name!r:.100} ends at byte {offset + num_bytes}, but the file ends at"
+                f" byte {self._size}"
             )
         return GgufTensor(name, shape, type_, offset, num_bytes)
 
@@ -208,7 +209,5 @@ class _Reader:
 
     def _bytes(self, count: int) -> bytes:
         if self._file.tell() + count > self._end:
-            raise _DamageError(
-                "it ends in the middle of its header, or its header is larger than any model's"
-            )
+            raise _DamageError("it ends within its header, or the header is implausibly large")
         return self._file.read(count)

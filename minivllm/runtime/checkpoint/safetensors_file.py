@@ -71,10 +71,12 @@ def read_entries(path: Path) -> list[TensorEntry]:
     position = data_start
     for entry in entries:
         if entry.offset != position:
-            raise _corrupt(path, f"tensor {entry.name!r:.100} is not where the one before it ends")
+            raise _corrupt(
+                path, f"tensor {entry.name!r:.100} does not start where the previous one ends"
+            )
         position += entry.num_bytes
     if position != file_size:
-        raise _corrupt(path, f"it should have {position} bytes and has {file_size}")
+        raise _corrupt(path, f"it should have {position} bytes but has {file_size}")
     return entries
 
 
@@ -93,12 +95,12 @@ def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEn
         raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed")
     if dtype not in ITEM_SIZE:
         raise UnsupportedModelError(
-            f"Tensor {name!r:.100} in {path} is of type {dtype!r:.20}: quantized checkpoints are"
-            f" not supported, use the model's {'/'.join(ITEM_SIZE)} weights."
+            f"Tensor {name!r:.100} in {path} has type {dtype!r:.20}: quantized checkpoints are not"
+            f" supported, use the model's {'/'.join(ITEM_SIZE)} weights."
         )
     if end - begin != math.prod(shape) * ITEM_SIZE[dtype]:
         raise _corrupt(
-            path, f"tensor {name!r:.100} has {end - begin} bytes, which is not what its shape needs"
+            path, f"tensor {name!r:.100} has {end - begin} bytes, which does not match its shape"
         )
     return TensorEntry(name, dtype, shape, data_start + begin, end - begin)
 

@@ -39,7 +39,8 @@ def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
         for entry in entries:
             if entry.name in seen:
                 raise ModelIntegrityError(
-                    f"{directory} has tensor {entry.name} in two files: download the model again."
+                    f"{directory} has the tensor {entry.name} in two files: download the model"
+                    " again."
                 )
             seen.add(entry.name)
     since_trim = 0

@@ -57,8 +57,8 @@ def choose_ops(
         return TORCH_OPS
     if not (is_cpu or is_triton):
         raise ConfigError(
-            f"custom_ops ({', '.join(asked)}) are kernels and go with attention_backend='triton' or"
-            f" 'cpu', which is {attention_backend!r} here; change that, or leave custom_ops out."
+            f"custom_ops ({', '.join(asked)}) need attention_backend='triton' or 'cpu', but it is"
+            f" {attention_backend!r}; change it, or leave custom_ops out."
         )
     if is_cpu:
         from minivllm.runtime.cpu.load import load_cpu_ops

@@ -188,14 +188,14 @@ class Decoder(nn.Module):
             shard = waiting_for.pop(name, None)
             if shard is None:
                 raise ModelIntegrityError(
-                    f"The checkpoint has a tensor {name} that a {self.config.architecture} of its"
-                    " config.json does not have, or has it twice; check that the two belong"
-                    " together."
+                    f"The checkpoint has a tensor {name} that the architecture"
+                    f" {self.config.architecture} in config.json does not have, or has it twice;"
+                    " check that both files belong to the same model."
                 )
             if tuple(tensor.shape) != shard.shape:
                 raise ModelIntegrityError(
-                    f"Tensor {name} has shape {list(tensor.shape)} where config.json asks for"
-                    f" {list(shard.shape)}; check that the two belong together."
+                    f"Tensor {name} has shape {list(tensor.shape)} but config.json requires"
+                    f" {list(shard.shape)}; check that both files belong to the same model."
                 )
             shards_left[shard.parameter] -= 1
             self._load_shard(shard, tensor, is_last=shards_left[shard.parameter] == 0)

@@ -145,14 +145,14 @@ def _why_no_cpu_kernels(dtype: torch.dtype, device: torch.device) -> str | None:
         return f"the device is {device.type}."
     if dtype != torch.float32:
         return (
-            "the kernels for a CPU are float32, and the model is"
+            "the CPU kernels support float32 only, and the model is"
             f" {str(dtype).removeprefix('torch.')}."
         )
     try:
         is_fast = load_cpu_ops().linear_is_fast
     except CpuKernelsError as error:
         return str(error)
-    return None if is_fast else "the processor, or its C compiler, has no AVX-512."
+    return None if is_fast else "the processor or the C compiler does not support AVX-512."
 
 
 def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:
@@ -165,5 +165,5 @@ def _why_no_onednn(dtype: torch.dtype, device: torch.device) -> str | None:
         torch.float16: mkldnn._is_mkldnn_fp16_supported,
     }
     if not torch.backends.mkldnn.is_available() or not has_dtype.get(dtype, lambda: False)():
-        return f"oneDNN does not multiply {str(dtype).removeprefix('torch.')} on this processor."
+        return f"oneDNN cannot multiply {str(dtype).removeprefix('torch.')} on this processor."
     return None

@@ -89,7 +89,7 @@ class ModelConfig:
             )
         if head_size % 2 or num_heads * head_size > MAX_SIZE:
             raise ModelIntegrityError(
-                f"{num_heads} heads of size {head_size} cannot be: check head_dim and"
+                f"{num_heads} heads of size {head_size} are not possible: check head_dim and"
                 " num_attention_heads in config.json."
             )
         rope_theta, rope_scaling = _rope(hf)
@@ -145,12 +145,12 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
             value for key, value in hf.items() if "expert" in key or key.startswith("moe_")
         ),
         "a hidden_act other than silu": hf.get("hidden_act", "silu") != "silu",
-        "biases in its MLP": bool(hf.get("mlp_bias")),
+        "biases in the MLP": bool(hf.get("mlp_bias")),
         "sliding-window attention": bool(slides),
-        "layers of several kinds": any(
+        "several kinds of layers": any(
             kind != "full_attention" for kind in _list_of_names(hf, "layer_types")
         ),
-        "a rotary embedding on a part of each head": (
+        "a rotary embedding for part of each head": (
             rope.get("partial_rotary_factor") not in (None, 1)
         ),
         "a rotary embedding for each kind of layer": any(
@@ -164,7 +164,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
     for reason, applies in reasons.items():
         if applies:
             raise UnsupportedModelError(
-                f"This {architecture} has {reason}, which is not supported; use a model without."
+                f"This {architecture} has {reason}, which is not supported; use another model."
             )
 
 
@@ -186,8 +186,8 @@ def _rope(hf: Mapping[str, Any]) -> tuple[float, Llama3RopeScaling | None]:
         return theta, None
     if kind != "llama3":
         raise UnsupportedModelError(
-            f"Rope scaling of type {kind!r:.50} is not supported; use a model with default or"
-            " llama3."
+            f"Rope scaling of type {kind!r:.50} is not supported; use a model with rope type"
+            " default or llama3."
         )
     original = _number(
         options, "original_max_position_embeddings", _number(hf, "max_position_embeddings")
@@ -259,4 +259,4 @@ def _list_of_names(hf: Mapping[str, Any], key: str) -> list[str]:
 
 
 def _wrong(key: str, needed: str, value: Any) -> ModelIntegrityError:
-    return ModelIntegrityError(f"config.json must give {key} as {needed}; got {value!r:.50}.")
+    return ModelIntegrityError(f"config.json must set {key} to {needed}; got {value!r:.50}.")

@@ -62,7 +62,7 @@ class Sampler:
         if not all(finite):
             raise _no_token(
                 sequences[finite.index(0)],
-                "the model gave NaN, infinite or only -inf logits; check its weights and dtype",
+                "the model returned NaN, infinite or only -inf logits; check its weights and dtype",
             )
 
         processed = {}  # row -> [vocab]
@@ -75,7 +75,7 @@ class Sampler:
                     )
                 except Exception as error:
                     raise _no_token(
-                        sequence, "what its parameters do to the logits failed"
+                        sequence, "applying its parameters to the logits failed"
                     ) from error
                 best_logit, best_id = processed[row].max(dim=-1)
                 if not torch.isfinite(best_logit):
@@ -125,9 +125,10 @@ class Sampler:
             return error
         except Exception:
             _log.exception(
-                "the sampler fails on one sequence", extra={"fields": {"sequence": sequence.seq_id}}
+                "the sampler failed on one sequence",
+                extra={"fields": {"sequence": sequence.seq_id}},
             )
-            return _no_token(sequence, "the sampler failed on it")
+            return _no_token(sequence, "the sampler failed on this sequence")
 
     def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""

@@ -145,9 +145,8 @@ class Hub:
             raise _gated(repo_id) from None
         except Exception as error:
             raise ModelDownloadError(
-                f"Downloading {repo_id} from the Hugging Face Hub broke off"
-                f" ({type(error).__name__}): run the same command again, it goes on where it"
-                " stopped."
+                f"Downloading {repo_id} from the Hugging Face Hub was interrupted"
+                f" ({type(error).__name__}): run the same command again to resume it."
             ) from error
 
     def _require_space(self, needed_bytes: int) -> None:
@@ -158,16 +157,16 @@ class Hub:
         free = shutil.disk_usage(directory).free
         if free < needed_bytes:
             raise NotEnoughDiskSpaceError(
-                f"This model needs {format_bytes(needed_bytes)} of disk in {directory}, where"
-                f" {format_bytes(free)} are free: free some space, or set HF_HOME to a directory on"
-                " a larger disk."
+                f"This model needs {format_bytes(needed_bytes)} of disk space in {directory}, but"
+                f" {format_bytes(free)} are free: free some space, or set HF_HOME to a directory"
+                " on a larger disk."
             )
 
 
 def _gated(repo_id: str) -> ModelDownloadError:
     return ModelDownloadError(
-        f"{repo_id} asks for its licence to be accepted: do so on its page on the Hub, then set"
-        " HF_TOKEN."
+        f"{repo_id} requires you to accept its licence: accept it on the model's page on the Hub,"
+        " then set HF_TOKEN."
     )
 
 

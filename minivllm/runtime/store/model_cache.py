@@ -119,7 +119,7 @@ class ModelCache:
 
     def _no_space(self, needed_bytes: int, finding: str) -> NotEnoughDiskSpaceError:
         return NotEnoughDiskSpaceError(
-            f"This model needs {format_bytes(needed_bytes)} of disk in {self.root}, where"
+            f"This model needs {format_bytes(needed_bytes)} of disk space in {self.root}, but"
             f" {finding}: free some space, or set MINIVLLM_CACHE to a directory on a larger disk."
         )
 
@@ -129,12 +129,12 @@ class ModelCache:
             yield
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
-                raise self._no_space(needed_bytes, "the disk ran full") from error
+                raise self._no_space(needed_bytes, "the disk is full") from error
             # Explain only errors of cache files, not, for example, of the user's source file.
             if str(error.filename).startswith(str(self.root)):
                 raise ModelError(
-                    f"The model cache {self.root} cannot be written ({error.strerror}): "
-                    "set MINIVLLM_CACHE to a directory that you can write to."
+                    f"The model cache {self.root} cannot be written ({error.strerror}): set"
+                    " MINIVLLM_CACHE to a writable directory."
                 ) from error
             raise
 

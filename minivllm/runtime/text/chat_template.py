@@ -118,7 +118,7 @@ def _encode(value: Any) -> bytes:
         return json.dumps(value).encode() + b"\n"
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequestError(
-            f"Chat messages must be plain data that JSON can hold ({error})."
+            f"Chat messages must be plain data that JSON can represent ({error})."
         ) from error
 
 

@@ -65,7 +65,7 @@ class ControlTokens:
         marks = dict(zip(written, free, strict=False))
         if len(marks) < len(written):
             raise InvalidRequestError(
-                "The messages hold every private character of Unicode: leave some out."
+                "The messages contain every private-use character of Unicode: leave some out."
             )
 
         def hidden(value: Any) -> Any:

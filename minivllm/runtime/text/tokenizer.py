@@ -201,14 +201,14 @@ class Tokenizer:
                 token_ids += [encoding.ids for encoding in batch]
         except TypeError:
             raise InvalidRequestError(
-                "The prompt must be a string of valid Unicode; it has half of a surrogate pair, or"
-                " is no string at all."
+                "The prompt must be a string of valid Unicode: it is not a string, or it has half"
+                " of a surrogate pair."
             ) from None
         except BaseException as error:
             if not is_panic(error):
                 raise
             raise InvalidRequestError(
-                "The model's tokenizer cannot cut this text into tokens: send another."
+                "The model's tokenizer cannot split this text into tokens: send another text."
             ) from None
         return token_ids
 

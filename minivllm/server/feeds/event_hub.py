@@ -114,7 +114,7 @@ class EventHub:
         """Count a new reader. Raises `OverloadedError` if there are too many."""
         if self.num_readers >= self.max_readers:
             raise OverloadedError(
-                f"{self.max_readers} readers follow the events already: try again later.", 5
+                f"{self.max_readers} clients already read the events: try again later.", 5
             )
         self.num_readers += 1
 
@@ -179,7 +179,7 @@ def router(hub: EventHub) -> APIRouter:
             last_event_id.isdecimal() and len(last_event_id) < 19
         ):
             raise InvalidRequestError(
-                "Last-Event-ID must be the number of an event, as this stream sent it."
+                "Last-Event-ID must be the number of an event that this stream sent."
             )
         hub.check_in()
         try:

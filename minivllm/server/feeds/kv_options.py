@@ -42,7 +42,7 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
             return msgspec.json.decode(text, type=cls)
         except (msgspec.MsgspecError, UnicodeError) as error:
             raise ConfigError(
-                f"--kv-events-config is not understood ({error}): write it like"
+                f"--kv-events-config is not valid ({error}): write it like"
                 ' \'{"enable_kv_cache_events": true, "publisher": "zmq", "endpoint":'
                 ' "tcp://127.0.0.1:5557"}\'.'
             ) from error

@@ -83,9 +83,9 @@ class KVEventPublisher:
             endpoint.startswith("tcp://") and host not in _LOOPBACK
         ):
             raise ConfigError(
-                f"KV events hold everybody's prompts and ZeroMQ asks for no key, so {endpoint} is"
-                " refused: publish on this machine alone, as tcp://127.0.0.1:5557 or ipc://FILE,"
-                " and forward that port where it is needed."
+                "KV events contain the prompts of all users and ZeroMQ has no API key, so"
+                f" {endpoint} is refused: publish on this machine only (tcp://127.0.0.1:5557 or"
+                " ipc://FILE) and forward that port if needed."
             )
         socket = self._context.socket(kind)
         socket.set_hwm(hwm)

@@ -45,7 +45,7 @@ class HeldBodies:
         """Count `num_bytes` more of a body that now has `of_body`. Raises `OverloadedError`."""
         if of_body > ALWAYS_TAKEN and self.num_bytes + num_bytes > self._max_bytes:
             raise OverloadedError(
-                "The server holds as many large requests as it can: try again later.", retry_after=1
+                "The server already holds too many large requests: try again later.", retry_after=1
             )
         self.num_bytes += num_bytes
         self._most = max(self._most, self.num_bytes)
@@ -127,7 +127,7 @@ class BodyLimit:
                 await self._take(pieces, body, headers)
         except TimeoutError:
             return ApiError(
-                408, f"The body was not there after {self._timeout:g} seconds.",
+                408, f"The request body did not arrive within {self._timeout:g} seconds.",
                 code="body_timeout", headers={"Connection": "close"},
             ).response()  # fmt: skip
         except (ApiError, OverloadedError) as error:

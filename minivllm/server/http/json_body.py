@@ -100,13 +100,13 @@ def parse_json(body: bytes) -> Any:
     except ApiError:
         raise
     except UnicodeDecodeError as error:
-        raise _invalid(f"it is no UTF-8 at byte {error.start}") from None
+        raise _invalid(f"it is not UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise _invalid(f"{error.msg}, at line {error.lineno}, column {error.colno}") from None
 
 
 def _invalid(why: str) -> ApiError:
-    return ApiError(400, f"The body is no valid JSON: {why}.", code="invalid_json")
+    return ApiError(400, f"The body is not valid JSON: {why}.", code="invalid_json")
 
 
 # A whole string, even if unterminated, or one bracket. Brackets inside strings do not count.
@@ -130,10 +130,10 @@ def _check_shape(text: str) -> None:
 
 
 def _refuse_constant(name: str) -> None:
-    raise _invalid(f"{name} is no number there")
+    raise _invalid(f"{name} is not a number in JSON")
 
 
 def _read_int(digits: str) -> int:
     if len(digits) > MAX_DIGITS:
-        raise _invalid(f"a number has {len(digits)} digits, and {MAX_DIGITS} is the most")
+        raise _invalid(f"a number has {len(digits)} digits, but at most {MAX_DIGITS} are allowed")
     return int(digits)

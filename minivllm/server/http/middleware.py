@@ -129,7 +129,8 @@ class HostCheck:
         if scope["type"] == "http" and not self._is_ours(Headers(scope=scope).getlist("host")):
             error = ApiError(
                 400,
-                "The Host header is none that this server answers to: add it with --allowed-host.",
+                "The Host header names a host that this server does not accept: add it with"
+                " --allowed-host.",
                 code="invalid_host",
             )
             await error.response()(scope, receive, send)
@@ -160,8 +161,8 @@ class OriginCheck:
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
                     403,
-                    "The Origin header names another site, "
-                    "whose pages may not use this server: send none.",
+                    "The Origin header names another site, and this server refuses requests from"
+                    " other sites' pages: send no Origin header.",
                     code="invalid_origin",
                 )
                 await error.response()(scope, receive, send)

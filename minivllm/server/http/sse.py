@@ -37,6 +37,6 @@ async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
             async for one in events:
                 yield one
     except Exception as error:
-        _log.warning("a stream broke off", exc_info=error)
+        _log.warning("a stream ended with an error", exc_info=error)
         yield b"data: " + json.dumps(to_api_error(error).body()).encode() + b"\n\n"
     yield DONE

@@ -19,7 +19,7 @@ class HttpTotals:
     def __init__(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "http_requests_total",
-            "HTTP requests, by the route that they reached, by how they ended and by method.",
+            "HTTP requests by route, status class and method.",
             ("handler", "status", "method"),
             registry=registry,
         )

@@ -36,13 +36,15 @@ def _read(value: Any) -> list[str | list[int]]:
         return [_text(value)]
     if not isinstance(value, list) or not value:
         raise ValueError(
-            "prompt must be a text, token ids, or a list of texts or of lists of token ids, and not"
-            " empty."
+            "prompt must not be empty: send a string, token ids, or a list of strings or of token"
+            " id lists."
         )
     if _is_int(value[0]):
         return [_token_ids(value)]
     if len(value) > MAX_PROMPTS:
-        raise ValueError(f"prompt is a list of {len(value)}; send at most {MAX_PROMPTS} at once.")
+        raise ValueError(
+            f"prompt is a list of {len(value)} prompts; send at most {MAX_PROMPTS} at once."
+        )
     if isinstance(value[0], str):
         return [_text(one) for one in value]
     return [_token_ids(one) for one in value]
@@ -50,21 +52,21 @@ def _read(value: Any) -> list[str | list[int]]:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise ValueError("prompt mixes texts with something else: send a list of texts alone.")
+        raise ValueError("prompt mixes strings with other values: send a list of strings only.")
     if not value:
-        raise ValueError("prompt is an empty text: send at least one character.")
+        raise ValueError("prompt is an empty string: send at least one character.")
     return value
 
 
 def _token_ids(value: Any) -> list[int]:
     if not isinstance(value, list) or not all(map(_is_int, value)):
         raise ValueError(
-            "prompt must be a text, token ids, or a list of texts or of lists of token ids."
+            "prompt must be a string, token ids, or a list of strings or of token id lists."
         )
     if not value:
         raise ValueError("prompt is an empty list of token ids: send at least one.")
     if min(value) < 0:
-        raise ValueError(f"prompt holds {min(value)}, which is no token id.")
+        raise ValueError(f"prompt contains {min(value)}, which is not a token id: use 0 or more.")
     return value
 
 
@@ -76,7 +78,7 @@ def _read_tokens(value: Any) -> list[int]:
     if not isinstance(value, list) or not all(map(_is_int, value)):
         raise ValueError("tokens must be a list of token ids.")
     if value and min(value) < 0:
-        raise ValueError(f"tokens holds {min(value)}, which is no token id: use 0 or more.")
+        raise ValueError(f"tokens contains {min(value)}, which is not a token id: use 0 or more.")
     return value
 
 

@@ -58,7 +58,8 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
         and body.max_tokens != body.max_completion_tokens
     ):
         raise InvalidRequestError(
-            "max_tokens and max_completion_tokens are two names of one thing: set one of them."
+            "max_tokens and max_completion_tokens are two names for the same limit: set only one"
+            " of them."
         )
     service = serving.service
     messages = [message.plain() for message in body.messages]

@@ -57,7 +57,8 @@ def router(serving: Serving) -> APIRouter:
 async def _requests(serving: Serving, body: CompletionRequest, name: str) -> list[NewRequest]:
     if body.max_tokens == 0 and (not body.echo or body.min_tokens):
         raise InvalidRequestError(
-            "max_tokens must be 1 or more; 0 is for echo without min_tokens, to judge a prompt."
+            "max_tokens must be 1 or more (0 is allowed only with echo and without min_tokens, to"
+            " score a prompt)."
         )
     judged = body.logprobs if body.echo and body.prompt_logprobs is None else body.prompt_logprobs
     params = body.sampling_params(

@@ -75,5 +75,5 @@ async def _pieces(
             TokenCount.of([output]).note_in(request)
             yield _text(output) + delimiter
     except Exception as error:
-        _log.warning("a stream broke off", exc_info=error)
+        _log.warning("a stream ended with an error", exc_info=error)
         yield json.dumps(to_api_error(error).body()).encode() + delimiter

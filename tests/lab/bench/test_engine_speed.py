@@ -50,5 +50,5 @@ def test_an_engine_that_gives_too_few_tokens_has_no_speed() -> None:
             return [output[:-1] for output in super().generate(requests)]
 
     clock = HandClock()
-    with pytest.raises(BenchError, match="steady did not give every request"):
+    with pytest.raises(BenchError, match="steady did not return all requested tokens"):
         time_engine(EngineSpeed("steady"), Lazy(clock), [ROUND, ROUND], clock)

@@ -132,7 +132,7 @@ def test_concurrency_is_limited_and_client_side_waiting_is_not_counted(capsys) -
     [
         ("cut", "the answer ended without a finish_reason"),
         ("error", "the engine failed"),
-        ("silent about usage", "did not say how many tokens"),
+        ("silent about usage", "did not report how many tokens"),
         ("refuses", "429 Too Many Requests: .*too busy"),
     ],
 )

@@ -26,8 +26,8 @@ def test_a_name_sets_its_own_options_and_no_others():
 @pytest.mark.parametrize(
     "name, sentence",
     [
-        ("static+", "has the part ''"),
-        ("static+buddy", "has the part 'buddy', which is none of continuous"),
+        ("static+", "the unknown part ''"),
+        ("static+buddy", "the unknown part 'buddy': use continuous"),
         ("static+continuous", "static and continuous exclude each other"),
     ],
 )

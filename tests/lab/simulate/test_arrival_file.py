@@ -35,7 +35,7 @@ def test_csv_and_json_lines_give_the_same_arrivals(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("arrival,prompt_tokens,output_tokens\n", "holds no request"),
+        ("arrival,prompt_tokens,output_tokens\n", "contains no requests"),
         ("when,how long\n1,2\n", "has no column arrival, prompt_tokens, output_tokens"),
         (
             "arrival,prompt_tokens,output_tokens\n0,8,2\nsoon,8,2\n",
@@ -43,7 +43,7 @@ def test_csv_and_json_lines_give_the_same_arrivals(tmp_path: Path):
         ),
         (
             "arrival,prompt_tokens,output_tokens\n0,8,2,7\n",
-            "line 2: it has more fields than the first line has names",
+            "line 2: it has more fields",
         ),
         (
             "arrival,prompt_tokens,output_tokens,prefix_group\n0,8,2,a\n",

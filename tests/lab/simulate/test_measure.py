@@ -60,7 +60,7 @@ def test_goodput_counts_the_requests_that_meet_every_target():
     ("pair", "message"),
     [
         ("ttft:0", "can never be met"),
-        ("itl:5", "a metric of ttft, tpot, e2el"),
+        ("itl:5", "one of ttft, tpot, e2el"),
         ("ttft", "METRIC:MILLISECONDS"),
     ],
 )

@@ -174,7 +174,5 @@ def test_gaps_between_tokens_are_counted_over_preemptions_too():
 
 
 def test_a_request_that_no_cache_can_hold_gives_one_sentence():
-    with pytest.raises(
-        SimulationError, match=r"needs up to 32 KV cache blocks .* and the cache has 8"
-    ):
+    with pytest.raises(SimulationError, match=r"needs up to 32 KV cache blocks .* the cache has 8"):
         run([Arrival(0.0, 400, 112)], num_gpu_blocks_override=8)

@@ -43,7 +43,7 @@ def test_the_shipped_step_times_are_labelled_and_can_be_fitted():
     [
         ("no JSON here", "is not JSON"),
         ({"results": []}, 'no list "points"'),
-        ({"points": [GOOD, {**GOOD, "seconds": 0}]}, "Point 2 .* seconds over 0"),
+        ({"points": [GOOD, {**GOOD, "seconds": 0}]}, "Point 2 .* seconds above 0"),
         ({"points": [{**GOOD, "num_decodes": 1.5}]}, "Point 1 .* whole numbers"),
     ],
 )

@@ -55,7 +55,7 @@ def test_lognormal_lengths_have_the_mean_that_was_asked_for_and_a_long_tail():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"random_range_ratio": 1.0}, "--random-range-ratio must be from 0 to under 1"),
+        ({"random_range_ratio": 1.0}, "--random-range-ratio must be at least 0 and below 1"),
         ({"urgent_share": 1.5}, "--urgent-share must be from 0 to 1"),
         ({"prefix_groups": 3}, "--prefix-groups has no effect"),
     ],

@@ -193,7 +193,7 @@ def test_smaller_registers_give_the_same_result(
 @pytest.mark.parametrize(
     ("head_size", "dtype", "why"),
     [
-        (32, torch.bfloat16, "are float32, and the cache is"),
+        (32, torch.bfloat16, "support float32 only, and the KV cache is"),
         (24, torch.float32, "multiples of 16"),
         (272, torch.float32, "multiples of 16"),
     ],

@@ -256,7 +256,7 @@ def test_a_worker_failure_is_reported_in_the_event_and_the_engine_continues(mode
     run.step()
     (traced,) = run.traces()
     assert (
-        traced.problem.startswith("The process that traces kernels failed")
+        traced.problem.startswith("The process that traces the kernel failed")
         and traced.programs == []
     )
     run.finish()

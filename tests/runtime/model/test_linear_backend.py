@@ -59,10 +59,10 @@ def test_auto_chooses_the_fastest_available_backend(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("name", "dtype", "device", "why"),
     [
-        ("cpu", torch.bfloat16, "cpu", "a CPU are float32, and the model is bfloat16"),
+        ("cpu", torch.bfloat16, "cpu", "float32 only, and the model is bfloat16"),
         ("cpu", torch.float32, "cuda", "the device is cuda"),
         ("onednn", torch.float32, "cuda", "the device is cuda"),
-        ("onednn", torch.float64, "cpu", "oneDNN does not multiply float64"),
+        ("onednn", torch.float64, "cpu", "oneDNN cannot multiply float64"),
         ("blas", torch.float32, "cpu", "one of auto, cpu, onednn, torch; got 'blas'"),
     ],
 )

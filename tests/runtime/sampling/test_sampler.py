@@ -195,7 +195,7 @@ def test_a_row_without_a_finite_best_logit_is_an_error_that_names_its_sequence(b
     sequences = [
         make_sequence(SamplingParams(**params), request_id=f"r{i}", index=i) for i in range(3)
     ]
-    with pytest.raises(SamplingError, match=r"sequence r1\.1: the model gave NaN") as error:
+    with pytest.raises(SamplingError, match=r"sequence r1\.1: the model returned NaN") as error:
         Sampler({EOS})(logits, sequences)
     assert error.value.seq_id == "r1.1"
 

@@ -53,7 +53,7 @@ def test_an_entry_is_filled_once_and_then_found(tmp_path):
     [
         (RuntimeError("broken"), RuntimeError, "broken"),
         (KeyboardInterrupt("key"), KeyboardInterrupt, "key"),
-        (OSError(errno.ENOSPC, "No space left"), NotEnoughDiskSpaceError, "the disk ran full"),
+        (OSError(errno.ENOSPC, "No space left"), NotEnoughDiskSpaceError, "the disk is full"),
     ],
     ids=["an error", "Ctrl-C", "a full disk"],
 )

@@ -259,7 +259,7 @@ def test_a_pattern_that_takes_too_long_refuses_the_text(tmp_path, tiny_random_pa
     state["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, state["pre_tokenizer"]]}
     directory = copied(tiny_random_path, tmp_path, tokenizer=state)
     tokenizer = Tokenizer.from_directory(directory)
-    with pytest.raises(InvalidRequestError, match="cannot cut this text"):
+    with pytest.raises(InvalidRequestError, match="cannot split this text"):
         tokenizer.encode("a" * 40 + "b")
     assert tokenizer.encode("b")
 

@@ -221,7 +221,7 @@ def test_a_subscriber_that_never_reads_costs_the_engine_no_waiting() -> None:
     "endpoint", ["tcp://*:5557", "tcp://0.0.0.0:5557", "tcp://192.168.1.4:5557", "http://localhost"]
 )
 def test_a_public_address_is_refused(endpoint: str) -> None:
-    with pytest.raises(ConfigError, match="hold everybody's prompts"):
+    with pytest.raises(ConfigError, match="contain the prompts of all users"):
         KVEventPublisher(endpoint)
-    with pytest.raises(ConfigError, match="hold everybody's prompts"):
+    with pytest.raises(ConfigError, match="contain the prompts of all users"):
         KVEventPublisher("tcp://127.0.0.1:*", endpoint)

@@ -295,8 +295,11 @@ class ReferenceCore:
             and not somebody_went
             and self.waiting[0].why_deferred[0] != "batch_delay"
         ):
-            _, need, free = self.waiting[0].why_deferred
-            self._preempt(self._victim(), self.waiting[0].name, need, free)
+            first = self.waiting[0]
+            reason, *shortage = first.why_deferred
+            if reason == "max_num_seqs":
+                shortage = self.memory.blocks_for(len(first.tokens)), len(self.memory.free)
+            self._preempt(self._victim(), first.name, *shortage)
 
     def _left(self) -> int:
         return self.budget - sum(item[2] for item in self.plan)

@@ -27,7 +27,7 @@ def test_the_demo_starts_pauses_steps_back_goes_live_and_quits() -> None:
         demo.press(b"q")
         assert demo.wait_for_end() == 0
         demo.check_it_is_restored()
-        assert "The run was stopped before its end." in demo.after_the_screen()
+        assert "The run was stopped early." in demo.after_the_screen()
 
 
 def test_closing_the_terminal_ends_the_dashboard() -> None:

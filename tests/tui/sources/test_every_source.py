@@ -194,4 +194,4 @@ def test_a_file_that_is_truncated_during_replay_gives_one_sentence(
     drive(app, script)
     assert app.return_code == 1
     said = "".join(capfd.readouterr().err.split())  # wrapped at the width of the terminal
-    assert said == f"{log}wascutshortwhileitwasread."
+    assert said == f"{log}becameshorterwhileitwasread:openitagain."

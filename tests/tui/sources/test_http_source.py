@@ -111,7 +111,7 @@ def test_a_restarted_server_ends_the_view_and_keeps_it(shared_prefix) -> None:
     ) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended")
-        assert source.status.replaced and "another engine runs there now" in source.status.text
+        assert source.status.replaced and "runs another engine now" in source.status.text
         poll_until(source, lambda: len(source.recording) == 40)
         source.close()
 
@@ -164,7 +164,7 @@ def test_garbage_among_the_events_ends_the_view_and_keeps_earlier_events(
     with serving(Answer(damaged, hold=True)) as server:
         source = HttpSource(server.url)
         poll_until(source, lambda: source.status.state == "ended" and len(source.recording) == 3)
-        assert "what came after event 2 is no event" in source.status.text
+        assert "the data after event 2 is not an event" in source.status.text
         source.close()
 
 

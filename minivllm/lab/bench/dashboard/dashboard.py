@@ -75,7 +75,7 @@ def first_paint(log: Path, num_paints: int) -> dict[str, object]:
         dashboard.wait_for(shows_the_run)
         imports = dashboard.imported_modules()
     if "minivllm.tui" not in imports:
-        raise BenchError("The interpreter did not say what it imported.")
+        raise BenchError("The interpreter did not report what it imported.")
     return {
         "median_seconds": statistics.median(seconds),
         "max_seconds": max(seconds),
@@ -175,15 +175,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=PARTS,
         help=(
-            "measure this alone; may be given several times (default: all, which takes some"
-            " minutes)"
+            "measure only this; may be given several times (default: all, which takes some minutes)"
         ),
     )
     parser.add_argument(
         "--num-events",
         type=positive_int,
         default=NUM_EVENTS,
-        help=f"length of the recording to show and to seek in (default: {NUM_EVENTS:,})",
+        help=f"number of events in the recording to show and seek in (default: {NUM_EVENTS:,})",
     )
     add_json_argument(parser)
 
@@ -223,6 +222,6 @@ def _rows(result: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield "indexed in", f"{seek['index_seconds']:.2f} s, {ratio:.1f} times a fold's", ""
         yield "memory of the keyframes", f"{seek['keyframe_bytes'] / 1e6:.0f} MB", ""
     if steps := result.get("attached"):
-        yield f"a step of {steps['model']}, nobody looking", f"{steps['step_ms']:.2f} ms", ""
+        yield f"a step of {steps['model']}, not watched", f"{steps['step_ms']:.2f} ms", ""
         yield "watched in the same process", f"{steps['in_process']:+.1%}", "5 %"
         yield "watched from another process", f"{steps['another_process']:+.1%}", "2 %"

@@ -98,7 +98,7 @@ def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, flo
             shares[screen] = (dashboard.cpu_seconds() - used) / (clock.now() - started)
             if log.has_ended:
                 raise BenchError(
-                    "The recording ended before every screen was measured: take one with more"
+                    "The recording ended before every screen was measured: use one with more"
                     " events."
                 )
     return shares

@@ -76,7 +76,7 @@ class DashboardProcess:
             while wanted not in self._output:
                 if self._closed or not self._news.wait(max(deadline - self._clock.now(), 0.0)):
                     raise BenchError(
-                        f"The dashboard never showed {text!r}; it said"
+                        f"The dashboard never showed {text!r}; its output ends with"
                         f" {bytes(self._output[-300:])!r}."
                     )
             return self._clock.now() - self._started

@@ -129,9 +129,9 @@ def _require_device(interpret: bool) -> None:
 
     if not torch.cuda.is_available() and not interpret:
         raise BenchError(
-            "There is no CUDA device here, so kernels would be interpreted and their times mean"
-            " nothing; run this on a machine with one, or add --interpret to try the bench itself"
-            " on tiny shapes."
+            "There is no CUDA device, so kernels would be interpreted and their times would be"
+            " meaningless: run this on a machine with a CUDA device, or add --interpret to test"
+            " the benchmark itself on tiny shapes."
         )
 
 
@@ -173,12 +173,15 @@ def _told(row: dict[str, object]) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--runs", type=_enough_runs, default=20, help="timed runs of each (default: %(default)s)"
+        "--runs",
+        type=_enough_runs,
+        default=20,
+        help="number of timed runs of each kernel (default: %(default)s)",
     )
     parser.add_argument(
         "--interpret",
         action="store_true",
-        help="without a CUDA device: tiny shapes, times mean nothing",
+        help="without a CUDA device: tiny shapes, meaningless times",
     )
     add_json_argument(parser)
 
@@ -186,7 +189,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def _enough_runs(text: str) -> int:
     runs = positive_int(text)
     if runs < MIN_RUNS:
-        raise argparse.ArgumentTypeError(f"must be at least {MIN_RUNS}, for a median; got {runs}.")
+        raise argparse.ArgumentTypeError(f"must be at least {MIN_RUNS} for a median; got {runs}.")
     return runs
 
 
@@ -226,13 +229,13 @@ def run(args: argparse.Namespace) -> int:
             " equals the reference."
         ),
         (
-            f"Launched in a row: one of {IN_A_ROW} launches with nothing between, as a step's"
-            " layers; `static` as a CUDA graph."
+            f"Launched in a row: one of {IN_A_ROW} launches without a pause, like the layers of a"
+            " step; `static` as a CUDA graph."
         ),
     ]
     if result["interpreted"]:
         notes.append(
-            "INTERPRETED: Python ran these kernels, so the times say nothing about any device."
+            "INTERPRETED: these kernels ran in Python, so the times are not those of any device."
         )
     notes += [
         f"Left out: {name}: {reason}"

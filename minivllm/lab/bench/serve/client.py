@@ -75,7 +75,7 @@ def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
         )
     except httpx2.InvalidURL as error:
         raise BenchError(
-            f"{base_url} is no address of a server: write it like http://127.0.0.1:8000."
+            f"{base_url} is not the address of a server: write it like http://127.0.0.1:8000."
         ) from error
 
 
@@ -89,9 +89,7 @@ async def first_model(client: httpx2.AsyncClient) -> str:
             f"{client.base_url} does not answer ({error}): start a server there first."
         ) from error
     except (ValueError, KeyError, IndexError, TypeError) as error:
-        raise BenchError(
-            f"{client.base_url} names no model: give its name with --model."
-        ) from error
+        raise BenchError(f"{client.base_url} lists no model: set its name with --model.") from error
 
 
 async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object]) -> Timing:
@@ -109,7 +107,7 @@ async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object
     except httpx2.HTTPError as error:
         timing.error = f"{type(error).__name__}: {error}"
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        timing.error = f"the server sent what is no completion: {error}"
+        timing.error = f"the server's response is not a completion: {error}"
     return timing
 
 
@@ -140,5 +138,5 @@ async def _read(answer: httpx2.Response, timing: Timing) -> None:
         timing.error = "the answer ended without a finish_reason"
     elif timing.output_tokens == 0:
         timing.error = (
-            "the server did not say how many tokens it sent (stream_options.include_usage)"
+            "the server did not report how many tokens it sent (stream_options.include_usage)"
         )

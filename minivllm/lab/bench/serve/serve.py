@@ -30,16 +30,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=positive_int, default=8000, help="default: %(default)s")
     parser.add_argument("--endpoint", default="/v1/completions", help="default: %(default)s")
     parser.add_argument(
-        "--model", help="its name at the server (default: the first that the server names)"
+        "--model", help="the model's name on the server (default: the first that the server lists)"
     )
     parser.add_argument(
-        "--num-prompts", type=positive_int, default=100, help="requests (default: %(default)s)"
+        "--num-prompts",
+        type=positive_int,
+        default=100,
+        help="number of requests (default: %(default)s)",
     )
     parser.add_argument(
         "--random-input-len",
         type=positive_int,
         default=128,
-        help="words of a prompt, about a token each (default: %(default)s)",
+        help="words per prompt, about one token each (default: %(default)s)",
     )
     parser.add_argument(
         "--random-output-len",
@@ -51,27 +54,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--request-rate",
         type=request_rate,
         default=math.inf,
-        help="requests a second, Poisson (default: inf, all at once)",
+        help="requests per second, Poisson (default: inf, all at once)",
     )
     parser.add_argument(
         "--max-concurrency",
         type=positive_int,
-        help="requests under way at once (default: no limit)",
+        help="maximum number of concurrent requests (default: no limit)",
     )
     parser.add_argument("--temperature", type=float, default=0.0, help="default: %(default)s")
     parser.add_argument(
         "--ignore-eos",
         action="store_true",
-        help="let every answer run to its max_tokens (vLLM and minivllm know how)",
+        help="let every answer run to its max_tokens (for vLLM and minivllm)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draws prompts and arrivals (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for prompts and arrivals (default: %(default)s)"
     )
     parser.add_argument(
         "--metric-percentiles",
         type=_percentiles,
         default=PERCENTILES,
-        help="of each latency (default: 50,90,99)",
+        help="percentiles of each latency (default: 50,90,99)",
     )
     parser.epilog = f"An API key is read from the environment: {' or else '.join(API_KEYS)}."
     add_json_argument(parser)

@@ -23,15 +23,15 @@ MODEL_PARTS = {
     "silu": "SiLU of the gate, times up",
     "down_proj": "linear layer: down",
     "head": "logits of the rows that sample, last norm included",
-    "layers": "what is left of the decoder",
+    "layers": "the rest of the decoder",
 }
 OUTSIDE_PARTS = {
-    "schedule": "who gets how many tokens, and their blocks",
+    "schedule": "tokens for each sequence, and their blocks",
     "prepare": "the batch as arrays and tensors",
     "sample": "the next token of each sequence",
     "detokenize": "its text",
-    "outputs": "what callers get",
-    "step": "what is left of the step",
+    "outputs": "results for the callers",
+    "step": "the rest of the step",
 }
 LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 

@@ -69,7 +69,7 @@ def notes(result: dict[str, Any]) -> list[str]:
     ]
     if left_out := result["left_out_batch_sizes"]:
         lines.append(
-            "Left out, because so many sequences of this length do not fit:"
+            "Left out, because that many sequences of this length do not fit:"
             f" {', '.join(map(str, left_out))}."
         )
     for one in result["results"]:

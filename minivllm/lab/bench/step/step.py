@@ -234,13 +234,13 @@ def _why_too_large(batch_size: int, args: argparse.Namespace, engine: LLMEngine)
     if needed > engine.max_model_len:
         return (
             f"--context {args.context} and 3 times --steps {args.steps} need {needed} tokens in a"
-            f" batch of {batch_size}, and {args.model} takes {engine.max_model_len}: lower one of"
-            " them."
+            f" batch of {batch_size}, but max_model_len of {args.model} is {engine.max_model_len}:"
+            " lower one of them."
         )
     num_blocks, block_size = engine._stepper.runner.num_blocks, engine.config.block_size
     if batch_size * math.ceil(needed / block_size) > num_blocks:
         return (
-            f"The KV cache ({num_blocks} blocks of {block_size} tokens) does not hold {batch_size}"
+            f"The KV cache ({num_blocks} blocks of {block_size} tokens) cannot hold {batch_size}"
             f" sequences of {needed} tokens: lower --batch-sizes, --context or --steps."
         )
     return None
@@ -280,26 +280,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         choices=get_args(CustomOp),
         help=(
-            "operations that run as kernels; may be given several times (default: all beside"
-            " kernels of attention)"
+            "operations that run as kernels; may be given several times (default: all if attention"
+            " runs in kernels)"
         ),
     )
     parser.add_argument(
-        "--context", type=positive_int, default=128, help="tokens of each (default: %(default)s)"
+        "--context",
+        type=positive_int,
+        default=128,
+        help="tokens of each sequence (default: %(default)s)",
     )
     parser.add_argument(
         "--steps",
         type=positive_int,
         default=NUM_STEPS,
-        help="steps of each way and batch (default: %(default)s)",
+        help="steps for each way of measuring and batch size (default: %(default)s)",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draws the prompts (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for the prompts (default: %(default)s)"
     )
     parser.add_argument(
         "--trace",
         metavar="FILE",
-        help="write some steps as torch's profiler and the engine's events saw them, for Perfetto",
+        help="write some steps, from torch's profiler and the engine's events, for Perfetto",
     )
     add_json_argument(parser)
 

@@ -106,5 +106,5 @@ def _require_writable(path: str) -> None:
         open(path, "ab").close()
     except OSError as error:
         raise BenchError(
-            f"{path} cannot be written ({error.strerror}): give --trace another file."
+            f"{path} cannot be written ({error.strerror}): name another file with --trace."
         ) from error

@@ -49,14 +49,14 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
         for name, tensor in random_weights(read_model_config(directory), seed):
             if name not in parameters:
                 raise BenchError(
-                    f"transformers has no weight {name} in this architecture: it cannot be"
+                    f"transformers lacks the weight {name} in this architecture: they cannot be"
                     " compared."
                 )
             parameters.pop(name).copy_(tensor)
     if parameters:
         raise BenchError(
-            f"transformers has a weight {next(iter(parameters))} that we lack: it cannot be"
-            " compared."
+            f"transformers has the weight {next(iter(parameters))}, which minivllm lacks: they"
+            " cannot be compared."
         )
     return model.eval()
 

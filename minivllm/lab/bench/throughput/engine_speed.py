@@ -91,8 +91,7 @@ def time_round(
         outputs = engine.generate(batch)
         if [len(output) for output in outputs] != [request.max_tokens for request in batch]:
             raise BenchError(
-                f"{speed.name} did not give every request the tokens it asked for: no speed to"
-                " report."
+                f"{speed.name} did not return all requested tokens, so its speed is not reported."
             )
         num_done += len(batch)
         if limit_s is not None and clock.now() - started >= limit_s:

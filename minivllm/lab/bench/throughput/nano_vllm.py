@@ -69,17 +69,14 @@ def check_number_of_requests(num_requests: int | None, device: str) -> None:
     """Raise `BenchError` on a CPU without a small `num_requests`: it would run for hours."""
     if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
         raise BenchError(
-            "The workload nano-vllm is made for a GPU and torch finds none here: ask for a few of"
-            f" its requests with --num-requests (1 to {MAX_CPU_REQUESTS}), or take another"
-            " workload."
+            "The workload nano-vllm needs a GPU, and torch finds none: run a few of its requests"
+            f" with --num-requests (1 to {MAX_CPU_REQUESTS}), or use another workload."
         )
 
 
 def run(args: argparse.Namespace) -> int:
     if args.vs is not None:
-        raise BenchError(
-            "The workload nano-vllm has its own three peers, which always run: leave --vs out."
-        )
+        raise BenchError("The workload nano-vllm always runs its own three peers: leave --vs out.")
     device = "cuda" if torch.cuda.is_available() else "cpu"
     check_number_of_requests(args.num_requests, device)
     result = measure(
@@ -113,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
                 f"{engine['name']}: extrapolated from the {engine['requests'][-1]} requests that it"
                 f" finished in {engine['runs'][-1]:.0f} s (last round)."
             )
-    notes.append("With dummy weights tokens mean nothing; they were counted and not compared.")
+    notes.append("With dummy weights, tokens are meaningless: they were counted but not compared.")
     rows = [_row(engine) for engine in result["engines"]]
     print_report(
         title, ("engine", "tokens/s", "requests", "seconds"), rows, notes, result, args.json

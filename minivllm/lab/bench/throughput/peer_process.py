@@ -118,12 +118,12 @@ class PeerProcess:
             line = self._lines.get(timeout=limit_s)
         except queue.Empty:
             raise BenchError(
-                f"{self.name} gave no answer in {limit_s:,.0f} seconds and was ended: leave out"
+                f"{self.name} did not answer in {limit_s:,.0f} seconds and was stopped: leave out"
                 f" --vs {self.name}, or measure when the machine is idle."
             ) from None
         if not line:
             raise BenchError(
-                f"The process of {self.name} ended unasked; its last words were:"
+                f"The process of {self.name} ended unexpectedly; its last output was:"
                 f" {self._last_words()}"
             )
         try:
@@ -132,7 +132,8 @@ class PeerProcess:
             answer = None
         if not isinstance(answer, dict):
             raise BenchError(
-                f"{self.name} answered {line.strip()[:80]!r}, which is no answer to a bench."
+                f"{self.name} answered {line.strip()[:80]!r}, which is not an answer to the"
+                " benchmark."
             )
         if "error" in answer:
             raise BenchError(f"{self.name} failed: {answer['error']}")
@@ -148,14 +149,14 @@ def check_peer_python(name: str, python: str) -> None:
     """Raise `BenchError` unless `python` is a Python with the peer's package."""
     if shutil.which(python) is None:
         raise BenchError(
-            f"--peer-python {python} is no program: name the python of an environment that has"
+            f"--peer-python {python} is not a program: name the Python of an environment that has"
             f" {name}."
         )
     package = PACKAGE_OF[name]
     found = _run(python, f"import importlib.util as u; print(u.find_spec({package!r}) is not None)")
     if found not in ("True", "False"):
         raise BenchError(
-            f"--peer-python {python} is no Python 3: name the python of an environment that has"
+            f"--peer-python {python} is not Python 3: name the Python of an environment that has"
             f" {name}."
         )
     if found == "False":

@@ -97,8 +97,8 @@ class StaticBatches:
             )
         if output.shape != (len(batch), width + num_new):
             raise BenchError(
-                f"transformers gave {output.shape[1] - width} tokens where {num_new} were asked"
-                " for: its speed cannot be compared."
+                f"transformers returned {output.shape[1] - width} tokens instead of {num_new}: its"
+                " speed cannot be compared."
             )
         # A static batch runs to its longest output. Tokens beyond a request's `max_tokens` are
         # dropped and not counted.

@@ -130,7 +130,7 @@ def _time_run(engine: BenchEngine, requests: list[BenchRequest]) -> _TimedRun:
     seconds = clock.now() - started
     if [len(output) for output in outputs] != [request.max_tokens for request in requests]:
         raise BenchError(
-            f"{engine.name} did not give every request the tokens it asked for: no speed to report."
+            f"{engine.name} did not return all requested tokens, so its speed is not reported."
         )
     return _TimedRun(seconds, outputs)
 

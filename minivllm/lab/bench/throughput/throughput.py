@@ -37,34 +37,36 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--workload",
         required=True,
         choices=(*WORKLOADS, ALL, NANO_VLLM.name),
-        help="which requests to measure",
+        help="the requests to measure",
     )
     parser.add_argument(
-        "--seed", type=int, default=0, help="draws the prompts and lengths (default: %(default)s)"
+        "--seed", type=int, default=0, help="seed for prompts and lengths (default: %(default)s)"
     )
     add_model_arguments(parser)
     parser.add_argument(
         "--vs",
         choices=PEERS,
         action="append",
-        help="measure this peer too, in turns; may be given several times",
+        help="also measure this peer, in turns; may be given several times",
     )
     parser.add_argument(
         "--peer-python",
         action="append",
         metavar="PATH",
         help=(
-            "the python of an environment that has vLLM or llama-cpp-python; once, or once for each"
+            "the Python of an environment with vLLM or llama-cpp-python; once, or once for each"
             " --vs that needs one"
         ),
     )
     parser.add_argument(
-        "--rounds", type=positive_int, help=f"counted runs of each (default: {DEFAULT_ROUNDS})"
+        "--rounds",
+        type=positive_int,
+        help=f"measured runs of each engine (default: {DEFAULT_ROUNDS})",
     )
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="a quarter of all lengths, as make bench-check measures",
+        help="divide all lengths by four, as make bench-check does",
     )
     published = parser.add_argument_group(
         f"the workload {NANO_VLLM.name}",
@@ -77,12 +79,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     published.add_argument(
         "--peer-seconds",
         type=positive_int,
-        help="after so long a peer gets no more batches of requests (default: 60)",
+        help="time after which a peer gets no more batches of requests (default: 60)",
     )
     published.add_argument(
         "--attention-backend",
         choices=get_args(AttentionBackendName),
-        help="of our engine (default: triton on a GPU)",
+        help="attention backend of minivllm (default: triton on a GPU)",
     )
     add_json_argument(parser)
     # None means "not given"; the default then depends on the workload.
@@ -134,7 +136,7 @@ def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | N
         )
     if apart and not pythons:
         raise BenchError(
-            f"--vs {apart[0]} needs --peer-python PATH: the python of an environment that has"
+            f"--vs {apart[0]} needs --peer-python PATH: the Python of an environment with"
             f" {apart[0]}."
         )
     if apart and len(pythons) not in (1, len(apart)):
@@ -182,7 +184,7 @@ def _report_all(results: list[dict[str, Any]], as_json: bool) -> None:
     title = (
         f"Output tokens per second, {first['model']} {first['dtype']} on {first['device']},"
         f" {first['threads']} threads, {first['rounds']} rounds; a ratio is the median of the"
-        " rounds' own."
+        " ratios of the rounds."
     )
     notes = [
         note

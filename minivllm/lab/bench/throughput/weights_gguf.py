@@ -39,8 +39,8 @@ def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:
         raise BenchError(
-            "llama.cpp gets no scaled rotary embeddings from this bench: compare with another"
-            " model."
+            "This benchmark cannot pass scaled rotary embeddings to llama.cpp: compare with"
+            " another model."
         )
     arch = ARCHITECTURES[config.architecture]
     writer = gguf.GGUFWriter(path, arch)
