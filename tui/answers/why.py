@@ -9,6 +9,7 @@ from minivllm.text import clean, plural, short_name
 from minivllm.tui.answers.why_blocks import why_block
 from minivllm.tui.answers.why_sequences import reason_to_wait, why_sequence
 from minivllm.tui.draw.selection import Selection
+from minivllm.tui.state.decisions import cause_of_preemption
 from minivllm.tui.state.histories import STEPS_KEPT, StepRecord
 from minivllm.tui.state.model import DashboardModel
 
@@ -57,8 +58,8 @@ def _preempted_in(record: StepRecord) -> str:
         else ""
     )
     return (
-        f" and preempted {short_name(one.seq_id)}{more} because {short_name(one.victim_of)} needed "
-        f"{plural(one.need, 'block')} with {one.free} free"
+        f" and preempted {short_name(one.seq_id)}{more} because {short_name(one.victim_of)} "
+        f"{cause_of_preemption(one.need, one.free)}"
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
-from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
@@ -140,7 +140,7 @@ def _preempted(sequence: SequenceState, life: Life | None) -> str:
     if life is None or life.preemption is None:
         return f"; it was preempted, and {again}"
     one = life.preemption
-    short = f"needed {plural(one.need, 'block')} with {one.free:,} free"
+    short = cause_of_preemption(one.need, one.free)
     because = (
         f"because it {short}"
         if one.victim_of == one.seq_id

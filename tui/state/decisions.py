@@ -93,6 +93,15 @@ def style_of(event: ev.Event) -> str:
     return "muted" if in_words is None else in_words(event)[2]
 
 
+def cause_of_preemption(need: int, free: int) -> str:
+    """Why the sequence that a victim was preempted for needed it."""
+    if need == 0:
+        return "failed before it wrote a shared block"
+    if need <= free:
+        return "needed a batch slot"
+    return f"needed {plural(need, 'block')} with {free:,} free"
+
+
 def deferral(reason: ev.DeferReason, need: int, free: int, max_num_seqs: int | None = None) -> str:
     """Why a sequence was not admitted. The unit of `need` and `free` depends on the reason."""
     match reason:
@@ -165,7 +174,7 @@ _SENTENCES = {
     ev.RequestDeferred: lambda e: ("waits", f": {deferral(e.reason, e.need, e.free)}", "warn"),
     ev.RequestPreempted: lambda e: (
         "is preempted",
-        f": {short_name(e.victim_of)} needs {plural(e.need, 'block')}, {e.free} free",
+        f": {short_name(e.victim_of)} {cause_of_preemption(e.need, e.free)}",
         "bad",
     ),
     ev.RequestForked: lambda e: (

@@ -7,7 +7,13 @@ from support.engine.random_traces import folded
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
-from minivllm.tui.state.decisions import LOG_LENGTH, DecisionLog, deferral, miss
+from minivllm.tui.state.decisions import (
+    LOG_LENGTH,
+    DecisionLog,
+    cause_of_preemption,
+    deferral,
+    miss,
+)
 from minivllm.tui.state.model import DashboardModel
 
 OF_NO_RUN = (
@@ -110,3 +116,9 @@ def told(stage, steps: int = 10_000) -> list[str]:
         f"{one.step} {one.name} " + "".join(text for text, _ in one.spans())
         for one in found.values()
     ]
+
+
+def test_a_preemption_names_blocks_only_if_blocks_were_short() -> None:
+    assert "3 blocks" in cause_of_preemption(need=3, free=1)
+    assert "slot" in cause_of_preemption(need=3, free=3)
+    assert "failed" in cause_of_preemption(need=0, free=5)

@@ -6,7 +6,7 @@ Shows the chosen step, or the last one. Older steps have only sums, and the pane
 from minivllm.text import plural, short_name
 from minivllm.tui.draw.lines import Line, Row
 from minivllm.tui.draw.selection import sequence as to_sequence
-from minivllm.tui.state.decisions import deferral
+from minivllm.tui.state.decisions import cause_of_preemption, deferral
 from minivllm.tui.state.histories import SHARES_KEPT, Preemption, StepRecord
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -89,7 +89,8 @@ def _preempted(model: DashboardModel, preemption: Preemption, width: int) -> Lin
         "itself" if preemption.victim_of == preemption.seq_id else short_name(preemption.victim_of)
     )
     row.put(whom, "bad", target=to_sequence(preemption.victim_of))
-    return row.put(f" (needs {preemption.need}, {preemption.free} free)", "bad").line()
+    cause = cause_of_preemption(preemption.need, preemption.free)
+    return row.put(f", which {cause}", "bad").line()
 
 
 def _blocks(record: StepRecord, width: int) -> Line:
