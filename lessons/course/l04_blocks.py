@@ -131,8 +131,9 @@ def run(L: Teacher) -> Script:
     )
     engine.run_until(lambda: not (engine.is_running("ada") or engine.is_running("bob")))
     yield L.say(
-        "Both requests have ended. Their blocks went back to the **free queue**, each sequence's"
-        " last block first: see the order in the panel Free queue. The next request takes blocks"
+        "Both requests have ended. Their blocks went back to the **free queue**, from the last to"
+        " the first. Nothing is cached here, so each block was put at the front, and a sequence's"
+        " first block is reused first: see the panel Free queue. The next request takes blocks"
         " from the front, wherever they are in memory.",
         focus="freequeue",
     )
