@@ -6,7 +6,7 @@
 thread owns it (`minivllm.engine.engine_thread`).
 
 If a phase raises, some tokens count as computed and some blocks have hashes, but their keys and
-values were never written. So the engine is dead, and later calls raise `EngineDeadError`.
+values were never written. So the engine is dead: new requests and steps raise `EngineDeadError`.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 """
@@ -144,8 +144,8 @@ class LLMEngine:
     ) -> Request:
         """Check a request as `add_request` does, and return it without queueing it.
 
-        The arguments and exceptions are those of `add_request`. A caller can check several requests
-        before adding the first.
+        `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`. A caller can
+        check several requests before adding the first.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
@@ -257,7 +257,7 @@ class LLMEngine:
     def record_attention_mass(self, on: bool) -> None:
         """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
 
-        At first, the engine does not emit these events.
+        `on`: whether to emit these events. A new engine does not emit them.
         """
         self._stepper.records_attention_mass = on
 
