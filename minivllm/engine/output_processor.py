@@ -66,7 +66,7 @@ class _SequenceOutput:
 
 
 def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
-    """Turn any exception of `method` into a `RequestFailedError`, so that only one request fails."""
+    """If `method` raises, raise a `RequestFailedError` instead, so that only one request fails."""
 
     @wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
