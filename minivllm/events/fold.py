@@ -27,7 +27,7 @@ HISTORY_LENGTH = 64
 
 
 class Fold:
-    """Applies events in order. The attributes are the live state: read them, but do not change them."""
+    """Applies events in order. Its attributes are the live state; do not change them."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
         """Start with an idle engine, or with `state` in the middle of a run.
@@ -61,7 +61,7 @@ class Fold:
         """`seq` of the last applied event."""
         self.t = header.mono
         self.lost_events = 0
-        """How many events are missing. After a gap, the state stays unchanged: it would be wrong."""
+        """How many events are missing. After a gap, the fold applies no events any more."""
 
     @property
     def state(self) -> EngineState:

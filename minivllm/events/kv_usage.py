@@ -6,8 +6,8 @@ slots are *allocated*: their block has an owner.
     used      the slot holds a computed token; a shared slot counts once
     reserved  the sequence may write the slot later, up to prompt + max_tokens
     internal  the sequence will never write the slot
-    external  the slot is in a free block that no reservation can use, because too few free blocks
-              are next to it. Only with contiguous memory
+    external  the slot is in a free block that no reservation can use, because too few neighbouring
+              blocks are free too. Only with contiguous memory
     free      all other slots
 
 Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. If a sequence ends
@@ -133,7 +133,7 @@ class KVUsageMeter:
         )
 
     def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
-        """Yield the slots of each block. The sequence's last token is sampled but never computed."""
+        """Yield the slots of each block. A sequence's last token is sampled but never computed."""
         header = self.fold.header
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens

@@ -72,7 +72,7 @@ class EventIndex:
         return self._mark(bisect_right(self._mark_counts, count) - 1)
 
     def first_mark(self, count: int) -> OffsetMark | None:
-        """Return the first mark after at least `count` events; None if there is no such mark yet."""
+        """Return the first mark after at least `count` events; None if there is no such mark."""
         index = bisect_left(self._mark_counts, count)
         return self._mark(index) if index < len(self._mark_counts) else None
 

@@ -2,7 +2,7 @@
 
 Most of a fold never changes again: prompts, earlier output, finished sequences. So a fold is packed
 into many small pieces, and when output grows, only the last piece of it changes. Neighbouring
-keyframes store equal pieces once: of a fold of 512 kilobytes, about 80 kilobytes are new.
+keyframes store equal pieces once: if a fold has half a megabyte, about 80 kilobytes are new.
 
 Token ids stay in arrays, which are plain memory. When token ids were lists of numbers, making these
 lists took nine tenths of the time of a seek.
