@@ -24,8 +24,8 @@ class Violation(NamedTuple):
 def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
     """Return every violation in the scheduler's current state.
 
-    plan: the plan just made, before its tokens are sampled; it is checked against the rules for one
-    step. With None, only the rules that hold at any time are checked.
+    plan: the plan just made, before its tokens are sampled, for the rules about one step. With
+    None, only the rules that hold at any time are checked.
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler)]
     if plan is not None:

@@ -97,7 +97,7 @@ class Scheduler:
         sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
-            request.sequences.remove(sequence)  # else a beam search would collect hundreds
+            request.sequences.remove(sequence)  # otherwise a beam search would keep hundreds
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:

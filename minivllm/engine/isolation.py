@@ -5,7 +5,7 @@ sampled yet, and the same tokens write the same keys and values into the same sl
 whose piece succeeds continues as if nothing had happened. A sequence whose piece raises fails.
 
 - A sequence may read blocks that a failing sequence of the same plan should have written. Such a
-  sequence is *stranded*: it cannot run in this step, so it is preempted and recomputed.
+  sequence is *stranded*: it is not run in this step, but preempted and recomputed.
 - The plan's block copies may or may not have been made, so the first piece makes them again. If the
   step may have overwritten the source of a copy, the step cannot be repeated.
 

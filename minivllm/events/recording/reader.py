@@ -47,8 +47,7 @@ class LogReader:
                         continue  # the log starts in the middle of a run
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
-                    # The last whole line may have been cut as well, so it is not damage. An earlier
-                    # line is.
+                    # The last whole line may be incomplete, too. Only an earlier line is damage.
                     if self._file.readline().endswith(b"\n"):
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return

@@ -56,7 +56,7 @@ class Recording(Generic[V]):
     ) -> None:
         """Open a recording and read its header.
 
-        index: index the whole file now and raise if it is damaged. If False, call `index_more`
+        index: index the whole file now and raise if a line is damaged. If False, call `index_more`
         name:  name of the recording in messages; by default its path
 
         `close` does not close a file that was passed in. Raises `EventLogError` if the header, or
