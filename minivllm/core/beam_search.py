@@ -1,9 +1,10 @@
 """`BeamSearch`: decides which beams of a request continue, which end, and when the search is over.
 
 In each step, every live beam offers its best next tokens with their log-probabilities. The best
-`width` candidates that do not end become the next beams. A parent beam forks if several of them
-continue it, and is pruned if none does. Candidates that end, by end-of-sequence or by length,
-compete for `width` places of finished hypotheses, by score / length ** length_penalty.
+`width` candidates that do not end become the next beams. A parent beam forks if several
+next beams continue it, and is pruned if no next beam does. Candidates that end, by end-of-sequence
+or by length, compete for `width` places of finished hypotheses, by score / length **
+length_penalty.
 
 The results equal those of `transformers.generate(num_beams=width)`, token for token:
 

@@ -63,8 +63,8 @@ class KVCacheManager:
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # The key is the destination block. If its owner is preempted in the same step, the block's
-        # next owner may need a different copy, which then replaces the first.
+        # The key is the destination block. If the block's owner is preempted in the same step, the
+        # next owner may need a different copy, which then replaces the first copy.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:

@@ -250,7 +250,7 @@ class LLMEngine:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event, in the engine's thread.
 
-        Call the returned function to stop this.
+        Call the returned function to unsubscribe.
         """
         return self._stepper.bus.subscribe(listener)
 
