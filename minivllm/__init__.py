@@ -2,8 +2,8 @@
 
     from minivllm import LLM, SamplingParams
 
-The names below are imported on first use: `import minivllm` alone takes milliseconds and needs no
-torch.
+The names in `__all__` are imported on first use, so `import minivllm` alone takes milliseconds and
+needs no torch.
 """
 
 from importlib import import_module

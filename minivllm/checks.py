@@ -1,7 +1,7 @@
 """Check options against their own annotations: the type, choices and range of each field.
 
-A field declares its range as in `Annotated[int, Meta(ge=1)]`. msgspec does the checking, and this
-module writes the error message. Rules about several fields are in their class.
+A field declares its range as in `Annotated[int, Meta(ge=1)]`. msgspec checks the values, and this
+module writes the error message. A rule about several fields is checked by the class of the fields.
 """
 
 from functools import cache
@@ -14,7 +14,10 @@ from msgspec import Meta
 Positive = Annotated[int, Meta(ge=1)]
 
 _REFUSALS = (msgspec.ValidationError, AttributeError)
-"""`AttributeError`: msgspec expects `keys` on anything with `__getitem__`, as numpy's numbers."""
+"""Errors by which msgspec refuses a value.
+
+`AttributeError`: msgspec expects a method `keys` if there is `__getitem__`, as in numpy's numbers.
+"""
 
 
 def check_fields(options: object, error: type[Exception]) -> None:

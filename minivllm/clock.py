@@ -1,7 +1,7 @@
 """Clocks: real time, processor time, a virtual clock for lessons, a simulated clock.
 
-The engine takes all its times from the clock that it gets as an argument. With a virtual clock a
-run depends only on its inputs, so its recording is the same byte for byte.
+The engine takes all times from the clock that it gets as an argument. With a virtual clock, a run
+depends only on its inputs, so two recordings of the run are equal, byte for byte.
 """
 
 import time
@@ -12,7 +12,7 @@ class Clock(Protocol):
     name: Literal["monotonic", "virtual"]
 
     def now(self) -> float:
-        """Seconds; only differences have a meaning."""
+        """Return the time in seconds. Only differences have a meaning."""
 
     def end_step(self) -> None:
         """Called by the engine at the end of each step."""
@@ -33,12 +33,12 @@ class MonotonicClock:
         """Do nothing: real time passes by itself."""
 
     def idle(self) -> None:
-        # Short, so that the engine soon sees a new request.
+        # The sleep is short, so that the engine soon sees a new request.
         time.sleep(0.001)
 
 
 class ProcessorClock:
-    """Processor time of the calling thread, which excludes other work on the machine."""
+    """Processor time of the calling thread. Other work on the machine does not count."""
 
     name: Literal["monotonic", "virtual"] = "monotonic"
 
@@ -49,7 +49,7 @@ class ProcessorClock:
         return time.thread_time() + self._idle
 
     def end_step(self) -> None:
-        """Do nothing: time passes with the work."""
+        """Do nothing: the work itself takes processor time."""
 
     def idle(self) -> None:
         # A sleeping thread uses no processor time, so a `batch_delay` would never end.
@@ -57,7 +57,7 @@ class ProcessorClock:
 
 
 class VirtualClock:
-    """A clock that is constant during a step and advances by `seconds_per_step` at its end."""
+    """A clock that stands still during a step and advances by `seconds_per_step` after it."""
 
     name: Literal["monotonic", "virtual"] = "virtual"
 
@@ -66,7 +66,7 @@ class VirtualClock:
         self._steps = 0
 
     def now(self) -> float:
-        # A product, not a running sum, so that no rounding errors build up.
+        # Multiply instead of adding step by step, so that rounding errors do not add up.
         return self._steps * self._seconds_per_step
 
     def end_step(self) -> None:

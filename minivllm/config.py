@@ -1,8 +1,8 @@
 """`EngineConfig`: every option of the engine, under vLLM's names.
 
-All checks run when the configuration is created, so a typo costs a second and not a model load.
-Values that depend on the model or the memory (`max_model_len`, the number of blocks) may be None
-here; the engine computes them when it is built.
+All checks run when the configuration is created, so a typo is found before a model is loaded.
+Values that depend on the model or the memory (`max_model_len`, the number of blocks) may be None.
+The engine computes these values when it is built.
 
 Source of names and defaults: vLLM `vllm/engine/arg_utils.py`, `vllm/config/`.
 """
@@ -43,17 +43,17 @@ CustomOps = Annotated[
 
 
 MAX_NUM_SEQS = 4096
-"""Four times vLLM's default on its largest devices.
+"""Upper limit of `max_num_seqs`: four times vLLM's default on the largest devices.
 
-Each slot costs a row of block ids that is as long as `max_model_len` needs.
+For each slot, there is a row of block ids, long enough for `max_model_len` tokens.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EngineConfig:
-    """How to build one engine: all fields have defaults, are given by name, and never change.
+    """How to build one engine. All fields have defaults, are passed by name, and never change.
 
-    Raises `ConfigError` for the first value that is invalid or contradicts another.
+    Raises `ConfigError` for the first value that is invalid or contradicts another value.
     """
 
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
@@ -65,9 +65,9 @@ class EngineConfig:
     load_format: LoadFormat = "auto"
     """`dummy`: use random weights (seeded by `seed`) and read no weight files."""
     max_model_len: Positive | None = None
-    """Greatest length of one sequence in tokens, prompt and output. None: the model's own limit."""
+    """The most tokens of one sequence, prompt and output. None: the model's own limit."""
     seed: int = 0
-    """Seed for requests that have none of their own, and for `dummy` weights."""
+    """Seed for requests without a seed of their own, and for `dummy` weights."""
 
     block_size: Positive = 16
     """Tokens per KV cache block."""
@@ -76,54 +76,55 @@ class EngineConfig:
     gpu_memory_utilization: Annotated[float, Meta(gt=0, le=1)] = 0.9
     """CUDA only: fraction of the device's memory for weights, activations and KV cache."""
     kv_cache_memory_bytes: Positive | None = None
-    """Size of the KV cache in bytes. None: on a CPU 1 GiB, but at most half of the free memory; on
-    CUDA what a profiling run leaves.
+    """Size of the KV cache in bytes. None: on a CPU, 1 GiB, but at most half of the free memory; on
+    CUDA, the memory that a profiling run leaves free.
     """
     enable_prefix_caching: bool | None = None
-    """Reuse cached blocks of equal prompt prefixes.
+    """Whether to reuse cached blocks of equal prompt prefixes.
 
-    None becomes True, or False if the allocator is contiguous.
+    None means True for the paged allocator and False for the contiguous allocator.
     """
 
     max_num_seqs: Annotated[int, Meta(ge=1, le=MAX_NUM_SEQS)] = 16
-    """Greatest number of sequences that run at once: the number of batch slots."""
+    """The most sequences that run at once: the number of batch slots."""
     max_num_batched_tokens: Positive = 512
-    """The token budget: greatest number of tokens in one step, over all sequences."""
+    """The token budget: the most tokens in one step, over all sequences."""
     scheduling_policy: SchedulingPolicy = "fcfs"
     """`fcfs`: first come, first served; the newest sequence is preempted. `priority`: requests with
     a lower `priority` number are first.
     """
     enable_chunked_prefill: bool = True
-    """Off: each prompt is computed whole in a single step, as it was before chunked prefill."""
+    """Split long prompts into chunks. Off: each prompt is computed in a single step."""
 
-    # Baselines: what paging and continuous batching replaced. For comparisons only.
+    # Baselines: the methods that paging and continuous batching replaced. For comparisons only.
     kv_cache_allocator: KVCacheAllocator = "paged"
     """`contiguous`: each sequence reserves neighbouring blocks for `max_model_len` tokens."""
     batching: Batching = "continuous"
-    """`static`: a batch runs until its slowest member ends; `sequential`: one request at a time."""
+    """`static`: a batch runs until all its requests have ended. `sequential`: one by one."""
     batch_delay: Annotated[float, Meta(ge=0, le=3600)] = 0.0
-    """Greatest time in seconds that a request waits for others, to enter the batch together."""
+    """The longest time, in seconds, that a request waits for other requests to start with."""
     batch_size: Positive | None = None
     """With a `batch_delay`: stop waiting when this many sequences wait. None: `max_num_seqs`."""
 
     attention_backend: AttentionBackendName = "auto"
-    """`auto`: triton on a CUDA device if it can run there; on a CPU `cpu`, if a C compiler exists
-    or its library was already built; else torch. The part after `triton:` is a version of the
+    """`auto`: `triton` on a CUDA device if Triton can run there; `cpu` on a CPU if there is a C
+    compiler or the built library; else `torch`. The part after `triton:` is a version of the
     attention kernels. `triton` alone means `triton:unified` on CUDA, and `triton:split` where
     kernels are interpreted.
     """
     custom_ops: CustomOps | None = None
-    """Which operations of the decoder run as custom kernels (Triton's or the CPU's). None: all of
-    them if attention runs as triton on CUDA or as cpu, else none.
+    """Which operations of the decoder run as custom kernels (of Triton or the CPU). None: all
+    operations if attention runs as `triton` on CUDA or as `cpu`, else no operations.
     """
     linear_backend: LinearBackendName = "auto"
     """How linear layers multiply. `cpu`: our CPU kernel (needs float32, AVX-512 and a C compiler).
-    `onednn`: CPU only. `torch`: any device. `auto`: the first of these that can run.
+    `onednn`: CPU only. `torch`: any device. `auto`: the first of `cpu`, `onednn` and `torch` that
+    can run.
     """
     enforce_eager: bool = False
     """Use no CUDA graphs: Python launches every kernel of a decode step."""
     check_invariants: bool = False
-    """Check all of `minivllm.core.invariants` after each step. Slow; for tests and demos."""
+    """Check all rules of `minivllm.core.invariants` after each step. Slow; for tests and demos."""
 
     def __post_init__(self) -> None:
         check_fields(self, ConfigError)
@@ -149,9 +150,9 @@ class EngineConfig:
             self.check_whole_prompts_fit(self.max_model_len, self.max_num_batched_tokens)
 
     def check_whole_prompts_fit(self, max_model_len: int, max_num_batched_tokens: int) -> None:
-        """Raise `ConfigError` if chunked prefill is off and a prompt could be longer than a step.
+        """Raise `ConfigError` if chunked prefill is off and a prompt may not fit in one step.
 
-        `max_model_len`, `max_num_batched_tokens`: in tokens, the engine's final values.
+        `max_model_len`, `max_num_batched_tokens`: the engine's final values, in tokens.
         """
         if not self.enable_chunked_prefill and max_num_batched_tokens < max_model_len:
             raise ConfigError(

@@ -1,7 +1,7 @@
 """Every error that minivllm raises on purpose.
 
-Each has its own type and a message that says what to change. An `InvalidRequestError` is raised
-before anything is allocated, queued or emitted, so that a refused request leaves no trace.
+Each error has its own type, and its message says what to change. An `InvalidRequestError` is raised
+before anything is allocated, queued or emitted, so a refused request changes nothing.
 """
 
 
@@ -21,7 +21,7 @@ class EmptyPromptError(InvalidRequestError):
 
 
 class PromptTooLongError(InvalidRequestError):
-    """The prompt leaves no room for even one output token under `max_model_len`."""
+    """The prompt is so long that `max_model_len` leaves no room for an output token."""
 
 
 class RequestTooLargeError(InvalidRequestError):
@@ -37,21 +37,21 @@ class DuplicateRequestError(InvalidRequestError):
 
 
 class InvalidSamplingParamsError(InvalidRequestError):
-    """A sampling parameter is out of range or contradicts another."""
+    """A sampling parameter is out of range or contradicts another parameter."""
 
 
 # ---- configuration and model files ----
 
 
 class ConfigError(MinivllmError, ValueError):
-    """An engine option is out of range or contradicts another."""
+    """An engine option is out of range or contradicts another option."""
 
 
 class TritonMissingError(ConfigError):
     """Triton is not installed. minivllm installs it only on Linux on x86-64."""
 
     def __init__(self, what: str, instead: str = "") -> None:
-        """what: the thing that needs Triton; instead: an alternative, as the end of a sentence"""
+        """what: what needs Triton; instead: an alternative, as the end of a sentence"""
         import sysconfig  # slow and rarely needed
 
         on_linux = sysconfig.get_platform() == "linux-x86_64"
@@ -65,7 +65,7 @@ class TritonMissingError(ConfigError):
 
 
 TRITON = "triton>=3.6,<3.8"
-"""The same as in pyproject.toml."""
+"""The same requirement as in pyproject.toml."""
 
 
 class ModelError(MinivllmError):
@@ -73,7 +73,7 @@ class ModelError(MinivllmError):
 
 
 class UnknownModelError(ModelError):
-    """No alias, directory, file or Hub repository of that name could be found."""
+    """No alias, directory, file or Hub repository has the given name."""
 
 
 class UnsupportedModelError(ModelError):
@@ -81,7 +81,7 @@ class UnsupportedModelError(ModelError):
 
 
 class ModelIntegrityError(ModelError):
-    """A downloaded or cached file is not the expected one (wrong hash, truncated, corrupt)."""
+    """A downloaded or cached file has the wrong content (wrong hash, truncated, corrupt)."""
 
 
 class ModelDownloadError(ModelError):
@@ -96,7 +96,7 @@ class NotEnoughDiskSpaceError(ModelError):
 
 
 class EngineDeadError(MinivllmError, RuntimeError):
-    """The engine failed in an earlier step and its state is unusable. Create a new engine."""
+    """The engine failed in an earlier step and cannot continue. Create a new engine."""
 
 
 class StepInProgressError(MinivllmError, RuntimeError):
@@ -117,7 +117,7 @@ class SamplingError(MinivllmError, RuntimeError):
     def __init__(self, message: str, seq_id: str) -> None:
         super().__init__(message)
         self.seq_id = seq_id
-        """The sequence; all others could have been sampled."""
+        """The sequence without a token. The other sequences of the step are not affected."""
 
 
 class BlockPoolError(MinivllmError, RuntimeError):
@@ -129,7 +129,7 @@ class InvariantError(MinivllmError, RuntimeError):
 
 
 class EventLogError(MinivllmError, ValueError):
-    """A recording cannot be read: not minivllm's, of a newer version, or damaged."""
+    """A recording cannot be read or written: wrong format, newer version, damaged, disk full."""
 
 
 # ---- the server ----
@@ -145,11 +145,11 @@ class OverloadedError(MinivllmError, RuntimeError):
     def __init__(self, message: str, retry_after: int) -> None:
         super().__init__(message)
         self.retry_after = retry_after
-        """Seconds."""
+        """Seconds to wait before the next try."""
 
 
 class ShuttingDownError(MinivllmError, RuntimeError):
-    """The server is ending: it accepts no more requests, or gave this one up."""
+    """The server is shutting down: it refused the request or could not finish it."""
 
 
 class RequestTimeoutError(MinivllmError, TimeoutError):
@@ -157,7 +157,7 @@ class RequestTimeoutError(MinivllmError, TimeoutError):
 
 
 class FeedLostError(MinivllmError, RuntimeError):
-    """The server's metrics or events have missed an event. They would be wrong, so they end."""
+    """The server's metrics or event stream missed an event and ended, to show nothing wrong."""
 
 
 # ---- dashboard, benchmarks, lessons ----
@@ -168,15 +168,15 @@ class TerminalError(MinivllmError, RuntimeError):
 
 
 class BenchError(MinivllmError, RuntimeError):
-    """A measurement would mislead: an engine, the peer or a recording did other work than asked."""
+    """A measurement would mislead: an engine, the peer or a recording did not do the given work."""
 
 
 class SimulationError(MinivllmError, ValueError):
-    """A simulation lacks valid input: step times, arrivals or requests cannot be read or served."""
+    """A simulation cannot run: its step times, arrivals or requests cannot be read or served."""
 
 
 class LessonError(MinivllmError, RuntimeError):
-    """A lesson cannot run: it does not exist, or it claims what the engine does not show."""
+    """A lesson cannot run: it does not exist, or the engine does not do what its text says."""
 
 
 class ExerciseError(MinivllmError, RuntimeError):

@@ -5,8 +5,9 @@
     for out in llm.generate(["The capital of France is"], params):
         print(out.outputs[0].text)
 
-It adds only a loop to the engine: queue all prompts, step until all are done, return the results in
-the order of the prompts. If one prompt is refused, those already queued are aborted.
+`LLM` adds only a loop to the engine: queue all prompts, run steps until all requests have finished,
+return the results in the order of the prompts. If a prompt is refused, all queued prompts are
+aborted.
 
 Source: vLLM `vllm/entrypoints/llm.py`.
 """
@@ -42,7 +43,7 @@ class LLM:
     """
 
     llm_engine: LLMEngine
-    """The engine that does the work. `subscribe` to its events, or `inspect` its state."""
+    """The engine that does the work, to `subscribe` to events or to `inspect` the state."""
 
     def __init__(self, model: str = "smollm2", **options: Any) -> None:
         known = {field.name for field in dataclasses.fields(EngineConfig)}
@@ -61,16 +62,18 @@ class LLM:
         priority: Seq[int] | None = None,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """Complete each prompt. Returns one finished `RequestOutput` for each, in the same order.
+        """Complete each prompt. Returns a finished `RequestOutput` for each, in the same order.
 
-        - `prompts`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; one or a list.
-        - `sampling_params`: one for all or one for each; by default `SamplingParams()`.
-        - `priority`: one number for each prompt, lower is first; only for
+        - `prompts`: a prompt or a list of prompts. A prompt is text, `{"prompt": text}` or
+          `{"prompt_token_ids": ids}`.
+        - `sampling_params`: one for all prompts, or a list with one for each; by default
+          `SamplingParams()`.
+        - `priority`: a number for each prompt, lower is first; only for
           `scheduling_policy="priority"`.
         - `use_tqdm`: show a progress bar on standard error, if it is a terminal.
 
-        Raises an `InvalidRequestError` for the first prompt that can never be served; then none
-        runs. Raises a `RequestFailedError` if a request fails; then the others are aborted.
+        If a prompt can never be served, raises an `InvalidRequestError` for the first such prompt
+        and runs no prompt. If a request fails, raises a `RequestFailedError` and aborts the others.
         """
         prompts = [prompts] if isinstance(prompts, (str, dict)) else list(prompts)
         params = self._one_each(
@@ -83,7 +86,7 @@ class LLM:
         try:
             for prompt, one, rank in zip(prompts, params, priorities, strict=True):
                 request_id = str(next(self._request_ids))
-                # Intermediate outputs are never read, so do not build them.
+                # Do not build intermediate outputs, since they are never read.
                 final_only = dataclasses.replace(one, output_kind=RequestOutputKind.FINAL_ONLY)
                 self.llm_engine.add_request(request_id, prompt, final_only, rank)
                 request_ids.append(request_id)
@@ -101,15 +104,15 @@ class LLM:
         *,
         use_tqdm: bool = True,
     ) -> list[RequestOutput]:
-        """Return the assistant's next message in one conversation, or in each of several.
+        """Return the assistant's next message in one or several conversations.
 
         - `messages`: a list of `{"role": ..., "content": ...}`, or a list of such lists. The
-          model's own chat template turns them into a prompt.
+          model's own chat template turns each conversation into a prompt.
         - `sampling_params`, `use_tqdm`: as for `generate`.
 
-        Returns one finished `RequestOutput` for each conversation, in the same order. Raises as
-        `generate` does, and an `InvalidRequestError` if there are no messages or the template
-        refuses them.
+        Returns a finished `RequestOutput` for each conversation, in the same order. Raises the same
+        errors as `generate`, and an `InvalidRequestError` if there are no messages or the template
+        refuses the messages.
         """
         messages = list(messages)
         if not messages:
@@ -134,16 +137,17 @@ class LLM:
     ) -> list[RequestOutput]:
         """Search the `beam_width` most probable texts for each prompt, best first.
 
-        The texts are in `outputs`; their tokens are those of
+        The texts are in `outputs`. The tokens equal the tokens of
         `transformers.generate(num_beams=beam_width)`.
 
         - `prompts`, `use_tqdm`: as for `generate`.
-        - `beam_width`: number of beams, 2 or more; `max_tokens`: most output tokens of each.
+        - `beam_width`: number of beams, 2 or more.
+        - `max_tokens`: the most output tokens of each beam.
         - `length_penalty`, `early_stopping`, `ignore_eos`: see `SamplingParams`.
 
-        `cumulative_logprob` is the sum over an output's tokens (natural logarithms), without the
-        penalty. Raises as `generate` does, and an `InvalidSamplingParamsError` for an invalid
-        parameter.
+        `cumulative_logprob` is the sum of the log-probabilities of an output's tokens, without the
+        penalty. Raises the same errors as `generate`, and an `InvalidSamplingParamsError` for an
+        invalid parameter.
         """
         params = SamplingParams(
             use_beam_search=True,

@@ -1,7 +1,7 @@
 """Results: a `SampledToken` from the model runner, a `RequestOutput` from the engine.
 
-Names and meanings are vLLM's (`vllm/outputs.py`). All are plain data: changing one does not affect
-the engine.
+Names and meanings are vLLM's (`vllm/outputs.py`). A result is plain data: changing it does not
+affect the engine.
 """
 
 from dataclasses import dataclass
@@ -17,9 +17,9 @@ class Logprob:
     logprob: float
     """Natural logarithm of the probability."""
     rank: int
-    """1 is the most likely token. Among equally likely tokens, the lower id is first."""
+    """1 for the most likely token. Among equally likely tokens, the lower id is first."""
     decoded_token: str = ""
-    """Text of this token alone, set by the output processor."""
+    """Text of the token alone, set by the output processor."""
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class SampledToken:
 
     token_id: int
     logprobs: dict[int, Logprob] | None = None
-    """By token id, if requested: the sampled token first, then the rest of the k best in order."""
+    """By token id, if requested: first the sampled token, then the other k best tokens in order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class PromptTokenLogprob:
 
     seq_id: str
     position: int
-    """1 or more: the first token has no log-probability."""
+    """Position in the prompt, 1 or more: the first token has no log-probability."""
     logprobs: dict[int, Logprob]
-    """By token id: the prompt's own token first, then the rest of the k best in order."""
+    """By token id: first the prompt's own token, then the other k best tokens in order."""
 
 
 @dataclass(slots=True)
 class CompletionOutput:
     """One generated sequence.
 
-    `text` has no stop string (unless requested) and no partial character. `token_ids` has every
+    `text` has no stop string (unless requested) and no unfinished character. `token_ids` has every
     sampled token, including end-of-sequence.
     """
 
@@ -57,20 +57,20 @@ class CompletionOutput:
     token_ids: list[int]
     """All sampled tokens."""
     cumulative_logprob: float | None = None
-    """Sum of the tokens' log-probabilities; None if they were neither requested nor needed."""
+    """Sum of the tokens' log-probabilities. None if it was neither requested nor needed."""
     logprobs: list[dict[int, Logprob]] | None = None
-    """For each output token: token id -> Logprob, the sampled token first; or None."""
+    """For each output token: token id -> Logprob, the sampled token first. None: not requested."""
     finish_reason: str | None = None
     """"stop", "length" or "abort"; None while the sequence is unfinished."""
     stop_reason: int | str | None = None
-    """The stop token id or stop string that ended it; None for end-of-sequence and length."""
+    """The stop token id or the stop string; None for end-of-sequence and length."""
 
 
 @dataclass(slots=True)
 class RequestOutput:
     """The state of one request after a step.
 
-    With the output kind `DELTA`, texts and tokens are those since the last output.
+    With the output kind `DELTA`, `outputs` has only texts and tokens since the last output.
     """
 
     request_id: str
@@ -80,16 +80,16 @@ class RequestOutput:
     prompt_token_ids: list[int]
     """Token ids of the prompt, as the model gets them."""
     outputs: list[CompletionOutput]
-    """`n` outputs in the order of `index`; fewer while some have nothing new."""
+    """The `n` outputs in the order of `index`. With `DELTA`, only outputs with something new."""
     finished: bool
     """Whether this is the last output of the request."""
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
-    """For each prompt token: token id -> Logprob, the prompt's own token first. An entry is None
-    for the first token, and until it is computed. None if not requested.
+    """For each prompt token: token id -> Logprob, the prompt's own token first. The entry of the
+    first token is None, and so are entries that are not computed yet. None: not requested.
     """
     error: str | None = None
-    """Why the request failed, if it did. Then `finished` is true, `outputs` has what was generated,
-    and `finish_reason` is "abort".
+    """Why the request failed; None if it did not. If it failed, `finished` is true, `outputs` has
+    what was generated, and `finish_reason` is "abort".
     """
     num_cached_tokens: int = 0
     """Prompt tokens that were found in the prefix cache at admission."""

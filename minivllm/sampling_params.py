@@ -1,7 +1,7 @@
 """`SamplingParams`: how one request is sampled and when it stops, with vLLM's names and ranges.
 
-It is plain data, checked when it is created. A parameter that is out of range, or that would have
-no effect, raises an error; it is never changed silently to a valid value.
+The parameters are plain data and are checked when they are created. If a parameter is out of range
+or would have no effect, an error is raised. A wrong value is never silently replaced.
 
 Source of names and ranges: vLLM `vllm/sampling_params.py`.
 """
@@ -16,10 +16,10 @@ from minivllm.checks import Positive, check_fields
 from minivllm.errors import InvalidSamplingParamsError
 
 MAX_LOGPROBS = 20
-"""Most alternatives per token that a request can ask for (vLLM's `max_logprobs`)."""
+"""A request can ask for at most this many alternatives per token (vLLM's `max_logprobs`)."""
 
 MAX_LENGTH_PENALTY = 10
-"""With this limit, length ** length_penalty neither overflows nor becomes 0."""
+"""Up to this limit, length ** length_penalty neither overflows nor becomes 0."""
 
 Count = Annotated[int, Meta(ge=0)]
 NumLogprobs = Annotated[int, Meta(ge=0, le=MAX_LOGPROBS)]
@@ -33,9 +33,9 @@ StopStrings = Annotated[
 class RequestOutputKind(Enum):
     """How much of a request's output each `step()` returns."""
 
-    CUMULATIVE = "cumulative"  # everything so far, each time
-    # Only what is new since the last output. If the best of several sequences are chosen,
-    # everything at the end.
+    CUMULATIVE = "cumulative"  # all text and tokens so far, in each step
+    # Only what is new since the last output. If the best of several sequences are chosen, this
+    # means all text and tokens at the end.
     DELTA = "delta"
     FINAL_ONLY = "final_only"  # nothing until the request has finished
 
@@ -44,9 +44,10 @@ class RequestOutputKind(Enum):
 class SamplingParams:
     """Sampling and stopping of one request.
 
-    `temperature == 0` means greedy: the most likely token, and the lowest id on an exact tie. The
-    processors run in vLLM V1's order: min-tokens mask, logit bias, repetition, frequency and
-    presence penalty, temperature, min-p, then top-k and top-p.
+    `temperature == 0` means greedy sampling: the most likely token is chosen, and on an exact tie
+    the token with the lowest id. The processors run in the same order as in vLLM V1: min-tokens
+    mask, logit bias, repetition, frequency and presence penalty, temperature, min-p, then top-k and
+    top-p.
 
     Raises `InvalidSamplingParamsError` for the first value that is invalid or would have no effect.
     """
@@ -54,48 +55,48 @@ class SamplingParams:
     n: Positive = 1
     """Number of outputs: independent samples that share the prompt's blocks, or the best beams."""
     best_of: Positive | None = None
-    """Number of sequences to generate; the `n` most probable ones are returned. None: `n`."""
+    """Number of sequences to generate; the `n` most probable are returned. None: `n`."""
     use_beam_search: bool = False
-    """Search the most probable texts with beams, and return the `n` best."""
+    """Search the most probable texts with beams, and return the `n` best texts."""
     beam_width: Annotated[int, Meta(ge=2)] | None = None
-    """Number of beams; setting it turns beam search on. None: `best_of`, or else `n`."""
+    """Number of beams; if set, beam search is on. None: use `best_of` or, if it is None, `n`."""
     length_penalty: Annotated[float, Meta(ge=-MAX_LENGTH_PENALTY, le=MAX_LENGTH_PENALTY)] = 1.0
-    """Beams: a text is ranked by its log-probability / length ** length_penalty. Values above 0
-    favour long texts.
+    """Beams: a text is ranked by log-probability / length ** length_penalty. Values above 0 favour
+    long texts.
     """
     early_stopping: EarlyStopping = False
-    """Beams: when to stop with `beam_width` texts found. True: at once. False: when a better text
-    is unlikely. "never": when no better text is possible.
+    """Beams: when to stop after `beam_width` texts have been found. True: at once. False: when a
+    better text is unlikely. "never": when no better text is possible.
     """
     max_tokens: Positive = 16
-    """Greatest number of output tokens of each sequence."""
+    """The most output tokens of each sequence."""
     min_tokens: Count = 0
     """Until there are this many output tokens, end-of-sequence and stop tokens are masked, and stop
     strings are ignored.
     """
     temperature: Annotated[float, Meta(ge=0, le=100)] = 1.0
-    """Divides the logits. Below 1, likely tokens become more likely; above 1, less likely. 0:
-    greedy, always the most likely token.
+    """Divides the logits. Below 1, likely tokens become more likely; above 1, they become less
+    likely. 0: greedy sampling, which always takes the most likely token.
     """
     top_p: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Keep only the most likely tokens whose probabilities sum up to this. 1: keep all."""
+    """Keep only the most likely tokens whose probabilities add up to `top_p`. 1: keep all."""
     top_k: Annotated[int, Meta(ge=-1)] = 0
-    """Keep only the k most likely tokens. 0 or -1: keep all (vLLM accepts both)."""
+    """Keep only the `top_k` most likely tokens. 0 or -1: keep all (vLLM accepts both values)."""
     min_p: Annotated[float, Meta(ge=0, le=1)] = 0.0
-    """Drop tokens that are less likely than `min_p` times the most likely one. 0: keep all."""
+    """Drop tokens that are less likely than `min_p` times the most likely token. 0: keep all."""
     repetition_penalty: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
-    """Above 1, tokens of the prompt and the output become less likely: a positive logit is divided
-    by it, a negative one multiplied.
+    """Above 1, tokens of the prompt and the output become less likely: positive logits are divided
+    by the penalty, negative logits are multiplied by it.
     """
     presence_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
     """Subtracted once from the logit of each token that the output contains."""
     frequency_penalty: Annotated[float, Meta(ge=-2, le=2)] = 0.0
-    """Subtracted from a token's logit once for each time that the output contains it."""
+    """Subtracted from a token's logit as many times as the output contains the token."""
     logit_bias: dict[Count, Annotated[float, Meta(ge=-100, le=100)]] | None = None
-    """Token id -> number from -100 to 100, which is added to the token's logit."""
+    """Maps token ids to numbers from -100 to 100, which are added to the tokens' logits."""
     seed: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] | None = None
     """With a seed, the samples depend only on seed, sequence and position, not on the batch. None:
-    the engine's `seed` and the request id are used.
+    the engine's `seed` and the request id are used instead.
     """
     stop: StopStrings = field(default_factory=list)
     """Strings that end the output. A single string counts as a list of one."""
@@ -106,31 +107,31 @@ class SamplingParams:
     ignore_eos: bool = False
     """Continue after the model's end-of-sequence token."""
     logprobs: NumLogprobs | None = None
-    """Return the log-probabilities of the sampled token and of this many most likely tokens. None:
-    return none.
+    """Return the log-probabilities of the sampled token and of the `logprobs` most likely tokens.
+    None: return no log-probabilities.
     """
     prompt_logprobs: NumLogprobs | None = None
-    """As `logprobs`, but for the prompt's tokens. The whole prompt is then computed, without prefix
-    cache hits.
+    """The same as `logprobs`, but for the tokens of the prompt. The whole prompt is then computed,
+    without prefix cache hits.
     """
     skip_special_tokens: bool = True
-    """Leave special tokens, such as end-of-sequence, out of the text; `token_ids` has them all."""
+    """Leave special tokens (such as end-of-sequence) out of the text, but not of `token_ids`."""
     output_kind: RequestOutputKind = RequestOutputKind.CUMULATIVE
-    """What each `step()` returns: all so far, only the new part, or nothing until the end."""
+    """What each `step()` returns: the whole output, the new part, or nothing until the end."""
 
     def __post_init__(self) -> None:
-        # Most callers pass a bare string. `object.__setattr__`, because the class is frozen.
+        # Most callers pass a bare string. Use `object.__setattr__`, because the class is frozen.
         if isinstance(self.stop, str):
             object.__setattr__(self, "stop", [self.stop])
         if self.beam_width is not None:
             object.__setattr__(self, "use_beam_search", True)
         check_fields(self, InvalidSamplingParamsError)
-        # msgspec would also accept the name as a string
+        # msgspec would also accept the value of a member, such as "delta".
         if not isinstance(self.output_kind, RequestOutputKind):
             raise InvalidSamplingParamsError(
                 f"output_kind must be a RequestOutputKind; got {self.output_kind!r}."
             )
-        if self.top_k == -1:  # one spelling of "off" from here on
+        if self.top_k == -1:  # from here on, only 0 means "off"
             object.__setattr__(self, "top_k", 0)
         if self.best_of is not None and self.best_of < self.n:
             raise InvalidSamplingParamsError(
@@ -168,8 +169,8 @@ class SamplingParams:
                 "use_beam_search needs at least two beams: set beam_width to 2 or more."
             )
         # A beam search looks for the most probable text, so random sampling and changed
-        # probabilities contradict it. A temperature of 1 changes nothing, and older versions of
-        # vLLM required 0.
+        # probabilities are not allowed. Of the temperatures, 1 changes nothing, and older versions
+        # of vLLM required 0.
         plain = SamplingParams(temperature=0.0 if self.temperature == 0.0 else 1.0)
         for name in (
             "temperature", "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty",
@@ -189,7 +190,7 @@ class SamplingParams:
 
     @property
     def chooses_best(self) -> bool:
-        """Whether the outputs are chosen at the end from more sequences."""
+        """Whether the `n` outputs are chosen at the end from beams or from more samples."""
         return self.use_beam_search or self.num_sequences > self.n
 
     @property
@@ -199,7 +200,7 @@ class SamplingParams:
 
     @property
     def takes_best_logit(self) -> bool:
-        """Whether each token is the argmax of the model's own logits, unmasked and unpenalized."""
+        """Whether each token is the argmax of the model's logits, without masks or penalties."""
         return (
             self.greedy
             and not self.use_beam_search

@@ -1,8 +1,8 @@
-"""Make text from outside safe and short enough to draw in a terminal.
+"""Make text from outside safe, and short enough to draw in a terminal.
 
 Prompts, outputs, model names and request ids may contain escape sequences that move the cursor, or
 marks that reverse the line. All such text must pass through `clean`. Widths are in terminal cells:
-a Chinese character or an emoji takes two.
+a Chinese character or an emoji takes two cells.
 """
 
 import re
@@ -22,25 +22,25 @@ _UNSAFE = re.compile(
 _NEWLINE = re.compile(r"\n\s*")
 
 LONGEST_TEXT = 1024
-"""Number of characters of a text that are processed: enough for any row, and cheap to draw."""
+"""At most this many characters of a text are processed: enough for a row, and cheap to draw."""
 
 
 def clean(text: str) -> str:
-    """Put `text` on one line and remove what a terminal would execute. A line break becomes ↵."""
+    """Put `text` on one line, with ↵ for line breaks, and remove what a terminal would execute."""
     text = _NEWLINE.sub("↵", text)
     return _UNSAFE.sub("", text.replace("\t", " "))
 
 
 @lru_cache(4096)
 def short_name(seq_id: str) -> str:
-    """The name of a sequence in every panel: its request's name, and `.index` if that is not 0.
+    """Return a sequence's name on screens: the request's name, and `.index` if it is not 0.
 
         ada.0                               ada                 a short name stays
         chatcmpl-<32 hex>-<8 hex>.0         first 6 digits      as git shortens a hash
         chatcmpl-<another id>-<8 hex>.0     8 characters ~ 4 of the hex digits
         any other long name                 8 characters ~ checksum
 
-    The result depends only on the id, so a request has the same name everywhere.
+    The name depends only on `seq_id`, so a sequence has the same name on every screen.
     """
     request_id, dot, index = seq_id.rpartition(".")
     suffix = f".{index}" if dot and index != "0" else ""
@@ -55,7 +55,7 @@ def short_name(seq_id: str) -> str:
 
 
 LONGEST_NAME = 24
-"""Longest request name that is shown in full, in characters."""
+"""A request name of up to this many characters is shown in full."""
 _SERVED = re.compile(r"(?:chatcmpl|cmpl|gen)-(.+)-([0-9a-f]{8})(-\d+)?")
 _UUID = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -70,12 +70,12 @@ def fit(text: str, width: int) -> str:
 
 
 def tail(text: str, width: int) -> str:
-    """The newest part of a growing `text` in at most `width` cells.
+    """Return the newest part of a growing `text`, in at most `width` cells.
 
-    The start moves in jumps of a third of the width, so that the words stay in place for reading.
+    The start moves in jumps of a third of the width, so that words stay in place between two jumps.
     """
     if len(text) > 2 * LONGEST_TEXT:
-        # Cut at a multiple, so that the jumps stay in place while the text grows.
+        # Cut at a multiple of `LONGEST_TEXT`, so that the jumps stay in place while the text grows.
         text = text[(len(text) // LONGEST_TEXT - 1) * LONGEST_TEXT :]
     text = clean(text)
     if len(text) <= width and cell_len(text) <= width:
@@ -89,7 +89,7 @@ def tail(text: str, width: int) -> str:
 
 
 def _num_fitting(text: str, width: int) -> int:
-    """How many characters at the end of `text` fit in `width` cells."""
+    """Return how many characters at the end of `text` fit in `width` cells."""
     fitting = 0
     for character in reversed(text):
         width -= cell_len(character)
@@ -100,12 +100,12 @@ def _num_fitting(text: str, width: int) -> int:
 
 
 def id_ranges(ids: Iterable[int]) -> str:
-    """Format block ids in the given order and join runs, up or down: `3 9-12 8-5 22`."""
+    """Format block ids in the given order, with runs (up or down) joined: `3 9-12 8-5 22`."""
     runs: list[list[int]] = []
     for block_id in ids:
         run = runs[-1] if runs else None
-        # A run keeps the direction of its first two ids: [first, last, step], with step 0 for one
-        # id.
+        # A run is [first, last, step] and keeps the direction of its first two ids. A run of one id
+        # has step 0.
         if run and abs(block_id - run[1]) == 1 and run[2] in (0, block_id - run[1]):
             run[1], run[2] = block_id, block_id - run[1]
         else:

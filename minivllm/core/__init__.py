@@ -1,1 +1,1 @@
-"""Memory and scheduling in plain Python: no torch, no model, no clock of its own."""
+"""Memory and scheduling in plain Python, without torch, a model or a clock."""

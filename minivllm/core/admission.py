@@ -1,15 +1,16 @@
 """Admission: when a waiting sequence may join the batch, apart from memory, slots and budget.
 
     continuous  at every step (the default)
-    static      when the slowest member of the last batch has ended
-    sequential  the same, with batches of one request
+    static      when all sequences of the last batch have ended
+    sequential  like static, with batches of one request
 
-The last two are baselines: how servers worked before. With `batch_delay`, the first sequence waits
-until `batch_size` sequences wait or the oldest has waited that long.
+Static and sequential are baselines: earlier servers worked in these ways. With `batch_delay`, the
+first sequence waits until `batch_size` sequences wait or the oldest has waited `batch_delay`
+seconds.
 
-A batch may need several steps to enter, so its requests are not held again. Nor are preempted
-sequences. A batch that cannot advance (beams that wait for a preempted sibling) would never end, so
-others are then admitted.
+A request of an admitted batch is not held again, because the batch may need several steps to enter.
+A preempted sequence is not held either. A batch that cannot advance (beams that wait for a
+preempted sibling) would never end, so other requests are then admitted.
 """
 
 from typing import NamedTuple
@@ -39,7 +40,7 @@ class AdmissionPolicy:
     def hold(
         self, waiting: RequestQueue, running: list[Sequence], nothing_scheduled: bool, now: float
     ) -> Hold | None:
-        """Why the first waiting sequence may not be admitted now; None if it may.
+        """Return why the first waiting sequence may not be admitted now; None if it may.
 
         now: seconds, on the same clock as `arrival_time`.
         """
@@ -63,16 +64,17 @@ class AdmissionPolicy:
 
 
 def refuse_if_too_large(request: Request, manager: KVCacheManager, max_model_len: int) -> None:
-    """Raise `RequestTooLargeError` if the KV cache could not hold `request` even alone.
+    """Raise `RequestTooLargeError` if `request` alone would not fit into the KV cache.
 
-    If admitted, it would hang, and with it every request behind it in the queue.
+    Such a request would wait for ever, and so would every request behind it in the queue.
     """
     params = request.params
     prompt, output = len(request.prompt_token_ids), params.max_tokens
-    # The last token is sampled but never computed, so it needs no room.
+    # The last token is sampled but never computed, so it needs no slot in a block.
     num_blocks = manager.num_blocks_for(min(prompt + output, max_model_len) - 1)
-    # Samples share the full blocks of the prompt; each needs its own blocks for the rest. Beams
-    # wait for one another, so all must fit at once, even if preemption has ended their sharing.
+    # Samples share the full blocks of the prompt; each sample needs its own blocks for the rest.
+    # Beams wait for one another, so all must fit at once, even if they no longer share blocks after
+    # a preemption.
     num_shared = 0 if params.use_beam_search else prompt // manager.block_size
     need = num_shared + params.num_sequences * (num_blocks - num_shared)
     have = len(manager.pool.blocks)

@@ -5,12 +5,12 @@ because a fork cannot wait:
 
     n = 3    admitted: 1 slot taken, 2 kept    prompt done: both forks take a kept slot
 
-A beam search forks and prunes at every step, so it holds as many slots as it is wide until it ends.
-Kept slots belong to the request, since any of its beams may fork next. They are free again when
-none of the request's sequences runs.
+A beam search forks and prunes at every step, so it holds `width` slots until it ends. Kept slots
+belong to the request, since any of its beams may fork next. Kept slots become free when none of the
+request's sequences runs.
 
-The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps;
-lowering it takes no slot from a sequence. The lowest free slot is taken first, so that the taken
+The runner has a row for each slot, so `num_slots` is fixed. `limit` may change between steps; a
+lower limit takes no slot from a sequence. The lowest free slot is taken first, so that the taken
 rows stay together at the start.
 """
 
@@ -23,7 +23,7 @@ class BatchSlots:
     def __init__(self, num_slots: int) -> None:
         self.num_slots = num_slots
         self.limit = num_slots
-        """How many slots may be taken or kept, 1 to `num_slots`: the current `max_num_seqs`."""
+        """How many slots may be taken or kept: the current `max_num_seqs`, 1 to `num_slots`."""
         self._free = list(range(num_slots))  # a heap
 
     @property
@@ -38,25 +38,25 @@ class BatchSlots:
 
     @staticmethod
     def num_needed(request: Request) -> int:
-        """Slots that one more sequence of `request` takes, with those to keep for its forks."""
+        """Number of slots for one more sequence of `request` and for the forks still to come."""
         return 1 + request.num_unforked - len(request.kept_slots)
 
     def take(self, sequence: Sequence) -> None:
-        """Give `sequence` a slot, and its request the slots to keep for its forks."""
+        """Give `sequence` a slot, and give its request the slots to keep for later forks."""
         request = sequence.request
         sequence.slot = heappop(self._free)
         while len(request.kept_slots) < request.num_unforked:
             heappush(request.kept_slots, heappop(self._free))
 
     def take_for_fork(self, child: Sequence) -> None:
-        """Give `child` one of the slots that its request keeps."""
+        """Give `child` a slot that its request has kept."""
         child.slot = heappop(child.request.kept_slots)
         child.request.num_unforked -= 1
 
     def release(self, sequence: Sequence, for_fork: bool = False) -> None:
         """Take back the slot of `sequence`, which no longer runs.
 
-        for_fork: keep the slot for another fork of the same request.
+        for_fork: the request keeps the slot for another fork.
         """
         request = sequence.request
         heappush(request.kept_slots if for_fork else self._free, sequence.slot)

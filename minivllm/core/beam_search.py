@@ -1,17 +1,18 @@
 """`BeamSearch`: decides which beams of a request continue, which end, and when the search is over.
 
-Each step, every live beam offers its best next tokens with their log-probabilities. The best
-`width` candidates that do not end become the next beams. A parent may have several of them (it
-forks) or none (it is pruned). Candidates that end, by end-of-sequence or by length, compete for
-`width` places of finished hypotheses, by score / length ** length_penalty.
+In each step, every live beam offers its best next tokens with their log-probabilities. The best
+`width` candidates that do not end become the next beams. A parent beam forks if several
+next beams continue it, and is pruned if no next beam does. Candidates that end, by end-of-sequence
+or by length, compete for `width` places of finished hypotheses, by score / length **
+length_penalty.
 
 The results equal those of `transformers.generate(num_beams=width)`, token for token:
 
 - A candidate that ends counts only if it is among the best `width` of *all* candidates.
-- More than `width` candidates are ranked, so that enough of them continue.
+- More than `width` candidates are ranked, so that enough candidates continue.
 - All candidates that end in one step compete, even if the first one fills the last place.
 
-Source: transformers `generation/utils.py` (`_beam_search`); in vLLM, V0's `sampler.py` and V1's
+Source: transformers `generation/utils.py` (`_beam_search`). vLLM V0 searches in `sampler.py`, V1 in
 `entrypoints/llm.py` (where each beam step is a new request).
 """
 
@@ -29,7 +30,7 @@ class Candidate(NamedTuple):
 
 
 class Continuation(NamedTuple):
-    """A chosen candidate: `beam` grows by `token_id` and then has this score."""
+    """A chosen candidate: `beam` gains `token_id` and then has `score`."""
 
     beam: Hashable
     token_id: int
@@ -41,9 +42,9 @@ class Hypothesis:
     """A finished beam."""
 
     token_ids: list[int]
-    """Output tokens, including the one that ended it."""
+    """Output tokens, including the token that ended the beam."""
     score: float
-    """Its log-probability / length ** length_penalty."""
+    """`logprob` / length ** length_penalty."""
     logprob: float
     ended_by_token: bool
 
@@ -52,13 +53,13 @@ class Hypothesis:
 class BeamSearch:
     width: int
     max_tokens: int
-    """Output tokens after which a beam ends, whatever its last token is."""
+    """A beam ends after this many output tokens, whatever its last token is."""
     eos_token_ids: frozenset[int]
     length_penalty: float = 1.0
     early_stopping: bool | Literal["never"] = False
 
     scores: dict[Hashable, float] = field(default_factory=dict)
-    """Log-probability of each live beam, set by the caller. A missing beam has 0 (the prompt)."""
+    """Log-probability of each live beam, set by the caller; 0 for a beam without an entry."""
     hypotheses: list[Hypothesis] = field(default_factory=list)
     """Finished hypotheses, best first; at most `width`."""
     done: bool = False
@@ -73,12 +74,12 @@ class BeamSearch:
     ) -> list[Continuation]:
         """Take one step of the search.
 
-        candidates: those of all live beams, in the order of the beams.
+        candidates: the candidates of all live beams, in the order of the beams.
         outputs:    the output tokens of each live beam so far, all of the same length.
 
-        Returns the next beams, best first; an empty list when the search is over (`done`).
+        Returns the next beams, best first, or an empty list when the search is over (`done`).
         """
-        # Sorting is stable: among equal scores the earlier beam comes first, then the lower rank.
+        # Sorting is stable: equal scores stay in the order of the beams, then of the ranks.
         ranked = sorted(
             (
                 Continuation(c.beam, c.token_id, self.scores.get(c.beam, 0.0) + c.logprob)
@@ -114,8 +115,8 @@ class BeamSearch:
             return False
         if self.early_stopping is True:
             return True
-        # The best score that the best live beam can still reach: its log-probability can only fall.
-        # "never" assumes the length that helps most, the greatest one if the penalty is positive.
+        # Find the best score that the best live beam can still reach; its log-probability can only
+        # fall. "never" assumes the best possible length: `max_tokens` if the penalty is positive.
         best_length = (
             self.max_tokens
             if self.early_stopping == "never" and self.length_penalty > 0.0

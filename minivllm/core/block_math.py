@@ -1,13 +1,14 @@
 """Block arithmetic: the hash of a full block, and the slot of a token.
 
 A block's hash is a chained SHA-256 digest: `hash(parent's hash, own tokens, extra keys)`. The keys
-and values of a block depend on its tokens and on all tokens before them. So two blocks with the
-same hash hold the same keys and values, and can be shared.
+and values of a block depend on its tokens and on all earlier tokens. So two blocks with the same
+hash hold the same keys and values, and one block can serve several sequences.
 
 A token at position p of a sequence is stored in slot `block_table[p // block_size] * block_size + p
 % block_size`.
 
-Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`); CVE-2025-25183 for the why.
+Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`). CVE-2025-25183 shows why the
+hash must be strong.
 """
 
 from array import array
@@ -21,10 +22,10 @@ if TYPE_CHECKING:  # request.py imports this file
 BlockHash = bytes
 
 ROOT = b"\x00" * 32
-"""The parent of every first block."""
+"""The parent hash of every first block."""
 
 NOT_WRITTEN = -1
-"""The KV cache write skips a token with this slot. vLLM calls it PAD_SLOT_ID."""
+"""Slot of a token whose keys and values are not written. vLLM calls the value PAD_SLOT_ID."""
 
 
 def hash_block_tokens(
@@ -32,12 +33,12 @@ def hash_block_tokens(
 ) -> BlockHash:
     """Return the hash of one full block.
 
-    token_ids:  the block's own tokens, exactly `block_size`, each from 0 to 2**32 - 1.
+    token_ids:  the block's own `block_size` tokens, each from 0 to 2**32 - 1.
     extra_keys: what else the content depends on, as (kind, value), in a fixed order of kinds.
 
-    Different inputs are never encoded alike: token ids have a fixed width, and extra keys carry
-    their kind and length. The digest is the full SHA-256. With a weaker hash, an attacker could
-    craft a prompt that hits another user's blocks.
+    Different inputs never give the same bytes: token ids have a fixed width, and each extra key
+    starts with its kind and length. The digest is the full SHA-256. With a weaker hash, an attacker
+    could craft a prompt that hits another user's blocks.
     """
     digest = sha256(parent or ROOT)
     digest.update(array("I", token_ids).tobytes())
@@ -49,14 +50,14 @@ def hash_block_tokens(
 
 
 def short_hash(block_hash: BlockHash) -> str:
-    """The first 16 hex digits, for events and screens. Lookups always use the full digest."""
+    """Return the first 16 hex digits, for events and screens. Lookups use the full digest."""
     return block_hash.hex()[:16]
 
 
 def slot_mapping(sequence: "Sequence", start: int, num_tokens: int, block_size: int) -> list[int]:
     """Return the slots that tokens [start, start + num_tokens) are written to.
 
-    A token that is already in the prefix cache has slot `NOT_WRITTEN`: it runs only for its query.
+    A token that is already in the prefix cache gets slot `NOT_WRITTEN`: only its query is needed.
     This is the slow reference implementation; the model runner does the same in numpy.
     """
     return [

@@ -1,12 +1,12 @@
 """`BlockPool`: all KV cache blocks, their reference counts, and the order in which they are reused.
 
     in use       ref_cnt > 0, not in the free queue
-    cached-free  ref_cnt = 0, in the free queue, keeps its hash: a new prompt can still hit it
+    cached-free  ref_cnt = 0, in the free queue, with its hash: a new prompt can still hit it
     free         ref_cnt = 0, in the free queue, no hash
 
 Freeing is not evicting: a block loses its hash only when it is handed out again. So the order of
-the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without one
-join at the head, since no prompt can hit them (vLLM does so since 2026-05).
+the free queue is the eviction order (LRU). Blocks with a hash join at the tail. Blocks without a
+hash join at the head, since no prompt can hit them (as in vLLM since 2026-05).
 
 Several blocks may carry the same hash. Freeing a block twice raises an error.
 
@@ -22,7 +22,7 @@ from minivllm.events.bus import EventBus
 
 
 class KVCacheBlock:
-    """Bookkeeping of one block. Its keys and values are in the runtime's tensors, at `block_id`."""
+    """Bookkeeping of one block. The runtime's tensors hold its keys and values, at `block_id`."""
 
     __slots__ = ("block_hash", "block_id", "next_free", "parent_hash", "prev_free", "ref_cnt")
 
@@ -87,7 +87,7 @@ class FreeKVCacheBlockQueue:
     def _insert_between(self, left: KVCacheBlock, block: KVCacheBlock, right: KVCacheBlock) -> None:
         """Insert `block` between two neighbours, which may be sentinels.
 
-        Raises `BlockPoolError`, before any change, if it is already queued.
+        Raises `BlockPoolError`, before any change, if `block` is already queued.
         """
         if block.prev_free is not None:
             raise BlockPoolError(
@@ -98,7 +98,7 @@ class FreeKVCacheBlockQueue:
         self.num_free_blocks += 1
 
     def ids(self) -> list[int]:
-        """All free block ids in the order of reuse. O(free blocks): for views and tests."""
+        """Return all free block ids in the order of reuse. O(free blocks): for views and tests."""
         ids, block = [], self._head.next_free
         while block is not self._tail:
             ids.append(block.block_id)
@@ -107,28 +107,28 @@ class FreeKVCacheBlockQueue:
 
 
 class BlockPool:
-    """Hands blocks out, takes them back, and finds cached ones by their hash."""
+    """Hands blocks out, takes them back, and finds cached blocks by their hash."""
 
     def __init__(self, num_blocks: int, bus: EventBus) -> None:
         self.blocks = [KVCacheBlock(block_id) for block_id in range(num_blocks)]
         self.free_queue = FreeKVCacheBlockQueue(self.blocks)
         self.num_evicted_blocks = 0
         self._bus = bus
-        # Two sequences that fill a block in the same step may compute equal content twice. Block
-        # tables are append-only, so both blocks stay, and a hash maps to all blocks that carry it.
+        # Two sequences may fill equal blocks in the same step. Block tables are append-only, so
+        # both blocks stay, and a hash maps to all blocks that carry it.
         self._cached: dict[BlockHash, dict[int, KVCacheBlock]] = {}
-        # Recently evicted hashes, oldest first: a miss can then be reported as "evicted".
+        # Recently evicted hashes, oldest first, so that a miss can be reported as "evicted".
         self._evicted_hashes: OrderedDict[BlockHash, None] = OrderedDict()
 
     @property
     def num_free_blocks(self) -> int:
-        """Blocks that can be handed out now, including cached ones."""
+        """How many blocks can be handed out now, cached-free blocks included."""
         return self.free_queue.num_free_blocks
 
     # ---- the prefix cache ----
 
     def get_cached_block(self, block_hash: BlockHash) -> KVCacheBlock | None:
-        """Return a block with this content, in use or free; None if there is none."""
+        """Return a block with this hash, in use or free; None if no block has it."""
         holders = self._cached.get(block_hash)
         return next(iter(holders.values())) if holders else None
 
@@ -139,7 +139,7 @@ class BlockPool:
     def cache_block(
         self, block: KVCacheBlock, block_hash: BlockHash, parent: BlockHash | None
     ) -> None:
-        """Give a full block in use its hash, so that later prompts can hit it."""
+        """Set the hash of a full block that is in use, so that later prompts can hit the block."""
         if block.ref_cnt == 0 or block.block_hash is not None:
             raise BlockPoolError(
                 f"{block!r} cannot be cached: it must be in use and have no hash yet."
@@ -152,7 +152,7 @@ class BlockPool:
             self._bus.emit(ev.BlockHashed, block.block_id, short_hash(block_hash), parent_name)
 
     def evict(self, block: KVCacheBlock) -> None:
-        """Remove the block's hash, if it has one. Its owners keep the block."""
+        """Remove the block's hash, if it has a hash. The owners keep the block."""
         block_hash = block.block_hash
         if block_hash is None:
             return
@@ -171,7 +171,7 @@ class BlockPool:
     # ---- reference counts ----
 
     def pop_free_block(self) -> KVCacheBlock:
-        """Hand out the next block to reuse, with ref_cnt 1. If it is cached, evict it."""
+        """Hand out the next block to reuse, with ref_cnt 1. Evict the block if it is cached."""
         return self._hand_out(self.free_queue.popleft())
 
     def take_free_block(self, block: KVCacheBlock) -> None:
@@ -180,7 +180,7 @@ class BlockPool:
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        """Give `block`, just removed from the free queue, its first owner, and evict it."""
+        """Evict `block`, which has just left the free queue, and give it its first owner."""
         self.evict(block)
         block.ref_cnt = 1
         return block
@@ -197,7 +197,7 @@ class BlockPool:
         return was_free
 
     def release(self, block: KVCacheBlock) -> None:
-        """Remove one owner. After the last one, the block joins the free queue.
+        """Remove one owner. When the last owner is removed, the block joins the free queue.
 
         Release a sequence's blocks from tail to head. The tail of a cached prefix is then reused
         first, and the rest of the prefix can still be hit.
@@ -211,7 +211,7 @@ class BlockPool:
             self._put_back(block)
 
     def _put_back(self, block: KVCacheBlock) -> None:
-        """Put a block without owners into the free queue: uncached blocks are reused first."""
+        """Put a block without owners into the free queue; uncached blocks are reused first."""
         cached = block.block_hash is not None
         if cached:
             self.free_queue.append(block)

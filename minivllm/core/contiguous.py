@@ -1,13 +1,14 @@
 """`ContiguousKVCacheManager`: KV cache memory as it was allocated before paging, as a baseline.
 
 On admission, a sequence gets one run of neighbouring blocks for `max_model_len` tokens, and keeps
-it until it ends. It never needs more, so no sequence is preempted. But most of its blocks are never
-used (internal fragmentation), and short runs of free blocks fit no sequence (external
-fragmentation).
+this run until the sequence ends. The run is always long enough, so no sequence is preempted. But
+most blocks of a run are never used (internal fragmentation), and a short run of free blocks is of
+no use to any sequence (external fragmentation).
 
-Everything but the allocation is as in the paged manager, so the same tools measure both. Runs
+Only the allocation differs from the paged manager, so the same tools measure both managers. Runs
 cannot share blocks, so there is no prefix caching, and requests with several sequences are refused.
-The search is first fit, which comes close to the best such allocators.
+The first run that is long enough is taken (first fit). First fit is close to the best methods of
+this kind.
 
 Source: section 3.1 of the PagedAttention paper (Kwon et al., 2023), "Orca (Max)".
 """
@@ -27,7 +28,7 @@ from minivllm.events.bus import EventBus
 
 
 class ContiguousKVCacheManager(KVCacheManager):
-    """Gives each sequence one run of all blocks that it could ever need."""
+    """Gives each sequence one run of blocks, long enough for the longest sequence."""
 
     def __init__(self, pool: BlockPool, block_size: int, max_model_len: int, bus: EventBus) -> None:
         super().__init__(pool, block_size, enable_prefix_caching=False, bus=bus)
@@ -57,7 +58,7 @@ class ContiguousKVCacheManager(KVCacheManager):
     def allocate_slots(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks = NO_COMPUTED_BLOCKS
     ) -> Shortage | None:
-        """Reserve the whole run at the first call; later calls change nothing."""
+        """Reserve the whole run at the sequence's first call; later calls change nothing."""
         if shortage := self.shortage_for(sequence, num_tokens, computed):
             return shortage
         if sequence.block_table:
@@ -71,7 +72,7 @@ class ContiguousKVCacheManager(KVCacheManager):
         return None
 
     def _free_runs(self) -> list[list[KVCacheBlock]]:
-        """All free blocks as runs of neighbours, by id. O(blocks), called only on admission."""
+        """Return all free blocks as runs of neighbours, by id. O(blocks); called on admission."""
         runs: list[list[KVCacheBlock]] = []
         previous_was_free = False
         for block in self.pool.blocks:
@@ -87,7 +88,7 @@ class ContiguousKVCacheManager(KVCacheManager):
 def create_kv_cache_manager(
     config: EngineConfig, num_blocks: int, max_model_len: int, bus: EventBus
 ) -> KVCacheManager:
-    """Create the manager that `config.kv_cache_allocator` names, with its own block pool."""
+    """Create the manager named by `config.kv_cache_allocator`, with its own block pool."""
     pool = BlockPool(num_blocks, bus)
     if config.kv_cache_allocator == "contiguous":
         return ContiguousKVCacheManager(pool, config.block_size, max_model_len, bus)

@@ -1,9 +1,9 @@
 """Rules that must hold after every step, each checked from scratch.
 
-Nothing here reuses the arithmetic of the scheduler or the pool, and no number is checked against
-itself: reference counts are compared with block tables, the free queue with reference counts, the
-cache index with the blocks. Tests check after every step; `--check-invariants` does so in a running
-engine.
+The checks do not reuse the arithmetic of the scheduler or the pool. Each check compares two
+independent records: reference counts with block tables, the free queue with reference counts, and
+the cache index with the blocks. Tests call `check_invariants` after every step, and so does an
+engine that runs with `--check-invariants`.
 """
 
 from collections import Counter
@@ -24,8 +24,8 @@ class Violation(NamedTuple):
 def check_invariants(scheduler: Scheduler, plan: SchedulerOutput | None = None) -> list[Violation]:
     """Return every violation in the scheduler's current state.
 
-    plan: the plan just made, before its tokens are sampled, for the rules about one step. None
-    checks only the rules that hold at any time.
+    plan: the plan just made, before its tokens are sampled, for the rules about one step. With
+    None, only the rules that hold at any time are checked.
     """
     violations = [*_blocks(scheduler), *_cache(scheduler), *_sequences(scheduler)]
     if plan is not None:
@@ -125,7 +125,7 @@ def _sequences(scheduler: Scheduler) -> Iterator[Violation]:
             yield Violation("num_tokens equals the number of tokens", f"{sequence!r}")
         if sequence.num_tokens > scheduler.max_model_len:
             yield Violation("num_tokens <= max_model_len", f"{sequence!r}")
-        # A fully cached prompt holds one token more than it counts as computed, never more.
+        # With a fully cached prompt, the table may hold one token more than is counted as computed.
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         if len(sequence.block_table) != manager.table_length(num_held):
             yield Violation(
@@ -143,8 +143,9 @@ def _shared_writes(
 ) -> Iterator[Violation]:
     """Yield each write to a block that has several owners.
 
-    Two cases are allowed, because the owners still agree on the block's content: sequences that
-    were forked at the end of this chunk, and sequences that hit a block filled in this step.
+    Two kinds of owners are allowed, because all owners want the same content in the block:
+    sequences that were forked at the end of this chunk, and sequences that hit a block filled in
+    this step.
     """
     sequence = item.sequence
     num_just_forked = max(len(item.sampling) - 1, 0)
@@ -164,7 +165,7 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     total = sum(item.num_tokens for item in plan.scheduled)
     if total != plan.total_num_scheduled_tokens or total > plan.budget:
         yield Violation("scheduled tokens <= budget", f"{total} of {plan.budget}")
-    # After the limit is lowered, running sequences stay, but none is admitted above it.
+    # After the limit is lowered, running sequences stay, but no sequence is admitted above it.
     num_taken = len(scheduler.running) + sum(
         len(request.kept_slots) for request in scheduler.requests.values()
     )
@@ -188,6 +189,6 @@ def _plan(scheduler: Scheduler, plan: SchedulerOutput) -> Iterator[Violation]:
     waits_for_company = any(
         (sequence.deferred or [""])[0] == "batch_delay" for sequence in scheduler.waiting
     )
-    # A preemption is progress, too: waiting beams may need the blocks that it frees.
+    # A preemption counts as progress, too: waiting beams may need the freed blocks.
     if has_work and not (plan.scheduled or plan.preempted or waits_for_company):
         yield Violation("a step with work schedules something", "no tokens scheduled")

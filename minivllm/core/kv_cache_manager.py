@@ -1,19 +1,21 @@
 """`KVCacheManager`: gives sequences the blocks that their next tokens need.
 
-When blocks are short, it changes nothing and returns the shortage; the scheduler decides which
-sequence waits or is preempted. The block table of a sequence that is admitted with a prefix hit:
+When there are too few free blocks, the manager changes nothing and returns the shortage. The
+scheduler then decides which sequence waits or is preempted.
+
+The block table of a sequence that is admitted with a prefix hit:
 
     | <-- hit blocks: touched, shared --> | <-- new blocks --> |
     |  num_cached_tokens                  |  chunk             |  later chunks ...
     ^ 0                                   ^ num_computed_tokens (*)
 
-(*) If the cache holds the *whole* prompt, the last token still goes through the model: its query
-predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`, and the last token's
-slot is -1, so nothing is written into a shared block.
+(*) If the cache holds the *whole* prompt, the last token still goes through the model, because its
+query predicts the next token. `num_computed_tokens` is then `num_cached_tokens - 1`. The last
+token's slot is -1, so that nothing is written into a shared block.
 
-A fork shares *every* block of its parent, including the partial last one. The first sequence that
-writes into a shared block copies it first (copy-on-write); the last owner writes in place. So `n`
-samples make at most `n - 1` copies.
+A fork shares *every* block of its parent, including a partial last block. A sequence that is about
+to write into a shared block first copies the block (copy-on-write). The last owner needs no copy
+and writes in place, so `n` samples make at most `n - 1` copies.
 
 Source: vLLM `vllm/v1/core/kv_cache_manager.py`.
 """
@@ -36,14 +38,14 @@ class ComputedBlocks(NamedTuple):
     num_cached_tokens: int
     """Tokens in these blocks."""
     num_computed_tokens: int
-    """Where computing starts: after the cached tokens, but at the last token at the latest."""
+    """Where computing starts: after the cached tokens, or at the last token if all are cached."""
 
 
 NO_COMPUTED_BLOCKS = ComputedBlocks([], 0, 0)
 
 
 class Shortage(NamedTuple):
-    """An allocation that failed: blocks needed and blocks free."""
+    """A failed allocation: how many blocks it needs, and how many are free."""
 
     need: int
     free: int
@@ -61,25 +63,28 @@ class KVCacheManager:
         self.enable_prefix_caching = enable_prefix_caching
         self._bus = bus
         self.num_copied_blocks = 0
-        # Keyed by destination: if a copy's owner is preempted in the same step, the block's next
-        # owner may need another copy instead.
+        # The key is the destination block. If the block's owner is preempted in the same step, the
+        # next owner may need a different copy, which then replaces the first copy.
         self._copies: dict[int, BlockCopy] = {}
 
     def take_copies(self) -> list[BlockCopy]:
         """Return the block copies decided since the last call.
 
-        They can run all at once: no source is an earlier destination, and no destination appears
-        twice.
+        All copies can run at once: no copy reads a block that an earlier copy writes, and no two
+        copies write the same block.
         """
         copies, self._copies = list(self._copies.values()), {}
         return copies
 
     def num_blocks_for(self, num_tokens: int) -> int:
-        """Number of blocks that `num_tokens` tokens fill, rounded up."""
+        """Return the number of blocks for `num_tokens` tokens, rounded up."""
         return -(-num_tokens // self.block_size)
 
     def table_length(self, num_tokens: int) -> int:
-        """Length of the block table for `num_tokens` tokens. The contiguous allocator has more."""
+        """Return the length of a block table for `num_tokens` tokens.
+
+        With the contiguous allocator, every table has the same, greater length.
+        """
         return self.num_blocks_for(num_tokens)
 
     # ---- prefix lookup ----
@@ -89,8 +94,8 @@ class KVCacheManager:
         if not self.enable_prefix_caching:
             return NO_COMPUTED_BLOCKS
         self._extend_hashes(sequence, sequence.num_tokens)
-        # Prompt log-probabilities need every prompt token computed, so use no hits. Other sequences
-        # can still hit the blocks that this one fills.
+        # For prompt log-probabilities, every prompt token must be computed, so use no hits. Other
+        # sequences can still hit the blocks that `sequence` fills.
         if sequence.judges_prompt:
             return NO_COMPUTED_BLOCKS
         return self._longest_cached_prefix(sequence)
@@ -107,7 +112,7 @@ class KVCacheManager:
         return ComputedBlocks(hits, num_cached, min(num_cached, sequence.num_tokens - 1))
 
     def explain_miss(self, sequence: Sequence, computed: ComputedBlocks) -> None:
-        """Emit why the lookup ended, if it ended before the last full block."""
+        """If the lookup ended before the last full block, emit the reason."""
         why: ev.MissReason
         if not self.enable_prefix_caching:
             why = "caching_off"
@@ -127,9 +132,12 @@ class KVCacheManager:
     def shortage_for(
         self, sequence: Sequence, num_tokens: int, computed: ComputedBlocks, num_copies: int = 0
     ) -> Shortage | None:
-        """Return the shortage if `num_tokens` tokens and `num_copies` blocks do not fit now."""
+        """Return the shortage if a table for `num_tokens` tokens does not fit now, else None.
+
+        num_copies: how many further blocks are needed for copies.
+        """
         num_new = self.num_blocks_for(num_tokens) - len(sequence.block_table) - len(computed.blocks)
-        # A hit on a free block uses up a free block, just like a new one.
+        # A hit on a free block uses up a free block, just as a new block does.
         num_free_hits = sum(block.ref_cnt == 0 for block in computed.blocks)
         need = max(num_new, 0) + num_free_hits + num_copies
         free = self.pool.num_free_blocks
@@ -140,9 +148,9 @@ class KVCacheManager:
     ) -> Shortage | None:
         """Extend the block table until it holds the first `num_tokens` tokens of `sequence`.
 
-        computed: prefix hits that start the table; only for an empty table.
+        computed: prefix hits to put at the start of the table, which must be empty.
 
-        Returns None, or the shortage, with nothing changed.
+        Returns None on success. On a shortage, returns it and changes nothing.
         """
         must_copy = self.writes_to_shared_block(sequence)
         shortage = self.shortage_for(sequence, num_tokens, computed, num_copies=int(must_copy))
@@ -151,7 +159,7 @@ class KVCacheManager:
         table = sequence.block_table
         if must_copy:
             self._copy_on_write(sequence)
-        # Hits first: once touched they are off the free queue and cannot be popped below.
+        # Touch the hits first: this takes them off the free queue, so they cannot be popped below.
         for block in computed.blocks:
             was_free = self.pool.touch(block)
             if self._bus.active:
@@ -162,7 +170,10 @@ class KVCacheManager:
         return None
 
     def _extend_table(self, sequence: Sequence, num_tokens: int) -> None:
-        """Append new blocks until the table holds `num_tokens` tokens. Enough blocks are free."""
+        """Append new blocks until the table holds `num_tokens` tokens.
+
+        The caller has checked that enough blocks are free.
+        """
         for _ in range(len(sequence.block_table), self.num_blocks_for(num_tokens)):
             self._append_new_block(sequence)
 
@@ -174,13 +185,13 @@ class KVCacheManager:
         table.append(block)
 
     def writes_to_shared_block(self, sequence: Sequence) -> bool:
-        """Whether the next token that is written falls into a block with another owner."""
+        """Whether the next write of `sequence` goes to a block that has another owner, too."""
         index = max(sequence.num_computed_tokens, sequence.num_cached_tokens) // self.block_size
         return index < len(sequence.block_table) and sequence.block_table[index].ref_cnt > 1
 
     def _copy_on_write(self, sequence: Sequence) -> None:
-        """Replace the shared last block of `sequence` by its own copy. Needs one free block."""
-        # Forks share partial blocks, and only the last block of a table is partial.
+        """Replace the shared last block of `sequence` by a copy. Needs one free block."""
+        # Only a partial block is written while it is shared, and only the last block is partial.
         logical = len(sequence.block_table) - 1
         shared = sequence.block_table[logical]
         own = self.pool.pop_free_block()
@@ -202,8 +213,8 @@ class KVCacheManager:
     def cache_full_blocks(self, sequence: Sequence, num_tokens: int) -> None:
         """Register the hashes of the blocks that the first `num_tokens` tokens fill.
 
-        Called when a step is planned, before the model runs. Another sequence of the same step may
-        then share the blocks: in each layer, all keys and values are written before any are read.
+        Called when a step is planned, before the model runs. Another sequence of the same step can
+        then share the blocks, because each layer writes all keys and values before it reads any.
         """
         if not self.enable_prefix_caching:
             return
@@ -217,7 +228,7 @@ class KVCacheManager:
         sequence.num_hashed_blocks = num_full
 
     def evict_unused(self, blocks: Iterable[KVCacheBlock]) -> None:
-        """Evict those of `blocks` that have no owner: they may hold NaN or stale values."""
+        """Evict each of `blocks` that has no owner, because it may hold NaN or stale values."""
         for block in blocks:
             if block.ref_cnt == 0:
                 self.pool.evict(block)
@@ -234,12 +245,12 @@ class KVCacheManager:
         self.pool.release(block)
 
     def _extend_hashes(self, sequence: Sequence, num_tokens: int) -> None:
-        """Extend the hash chain to the full blocks of the first `num_tokens` tokens."""
+        """Extend the hash chain to all full blocks of the first `num_tokens` tokens."""
         hashes, size = sequence.block_hashes, self.block_size
         while (len(hashes) + 1) * size <= num_tokens:
             start = len(hashes) * size
             parent = hashes[-1] if hashes else None
-            # The salt is part of the first block's hash and, through the chain, of all others.
+            # The salt is part of the first block's hash. Through the chain, it changes all others.
             extra_keys = () if hashes else sequence.request.extra_keys
             hashes.append(
                 hash_block_tokens(parent, sequence.token_ids[start : start + size], extra_keys)

@@ -2,10 +2,10 @@
 
 A request is what a caller sent. A sequence is one stream of tokens with its own block table.
 Parallel samples and beams are several sequences of one request that share blocks. vLLM V1 merges
-the two into one class; its paper and V0 keep them apart, as here.
+request and sequence into one class; vLLM's paper and V0 separate them, as here.
 
-No phase is stored. Whether a sequence is in prefill follows from `num_computed_tokens` alone: after
-a preemption, a sequence that has output tokens prefills again.
+No phase is stored. Whether a sequence is in prefill follows from `num_computed_tokens` alone, since
+a preempted sequence prefills again although it has output tokens.
 
 Source: vLLM `vllm/v1/request.py`.
 """
@@ -35,7 +35,7 @@ class RequestStatus(IntEnum):
 
     @property
     def finish_reason(self) -> str | None:
-        """OpenAI's word for the state; None while unfinished and for a pruned beam."""
+        """OpenAI's word for a final state; None for an unfinished sequence or a pruned beam."""
         return _FINISH_REASONS.get(self)
 
 
@@ -73,17 +73,17 @@ class Sequence:
     def __init__(self, request: "Request", index: int, token_ids: list[int]) -> None:
         self.request = request
         self.index = index
-        """Number within the request, from 0. Together with the request's seed it keys sampling."""
+        """Number within the request, from 0. The random numbers depend on it and on the seed."""
         self.seq_id = f"{request.request_id}.{index}"
         self.status = RequestStatus.WAITING
         self.token_ids = token_ids
-        """Prompt and output in one list: recomputing after a preemption is no special case."""
+        """Prompt and output in one list, so recomputing after a preemption needs no extra code."""
         self.num_tokens = len(token_ids)
         self.num_prompt_tokens = len(request.prompt_token_ids)
         self.num_computed_tokens = 0
-        """Tokens whose keys and values are in the cache, including the step being planned."""
+        """Tokens whose keys and values are in the cache, counting those of the planned step."""
         self.num_cached_tokens = 0
-        """Tokens found in the prefix cache at the last admission; they are never written again."""
+        """Tokens found in the prefix cache at the last admission. They are not written again."""
         self.num_preemptions = 0
         self.stop_reason: int | str | None = None
 
@@ -91,15 +91,15 @@ class Sequence:
         self.block_table: list[KVCacheBlock] = []
         """Entry i holds the keys and values of tokens [i * block_size, (i + 1) * block_size)."""
         self.block_hashes: list[bytes] = []
-        """Hash chain of the full blocks of `token_ids`. It is kept through a preemption."""
+        """Hash chain of the full blocks of `token_ids`. A preemption does not clear it."""
         self.num_hashed_blocks = 0
         """How many leading entries of `block_table` are registered in the prefix cache."""
 
         # Written only by the scheduler.
         self.slot: int | None = None
-        """Its row of the batch while it runs."""
+        """Row of the batch while the sequence runs; None while it waits."""
         self.deferred: tuple[DeferReason, int, int] | None = None
-        """Why it was not admitted when last considered: (reason, need, free)."""
+        """Why the sequence was not admitted in the last attempt: (reason, need, free)."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -119,7 +119,7 @@ class Sequence:
         self.num_tokens += 1
 
     def fork(self) -> "Sequence":
-        """Return a new sibling with the same tokens, without blocks and without a slot."""
+        """Return a new sibling that has the same tokens but no blocks and no slot."""
         child = Sequence(self.request, self.request.next_index, list(self.token_ids))
         self.request.next_index += 1
         self.request.sequences.append(child)
@@ -176,16 +176,17 @@ class Request:
         self.arrival_time = 0.0
         """Seconds on the engine's clock, set by the scheduler when it queues the request."""
         self.arrival_number = arrival_number
-        """Number of the request, which orders arrivals at the same time."""
-        # Choosing the best of several samples needs their log-probabilities, requested or not.
+        """Number of the request in the order of arrival, since two arrival times may be equal."""
+        # To choose the best of several samples, the engine needs their log-probabilities, even if
+        # the caller does not.
         self.num_logprobs = (
             0 if params.logprobs is None and params.chooses_best else params.logprobs
         )
-        """How many top tokens the sampler reports at each position; None for none."""
+        """How many top tokens the sampler reports at each position; None for no report."""
         self.is_plain_greedy = params.takes_best_logit and params.logprobs is None
         """Each token is the argmax of the unchanged logits, and no log-probabilities are wanted."""
-        # With the best of several samples, ranks change from step to step, so a delta to the last
-        # output would be meaningless.
+        # If the best of several samples are returned, their ranks change from step to step, so a
+        # delta to the last output would be meaningless.
         self.is_silent_until_finished = params.output_kind is RequestOutputKind.FINAL_ONLY or (
             params.output_kind is RequestOutputKind.DELTA and params.chooses_best
         )
@@ -193,9 +194,9 @@ class Request:
         self.cache_salt = cache_salt
         """Requests with different salts never share a cached block."""
         self.num_unforked = params.num_sequences - 1
-        """Sequences still to fork: samples at the end of the prompt, or beams to replace others."""
+        """How many forks are still to come: samples after the prompt, or beams."""
         self.kept_slots: list[int] = []
-        """Slots kept for these forks while the request runs. A heap."""
+        """Slots kept for the `num_unforked` forks while the request runs. A heap."""
         self.next_index = 1
         self.num_cached_tokens = 0
         """Tokens found in the prefix cache at the first admission."""
@@ -208,8 +209,8 @@ class Request:
 
     @property
     def is_finished(self) -> bool:
-        # Checked for every request in every step: the generator of `all(...)` would cost more than
-        # the checks.
+        # This runs for every request in every step. With `all(...)`, the generator would cost more
+        # than the checks.
         for sequence in self.sequences:  # noqa: SIM110
             if not sequence.status.is_finished:
                 return False

@@ -3,9 +3,9 @@
     fcfs      first come, first served; the victim is the newest running sequence
     priority  lowest `priority` number first, then arrival; the victim is the last in this order
 
-A policy never looks at memory. A preempted sequence waits before all new ones (fcfs) or at its
-usual place (priority). The priority queue is a sorted list and not a heap, so that views can show
-each sequence's position.
+A policy never looks at memory. With fcfs, a preempted sequence goes to the front of the queue; with
+priority, it goes to its usual place. The priority queue is a sorted list and not a heap, so that
+views can show each sequence's position.
 
 To add a policy, add a class here and its name in `minivllm.config.SchedulingPolicy`.
 
@@ -21,15 +21,15 @@ from minivllm.core.request import Sequence
 
 
 class RequestQueue(ABC):
-    """Waiting sequences, and the choice of a victim among the running ones."""
+    """Holds the waiting sequences, and chooses a victim among the running sequences."""
 
     @abstractmethod
     def add(self, sequence: Sequence) -> int:
-        """Add a new arrival; return its position (0 is next)."""
+        """Add a new sequence; return its position (0: it is next)."""
 
     @abstractmethod
     def add_preempted(self, sequence: Sequence) -> int:
-        """Add a preempted sequence; return its position (0 is next)."""
+        """Add a preempted sequence; return its position (0: it is next)."""
 
     @abstractmethod
     def peek(self) -> Sequence:
@@ -121,5 +121,5 @@ class PriorityRequestQueue(RequestQueue):
 
 
 def create_request_queue(policy: str) -> RequestQueue:
-    """Create the waiting queue of a scheduling policy, by its name in `EngineConfig`."""
+    """Create the waiting queue for `policy`, a value of `EngineConfig.scheduling_policy`."""
     return {"fcfs": FCFSRequestQueue, "priority": PriorityRequestQueue}[policy]()

@@ -1,17 +1,17 @@
-"""`Scheduler`: decides, for each step, which sequences get how many tokens through the model.
+"""`Scheduler`: decides how many tokens of each sequence go through the model in each step.
 
 There is no prefill phase and no decode phase. A sequence has `num_tokens` (prompt and output) and
-`num_computed_tokens` (tokens whose keys and values are in the cache). Each step gives it tokens so
-that the second number catches up with the first:
+`num_computed_tokens` (tokens whose keys and values are in the cache). Each step computes tokens so
+that `num_computed_tokens` catches up with `num_tokens`:
 
     a new prompt of 40 tokens      40 behind    prefill, in chunks if the budget is small
     a decoding sequence             1 behind    its newest token
     a preempted sequence          all behind    recomputation, less what the prefix cache kept
 
-A step schedules running sequences first, in order of admission, then waiting ones. When blocks run
-short, it preempts victims that the policy chooses. A victim keeps its tokens and loses its blocks;
-after a preemption the step admits nobody. The first waiting sequence that does not fit blocks the
-ones behind it, so that large requests cannot starve.
+A step schedules running sequences first, in order of admission, then waiting sequences. When there
+are too few free blocks, it preempts victims that the policy chooses. A victim keeps its tokens and
+loses its blocks. After a preemption, the step admits no sequence. If the first waiting sequence
+does not fit, all sequences behind it wait too, so that large requests cannot starve.
 
 Scheduling changes *when* a token is computed, never *which* token it is. The scheduler has no
 tensors, no model and no clock, and emits each decision as an event with its reason.
@@ -97,7 +97,7 @@ class Scheduler:
         sequence.status = status
         sequence.stop_reason = stop_reason
         if pruned:
-            request.sequences.remove(sequence)  # a beam search prunes hundreds of sequences
+            request.sequences.remove(sequence)  # otherwise a beam search would keep hundreds
         if request.is_finished:
             del self.requests[request.request_id]
             if aborted:
@@ -135,13 +135,13 @@ class Scheduler:
         return plan
 
     def _spend_budget(self, plan: SchedulerOutput, now: float) -> int:
-        """Plan running sequences, then waiting ones unless blocks ran short.
+        """Plan the running sequences. If there were enough blocks, also admit waiting sequences.
 
         Returns the unused budget, in tokens.
         """
         budget, shortage = self._schedule_running(plan)
-        # Commit after all preemption: a victim may already be in the plan, and the hashes of its
-        # blocks must not be registered, since nobody will write those blocks.
+        # Commit after all preemptions: a victim may already be in the plan, and the hashes of its
+        # blocks must not be registered, since no sequence will write those blocks.
         for item in plan.scheduled:
             self._commit(item)
         if shortage is None:
@@ -167,8 +167,8 @@ class Scheduler:
             if num_tokens == 0:
                 index += 1  # a beam that waits for a preempted sibling
                 continue
-            # Skip the call to the manager in the common case: the last block has room and only one
-            # owner.
+            # Skip the call to the manager in the common case: the last block has room and has only
+            # one owner.
             table = sequence.block_table
             lacks_block = (
                 start + num_tokens > len(table) * block_size
@@ -176,11 +176,11 @@ class Scheduler:
             )
             if lacks_block and (shortage := self._make_room(plan, sequence, start + num_tokens)):
                 last_shortage, running = shortage, self.running
-                # Victims have left `running`. Those that were already in this step's plan have
-                # returned their share of the budget.
+                # Victims have left `running`. The tokens of victims that were already in this
+                # step's plan are available again.
                 budget = plan.budget - sum(item.num_tokens for item in scheduled)
                 if sequence.status is RequestStatus.PREEMPTED:
-                    # Resume after the last scheduled sequence; the ones in between either have
+                    # Resume after the last scheduled sequence. The next sequences either have
                     # nothing to compute or were not visited yet.
                     index = running.index(scheduled[-1].sequence) + 1 if scheduled else 0
                     continue
@@ -208,7 +208,7 @@ class Scheduler:
     def _hold(
         self, sequence: Sequence, plan: SchedulerOutput, budget: int, now: float
     ) -> Hold | None:
-        """Why the first waiting sequence may not be admitted, apart from memory; None if it may."""
+        """Return why the first waiting sequence may not be admitted, apart from memory, or None."""
         if hold := self._admission.hold(self.waiting, self.running, not plan.scheduled, now):
             return hold
         if budget == 0:
@@ -222,13 +222,13 @@ class Scheduler:
     def _try_to_admit(self, sequence: Sequence, budget: int) -> ScheduledSequence | None:
         """Give the first waiting sequence blocks, a slot and a first chunk.
 
-        Returns None, and emits the reason, if it does not fit.
+        If the sequence does not fit, emits the reason and returns None.
         """
         manager = self.kv_cache_manager
         computed = manager.get_computed_blocks(sequence)
-        # Require room for all known tokens, not only for the first chunk. A long prompt that is
-        # admitted with less would soon preempt others, or be preempted itself, again and again.
-        # Every fork except the last one to write will copy a partial last block.
+        # Require room for all known tokens, not only for the first chunk. With less room, a long
+        # prompt would soon preempt other sequences, or be preempted itself, again and again.
+        # If the last block is partial, all its owners but the last writer will copy it.
         num_copies = (
             sequence.request.num_unforked if sequence.num_tokens % manager.block_size else 0
         )
@@ -250,14 +250,17 @@ class Scheduler:
         return ScheduledSequence(sequence, start, num_tokens, starts_fresh=True)
 
     def _first_chunk(self, sequence: Sequence, start: int, budget: int) -> int:
-        """Number of tokens, from `start` on, that an admitted sequence gets now; 0 if it waits."""
+        """Return how many tokens the sequence gets in its first chunk; 0 if it must wait.
+
+        start: the number of its tokens that are already computed.
+        """
         num_missing = sequence.num_tokens - start
         return (
             min(num_missing, budget) if self.enable_chunked_prefill or num_missing <= budget else 0
         )
 
     def _admit(self, sequence: Sequence, num_cached_tokens: int, num_computed_tokens: int) -> None:
-        """Give a waiting sequence a batch slot."""
+        """Let a waiting sequence run, in a batch slot."""
         resumed = sequence.status is RequestStatus.PREEMPTED
         sequence.status = RequestStatus.RUNNING
         sequence.num_cached_tokens = num_cached_tokens
@@ -281,7 +284,7 @@ class Scheduler:
     def _commit(self, item: ScheduledSequence) -> None:
         """Count the item's tokens as computed and register the blocks that they fill.
 
-        From here on, other sequences can share those blocks.
+        After this call, other sequences can share those blocks.
         """
         sequence = item.sequence
         end = item.start + item.num_tokens
@@ -297,7 +300,7 @@ class Scheduler:
         if end == sequence.num_tokens:
             item.sampling.append(sequence)
             if sequence.request.num_unforked and not sequence.request.params.use_beam_search:
-                # The prompt is complete: fork it, once for each further sample of the request.
+                # The prompt is complete: fork the sequence once for each further sample.
                 item.sampling += [self.fork(sequence) for _ in range(sequence.request.num_unforked)]
 
     # ---- preemption ----
@@ -307,7 +310,7 @@ class Scheduler:
     ) -> Shortage | None:
         """Preempt victims until a running sequence has blocks for its first `num_tokens` tokens.
 
-        The sequence itself can be the last victim. Returns the last shortage, if there was one.
+        The last victim may be `sequence` itself. Returns the last shortage, if there was one.
         """
         last_shortage = None
         while sequence.status is RequestStatus.RUNNING and (
@@ -327,7 +330,7 @@ class Scheduler:
         first = self.waiting.peek()
         reason, need, free = first.deferred
         if reason != "batch_delay":  # a delay ends by itself
-            if reason == "max_num_seqs":  # its numbers are batch slots
+            if reason == "max_num_seqs":  # then `need` and `free` count slots, not blocks
                 manager = self.kv_cache_manager
                 need = manager.num_blocks_for(first.num_tokens)
                 free = manager.pool.num_free_blocks
@@ -336,13 +339,13 @@ class Scheduler:
             plan.preempted.append(victim)
 
     def requeue(self, stranded: Sequence, culprit: Sequence) -> None:
-        """Preempt a sequence that shares blocks which `culprit` failed to write."""
+        """Preempt `stranded`, which shares blocks that `culprit` failed to write."""
         self._preempt(stranded, culprit, Shortage(0, self.kv_cache_manager.pool.num_free_blocks))
 
     def _preempt(self, victim: Sequence, victim_of: Sequence, shortage: Shortage) -> None:
         """Take blocks and slot from a running sequence and put it back into the waiting queue.
 
-        It keeps its tokens, generated ones included; their keys and values are recomputed later.
+        The sequence keeps its prompt and output tokens; their keys and values are recomputed later.
         """
         self.kv_cache_manager.free(victim)
         self.running.remove(victim)
@@ -366,15 +369,15 @@ class Scheduler:
     # ---- forks ----
 
     def fork(self, parent: Sequence) -> Sequence:
-        """Make a running sibling of `parent` that shares all its blocks.
+        """Make a running sibling of `parent` that shares all blocks of `parent`.
 
-        It takes one of the slots that were reserved when the request was admitted.
+        The sibling takes one of the slots that were kept when the request was admitted.
         """
         child = parent.fork()
         child.status = RequestStatus.RUNNING
         self.slots.take_for_fork(child)
         self.kv_cache_manager.fork(parent, child)
-        # Insert it after its siblings, so that the batch stays in order of arrival.
+        # Insert the child after its siblings, so that the batch stays in order of arrival.
         position = 1 + max(
             i for i, other in enumerate(self.running) if other.request is parent.request
         )

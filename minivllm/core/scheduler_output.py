@@ -1,8 +1,8 @@
 """`SchedulerOutput`: the plan of one step, handed from the scheduler to the model runner.
 
 vLLM sends plans between processes, as copies and differences. Here a plan refers to the sequences
-themselves: the runner may read but not change them. A plan is valid only until the next one is
-made.
+themselves: the runner may read the sequences but not change them. A plan is valid only until the
+next plan is made.
 
 Source: vLLM `vllm/v1/core/sched/output.py`.
 """
@@ -28,13 +28,13 @@ class ScheduledSequence:
     """The sequence's `num_computed_tokens` before this step."""
     num_tokens: int
     starts_fresh: bool = False
-    """Admitted or resumed in this step, so any earlier state of its batch slot is stale."""
+    """The sequence is admitted or resumed in this step, so old state in its batch slot is stale."""
 
     kind: ScheduledKind = "prefill"
-    """A label for views and for the kernel tracer. It changes neither plan nor tokens."""
+    """A label for views and for the kernel tracer. It has no effect on the plan or the tokens."""
 
     sampling: list[Sequence] = field(default_factory=list)
-    """The sequences that get a token when this chunk has run.
+    """The sequences that get a new token after this chunk has run.
 
         []              the chunk ends before the last known token
         [self]          the usual case
@@ -44,23 +44,23 @@ class ScheduledSequence:
 
 @dataclass(slots=True)
 class SchedulerOutput:
-    """The plan of one step: running sequences first, then admitted ones."""
+    """The plan of one step: running sequences first, then newly admitted sequences."""
 
     step: int
     budget: int
-    """Tokens that the step could give out."""
+    """The most tokens that the step may compute."""
     scheduled: list[ScheduledSequence] = field(default_factory=list)
     total_num_scheduled_tokens: int = 0
     preempted: list[Sequence] = field(default_factory=list)
     copies: list[BlockCopy] = field(default_factory=list)
-    """Copies to make before the step writes. All sources are read before any block is written."""
+    """Block copies to make before the step writes. All sources are read before any write."""
 
     def sampling_sequences(self) -> list[Sequence]:
-        """The sequences that get a token in this step, in plan order: one row of logits each."""
+        """Return the sequences that get a token in this step, in the order of the logits' rows."""
         return [sequence for item in self.scheduled for sequence in item.sampling]
 
     def withdraw(self, sequence: Sequence) -> int:
-        """Take a sequence out of the plan; return the number of its tokens in the plan."""
+        """Take a sequence out of the plan; return how many of its tokens were planned."""
         for index, item in enumerate(self.scheduled):
             if item.sequence is sequence:
                 del self.scheduled[index]

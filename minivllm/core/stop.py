@@ -1,7 +1,7 @@
 """Check whether a token ends its sequence: end-of-sequence, stop token ids, length.
 
-`min_tokens` holds back end-of-sequence and stop tokens, but not the length limits, so every
-sequence ends. Stop *strings* are found in the text, by `minivllm.engine.stop_strings`.
+Before `min_tokens`, end-of-sequence and stop tokens do not end the sequence. The length limits
+always apply, so every sequence ends. `minivllm.engine.stop_strings` finds stop *strings* in text.
 
 Source: vLLM `vllm/v1/core/sched/utils.py` (`check_stop`).
 """
@@ -14,13 +14,13 @@ from minivllm.core.request import RequestStatus, Sequence
 class Stop(NamedTuple):
     status: RequestStatus
     stop_reason: int | str | None = None
-    """The stop token id or stop string; None for end-of-sequence and length."""
+    """The stop token id or the stop string; None for end-of-sequence and length."""
 
 
 def check_stop(
     sequence: Sequence, eos_token_ids: frozenset[int], max_model_len: int
 ) -> Stop | None:
-    """Return how the last token of `sequence` ends it, or None if it continues."""
+    """Return how the last token of `sequence` ends the sequence, or None if it continues."""
     params = sequence.request.params
     token_id = sequence.token_ids[-1]
     num_output_tokens = sequence.num_output_tokens

@@ -3,13 +3,14 @@
 `BeamSearch` (core) decides which beams continue; this class applies that to sequences:
 
     chosen once      the beam gains its token
-    chosen twice     it also forks, before it gains its token
-    not chosen       it is pruned
+    chosen twice     the beam also forks, before it gains its token
+    not chosen       the beam is pruned
 
-Forks share all blocks, so nothing is recomputed, and nothing is copied until two beams write.
+Forks share all blocks, so nothing is recomputed. A block is copied only when a beam is about to
+write into it while another beam still uses it.
 
-The beams of a request advance together, when all have offered their candidates. A preempted beam
-must be recomputed first, and then offers the same candidates again.
+The beams of a request advance together, when all beams have offered their candidates. A preempted
+beam must be recomputed first. It then offers the same candidates again.
 """
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation
@@ -58,14 +59,14 @@ class BeamDriver:
     def offer(self, sequence: Sequence, sampled: SampledToken) -> None:
         """Store one beam's best next tokens. When all beams have offered, advance the search."""
         seq_id = sequence.seq_id
-        # The sampled token comes first and may be an extra one, so select the best by rank.
+        # The sampled token comes first and may not be among the best, so select by rank.
         entries = sorted(sampled.logprobs.items(), key=lambda item: item[1].rank)[
             : sequence.request.num_logprobs
         ]
         self._candidates[seq_id] = [
             Candidate(seq_id, token_id, entry.logprob) for token_id, entry in entries
         ]
-        beams = list(sequence.request.sequences)  # pruned beams are not in it
+        beams = list(sequence.request.sequences)  # without pruned beams
         if all(self._is_ready(beam) for beam in beams):
             self._advance(sequence.request, beams)
 
@@ -95,7 +96,7 @@ class BeamDriver:
         search.scores = {}
         for beam in beams:
             continuations = by_parent.get(beam.seq_id, [])
-            # Fork before the parent gains its own token, or the forks would inherit it.
+            # Fork before the parent gains its own token; otherwise the forks would inherit it.
             heirs = [beam, *(self._fork(beam) for _ in continuations[1:])]
             for heir, continuation in zip(heirs, continuations, strict=False):
                 self._append(heir, continuation)
@@ -122,7 +123,7 @@ class BeamDriver:
             )
 
     def _finish(self, request: Request, beams: list[Sequence], search: BeamSearch) -> None:
-        """End the search: its hypotheses are the output, and all its beams end."""
+        """End the search and all its beams. Its hypotheses become the output."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
             texts, logprobs = [one.text for one in found], [one.cumulative_logprob for one in found]

@@ -1,13 +1,13 @@
 """`IncrementalDetokenizer`: turns the tokens of a growing sequence into text, piece by piece.
 
 A token is bytes, not text. A character may take several tokens, and a token's text can depend on
-the one before it (sentencepiece drops a space at the start of a text). So a *window* of the last
-few tokens is decoded, and its new text is returned. Decoding all tokens each time would cost
+the token before (sentencepiece drops a space at the start of a text). So a *window* of the last few
+tokens is decoded, and the window's new text is returned. Decoding all tokens each time would take
 quadratic time.
 
 The decoder writes U+FFFD for invalid bytes, and also for a character that the next token may
-complete. Only the *last* U+FFFD is held back, because an unfinished character always shows as
-exactly one. The joined pieces always equal decoding all tokens at once.
+complete. An unfinished character always gives exactly one U+FFFD, so only the *last* U+FFFD is held
+back. The joined pieces always equal the text of all tokens decoded at once.
 
 Windowed decoding comes from text-generation-inference and vLLM
 (`vllm/transformers_utils/detokenizer_utils.py`).
@@ -18,11 +18,11 @@ from typing import Protocol
 
 _UNFINISHED = "\ufffd"
 _MAX_TOKENS_OF_A_CHARACTER = 4
-"""A UTF-8 character has at most four bytes, and a token at least one."""
+"""A UTF-8 character has at most four bytes, and a token has at least one byte."""
 
 
 class TokenDecoder(Protocol):
-    """The part of a tokenizer that is needed here."""
+    """The part of a tokenizer that a detokenizer needs."""
 
     def decode(self, token_ids: list[int], skip_special_tokens: bool = True) -> str: ...
 
@@ -30,7 +30,7 @@ class TokenDecoder(Protocol):
         """Whether the token has no text: a skipped special token, or an unused id."""
 
     def is_byte_fallback(self, token_id: int) -> bool:
-        """Whether the token is one raw byte. Its text depends on *all* such tokens next to it."""
+        """Whether the token is one raw byte. A run of such tokens must be decoded as a whole."""
 
 
 class IncrementalDetokenizer:
@@ -38,9 +38,9 @@ class IncrementalDetokenizer:
         self._decoder = decoder
         self._skip_special_tokens = skip_special_tokens
         self._window: list[int] = []
-        """Tokens not fully shown yet, after some shown ones as context."""
+        """Tokens that are not fully shown yet, after a few shown tokens as context."""
         self._num_shown = 0
-        """Characters of the window's text that have been returned."""
+        """How many characters of the window's text have been returned."""
 
     def fork(self) -> "IncrementalDetokenizer":
         """Return a copy for a sequence with the same tokens so far."""
@@ -50,16 +50,16 @@ class IncrementalDetokenizer:
         return other
 
     def append(self, token_id: int) -> str:
-        """Return the text that this token makes certain: often one word, sometimes nothing."""
+        """Return the text that is certain after this token: often one word, sometimes nothing."""
         if self._decoder.is_silent(token_id, self._skip_special_tokens):
-            return ""  # it must not serve as context either
+            return ""  # a silent token must not be context either
         self._window.append(token_id)
         return self._show_after(token_id)
 
     def extend(self, token_ids: Sequence[int]) -> str:
-        """Return the text that several tokens make certain, for the cost of one decoding.
+        """Return the text that is certain after several tokens. This costs only one decoding.
 
-        The joined text is the same as with `append`.
+        Calling `append` for each token would give the same text.
         """
         visible = [
             one for one in token_ids if not self._decoder.is_silent(one, self._skip_special_tokens)
@@ -68,9 +68,9 @@ class IncrementalDetokenizer:
         return self._show_after(visible[-1]) if visible else ""
 
     def finish(self, token_ids: Sequence[int] = ()) -> str:
-        """Return all text not returned yet; `token_ids` are the sequence's last tokens.
+        """Add the sequence's last tokens; return all text that has not been returned yet.
 
-        A character that was never finished becomes U+FFFD.
+        An unfinished character becomes U+FFFD.
         """
         text = self._decode([*self._window, *token_ids])[self._num_shown :]
         self._window.clear()
@@ -80,8 +80,8 @@ class IncrementalDetokenizer:
     def _show_after(self, last: int) -> str:
         """Return the new and certain text of the window, whose last token is `last`."""
         if self._decoder.is_byte_fallback(last):
-            # Sentencepiece decodes a run of raw bytes as a whole: one invalid byte changes all of
-            # it.
+            # Sentencepiece decodes a run of raw bytes as a whole: one invalid byte changes the text
+            # of the whole run.
             return ""
         text = self._decode(self._window)
         unfinished = text.endswith(_UNFINISHED)
@@ -92,8 +92,8 @@ class IncrementalDetokenizer:
         return shown
 
     def _shrink_window(self, unfinished: bool) -> None:
-        # If all text was shown, one token of context is enough. Else also keep the tokens that can
-        # be part of the unfinished character.
+        # If all text was shown, one token of context is enough. Otherwise, also keep the tokens
+        # that can be part of the unfinished character.
         keep = 1 + _MAX_TOKENS_OF_A_CHARACTER if unfinished else 1
         if len(self._window) > keep:
             del self._window[:-keep]

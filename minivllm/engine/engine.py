@@ -5,8 +5,8 @@
 `minivllm.engine.stepper` owns the parts and runs the step. The engine is not thread-safe: one
 thread owns it (`minivllm.engine.engine_thread`).
 
-If a phase raises, some tokens count as computed and some blocks have hashes although they were
-never written. So the engine is dead, and later calls that would use it raise `EngineDeadError`.
+If a phase raises, some tokens count as computed and some blocks have hashes, but their keys and
+values were never written. So the engine is dead: new requests and steps raise `EngineDeadError`.
 
 Source: vLLM `vllm/v1/engine/llm_engine.py`, `core.py`.
 """
@@ -53,10 +53,11 @@ class LLMEngine:
     Use `from_config`, or `from_model` if several engines share a model. The constructor takes the
     parts one by one, for tests:
 
-    - `config`: the options; `runner` (the model with its KV cache) and `tokenizer` must fit them.
+    - `config`: the options.
+    - `runner`, `tokenizer`: the model with its KV cache, and its tokenizer; both must fit `config`.
     - `clock`: gives the time of every event, in seconds; by default the system's monotonic clock.
 
-    Raises `ConfigError` if chunked prefill is off and a step cannot hold the longest prompt.
+    Raises `ConfigError` if chunked prefill is off and the longest prompt does not fit in one step.
     """
 
     config: EngineConfig
@@ -64,7 +65,7 @@ class LLMEngine:
     tokenizer: Tokenizer
     """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
-    """Most tokens of one sequence, prompt and output. By default, the model's own limit."""
+    """The most tokens of one sequence, prompt and output. By default, the model's own limit."""
 
     def __init__(
         self,
@@ -97,8 +98,8 @@ class LLMEngine:
     def from_config(cls, config: EngineConfig, *, clock: Clock | None = None) -> LLMEngine:
         """Load the model that `config` names and allocate the KV cache.
 
-        Takes seconds; imports torch. `clock`: as for the class. Raises a `ModelError` if the model
-        cannot be found or run, and `ConfigError` if memory or device do not allow `config`.
+        Takes seconds and imports torch. `clock`: as for the class. Raises a `ModelError` if the
+        model cannot be found or run, and `ConfigError` if memory or device do not allow `config`.
         """
         from minivllm.runtime.loader import load_model
 
@@ -116,7 +117,7 @@ class LLMEngine:
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
-        # Use one clock for both: with a virtual clock, the runner must not measure real time.
+        # Engine and runner share a clock: with a virtual clock, the runner must not read real time.
         return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
 
     # ---- requests ----
@@ -124,16 +125,16 @@ class LLMEngine:
     def add_request(
         self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> None:
-        """Queue a request. One of the next steps admits it.
+        """Queue a request. One of the next steps admits the request.
 
         - `request_id`: any name that no unfinished request has.
         - `prompt`: text, `{"prompt": text}` or `{"prompt_token_ids": ids}`; the dicts may have a
           `cache_salt`.
         - `params`: how to sample and when to stop.
-        - `priority`: lower is served first; 0 unless `scheduling_policy` is `priority`.
+        - `priority`: lower is served first; must be 0 unless `scheduling_policy` is `priority`.
 
         Raises a subclass of `InvalidRequestError`, before any change, if the request can never be
-        served, and `EngineDeadError` after a step that failed.
+        served. Raises `EngineDeadError` after a step that failed.
         """
         self._stepper.add(self.check_request(request_id, prompt, params, priority))
         self._num_arrived += 1
@@ -141,10 +142,10 @@ class LLMEngine:
     def check_request(
         self, request_id: str, prompt: Prompt, params: SamplingParams, priority: int = 0
     ) -> Request:
-        """Return what `add_request` would queue, or raise what it would raise. Changes nothing.
+        """Check a request as `add_request` does, and return it without queueing it.
 
-        `request_id`, `prompt`, `params`, `priority`: as for `add_request`. A caller can check
-        several requests before it adds any.
+        `request_id`, `prompt`, `params`, `priority`, errors: as for `add_request`. A caller can
+        check several requests before adding the first.
         """
         self._raise_if_dead()
         given = read_prompt(prompt, self.tokenizer)
@@ -167,7 +168,7 @@ class LLMEngine:
     def abort_request(self, request_id: str) -> RequestOutput | None:
         """End the request `request_id` at once and free its blocks.
 
-        Returns its output so far, or None if no such request is unfinished. Raises
+        Returns the request's output so far, or None if there is no such unfinished request. Raises
         `StepInProgressError` between two phases of a step.
         """
         request = self._stepper.scheduler.requests.get(request_id)
@@ -178,7 +179,7 @@ class LLMEngine:
         return self._stepper.output_processor.make_output(request)
 
     def has_unfinished_requests(self) -> bool:
-        """Whether any request waits or runs, so that another `step()` has work."""
+        """Whether a request waits or runs, so that the next `step()` has work."""
         return bool(self._stepper.scheduler.requests)
 
     # ---- the step ----
@@ -189,18 +190,18 @@ class LLMEngine:
         Returns the outputs of the requests that gained a token (see `output_kind`), or an empty
         list if there is nothing to do.
 
-        If a single request fails, nothing is raised: its output has an `error`. If the model is
-        broken, this raises the model's exception, and every later step raises `EngineDeadError`.
+        If a single request fails, its output has an `error` and nothing is raised. If the model is
+        broken, `step` raises the model's exception, and every later step raises `EngineDeadError`.
         """
         while (outputs := self.step_phase()) is None:
             pass
         return outputs
 
     def step_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase of a step. Returns the outputs if it ends the step, else None.
+        """Run the next phase. Returns the outputs if the step ends with this phase, else None.
 
         Between two phases, requests may be added, and `inspect()` agrees with the events. Aborts
-        and options have to wait for the end of the step. Raises as `step` does.
+        and changes of options must wait for the end of the step. Raises the same errors as `step`.
         """
         self._raise_if_dead()
         if self.next_phase == "schedule" and not self.has_unfinished_requests():
@@ -234,11 +235,11 @@ class LLMEngine:
     def set_option(self, name: ev.LiveOption, value: int) -> None:
         """Change the option `name` from the next step on.
 
-        `name` is `max_num_batched_tokens` or `max_num_seqs`. `value`: in tokens or sequences, up to
-        the value that the engine was built with. Lowering `max_num_seqs` preempts no sequence.
+        `name`: `max_num_batched_tokens` or `max_num_seqs`. `value`: tokens or sequences, up to the
+        value that the engine was built with. A lower `max_num_seqs` preempts no sequence.
 
-        Raises `ConfigError`; `StepInProgressError` between two phases; `EngineDeadError` after a
-        step that failed.
+        Raises `ConfigError` if the change is not allowed, `StepInProgressError` between two phases,
+        and `EngineDeadError` after a step that failed.
         """
         self._raise_if_dead()
         self._raise_if_in_step("change the option")
@@ -247,29 +248,32 @@ class LLMEngine:
         )
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
-        """Call `listener` with every later event, in the engine thread; call the result to stop."""
+        """Call `listener` with every later event, in the engine's thread.
+
+        Call the returned function to unsubscribe.
+        """
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
         """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
 
-        `on`: whether to emit it; at first it is off.
+        `on`: whether to emit these events. A new engine does not emit them.
         """
         self._stepper.records_attention_mass = on
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one event `kernel.traced` for the next decode of the sequence `seq_id`.
 
-        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`.
-        See `minivllm.engine.kernel_tracing`.
+        Raises `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError`
+        after a step that failed. See `minivllm.engine.kernel_tracing`.
         """
         self._raise_if_dead()
         self._stepper.tracer.ask(seq_id, self._stepper.scheduler.requests)
 
     def inspect(self) -> EngineState:
-        """The whole state as plain data. O(blocks + tokens).
+        """Return the whole state as plain data. O(blocks + tokens).
 
-        After each phase it equals the fold of all events so far.
+        After each phase, the state equals the fold of all events so far.
         """
         stepper = self._stepper
         return inspect_engine(
@@ -277,13 +281,13 @@ class LLMEngine:
         )
 
     def log_header(self) -> ev.LogHeader:
-        """Make the first line of a recording that starts now."""
+        """Return the first line of a recording that starts now."""
         clock = self._stepper.clock
         return ev.LogHeader(
             engine=__version__,
             model=self.config.model,
             clock=clock.name,
-            # A recording with a virtual clock must be the same in each run, so it has no wall time.
+            # A recording with a virtual clock must be the same in every run: no wall time.
             wall=time.time() if clock.name == "monotonic" else 0.0,
             mono=clock.now(),
             first_seq=self._stepper.bus.next_seq,

@@ -5,12 +5,12 @@
         print(future.result().outputs[0].text)
 
 Commands run in the engine's thread, between steps, and each caller gets a future. A paused engine
-may be in the middle of a step: it then accepts requests, but aborts and options wait for the end of
-the step.
+may be in the middle of a step. It then accepts requests, but aborts and changes of options wait for
+the end of the step.
 
-When the thread ends, by `stop` or by an error, every open future gets an answer: those of running
-requests, of queued commands and of later ones. With nothing to do, the thread sleeps; it never
-polls.
+When the thread ends, by `stop` or by an error, every open future gets a result or an error, whether
+it belongs to a request or to a command. Later commands get an error. With nothing to do, the thread
+sleeps; it never polls.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from minivllm.sampling_params import SamplingParams
 
 T = TypeVar("T")
 OnOutput = Callable[[RequestOutput], None]
-"""Called in the engine's thread with each output of a request, so it must be quick.
+"""A function that the engine's thread calls with each output of a request; it must be quick.
 
-If it raises, the request is aborted.
+If the function raises, the request is aborted.
 """
 
 
 @dataclass(slots=True)
 class _Single:
-    """A step, or one phase, that a paused engine is asked to run."""
+    """A single step or phase that a paused engine is asked to run."""
 
     future: Future
     is_phase: bool
@@ -56,9 +56,9 @@ class _Waiter:
 class EngineThread:
     """Runs `engine.step()` in its own thread while there is work. `start`, then `stop` and `join`.
 
-    `before_step(engine)` is called in that thread before each step, and whenever there is nothing
-    to do. There, a script can add requests at exact steps. `seconds_per_step` is the least time
-    between the starts of two steps, so that people can follow.
+    `before_step(engine)` is called in the engine's thread before each step, and whenever there is
+    nothing to do. A script can use `before_step` to add requests at exact steps. `seconds_per_step`
+    is the least time between the starts of two steps, so that people can follow.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class EngineThread:
         seconds_per_step: float = 0.0,
     ) -> None:
         self.ended: Future[None] = Future()
-        """Done when the thread has ended; holds the error that ended it, if there was one."""
+        """Done when the thread has ended. If an error ended the thread, the future holds it."""
         self._engine = engine
         self._before_step = before_step
         self._seconds_per_step = seconds_per_step
         self._now = MonotonicClock().now
         self._mailbox = Mailbox(lambda: engine.next_phase != "schedule")
-        # Only the engine's thread writes the rest. Other threads may read only `_paused`.
+        # Only the engine's thread writes these fields. Other threads may read only `_paused`.
         self._waiters: dict[str, _Waiter] = {}
         self._paused = False
         self._singles: deque[_Single] = deque()
@@ -92,7 +92,7 @@ class EngineThread:
     def stop(self) -> None:
         """Ask the thread to end, and return at once.
 
-        It finishes the current step and aborts all unfinished requests.
+        The thread first finishes the current step and aborts all unfinished requests.
         """
         self._mailbox.post(Future(), self._stop)
 
@@ -106,7 +106,7 @@ class EngineThread:
 
     def __exit__(self, exc_type: type[BaseException] | None, *exc_info: object) -> None:
         self.stop()
-        # Do not hide an error of the caller's own behind the engine's.
+        # If the caller's code raised an error, do not hide it behind the engine's error.
         if self.ended.exception() is not None and exc_type is None:
             self.join()
 
@@ -120,7 +120,7 @@ class EngineThread:
         priority: int = 0,
         on_output: OnOutput | None = None,
     ) -> Future[RequestOutput]:
-        """Queue a request. The future holds its last output, or the error that refused it.
+        """Queue a request. The future holds the request's last output, or why it failed.
 
         Cancelling the future works until the engine has the request; later, use `abort_request`.
         """
@@ -133,21 +133,21 @@ class EngineThread:
         return self._mailbox.post(future, add)
 
     def abort_request(self, request_id: str) -> Future[RequestOutput | None]:
-        """End a request at once. The future holds its output so far, or None if it has ended.
+        """End a request at once. The future holds the output so far, or None if it has ended.
 
-        If a paused engine is in the middle of a step, this waits for the end of the step.
+        If a paused engine is in the middle of a step, the abort waits for the end of the step.
         """
         return self.call(lambda engine: self._abort(request_id), between_steps=True)
 
     def set_option(self, name: ev.LiveOption, value: int) -> Future[None]:
-        """Call `LLMEngine.set_option`; in the middle of a step, wait for its end."""
+        """Call `LLMEngine.set_option`, in the middle of a step only after the step has ended."""
         return self.call(lambda engine: engine.set_option(name, value), between_steps=True)
 
     def call(self, function: Callable[[LLMEngine], T], between_steps: bool = False) -> Future[T]:
         """Run `function(engine)` between two steps. The future holds its result or exception.
 
-        between_steps: if a paused engine is in the middle of a step, wait for the end of the step;
-        otherwise `function` may run between two phases.
+        between_steps: if a paused engine is in the middle of a step, wait for the end of the step.
+        Without `between_steps`, `function` may then run between two phases.
         """
         future: Future[T] = Future()
         return self._mailbox.post(
@@ -155,7 +155,7 @@ class EngineThread:
         )
 
     def pause(self) -> Future[None]:
-        """Run no more steps. The future is done when the engine has paused; commands still run."""
+        """Stop running steps. The future is done when the engine has paused; commands still run."""
         return self.call(lambda engine: self._set_paused(True))
 
     def resume(self) -> Future[None]:
@@ -163,11 +163,11 @@ class EngineThread:
         return self.call(lambda engine: self._set_paused(False))
 
     def step(self) -> Future[list[RequestOutput]]:
-        """Pause, and run one step or finish the current one. The future holds its outputs."""
+        """Pause, and run one step or the rest of the current step. The future holds its outputs."""
         return self._take_single(is_phase=False)
 
     def step_phase(self) -> Future[ev.Phase]:
-        """Pause, and run the next phase. The future holds the phase after it."""
+        """Pause, and run one phase. The future holds the name of the phase that comes next."""
         return self._take_single(is_phase=True)
 
     def _take_single(self, is_phase: bool) -> Future:
@@ -175,19 +175,19 @@ class EngineThread:
 
         def ask() -> None:
             self._paused = True
-            # The main loop runs it, because an error in a step must end the thread.
+            # Let the main loop run the step or phase, because an error in it must end the thread.
             self._singles.append(_Single(future, is_phase))
 
         return self._mailbox.post(future, ask)
 
     @property
     def paused(self) -> bool:
-        """Whether the engine is paused. Any thread may ask."""
+        """Whether the engine is paused. Any thread may read this."""
         return self._paused
 
     @property
     def next_phase(self) -> ev.Phase:
-        """The phase that runs next. Any thread may ask."""
+        """The phase that runs next. Any thread may read this."""
         return self._engine.next_phase
 
     # ---- the engine's thread ----
@@ -236,7 +236,7 @@ class EngineThread:
             single.future.set_result(self._engine.next_phase if is_phase else outputs)
 
     def _finish_step(self, outputs: list[RequestOutput]) -> None:
-        """Deliver the outputs of a finished step and run the commands that waited for its end."""
+        """Deliver the outputs of a finished step. Run the commands that waited for its end."""
         for output in outputs:
             self._deliver(output)
         self._mailbox.carry_out_held()
@@ -275,14 +275,14 @@ class EngineThread:
         self._stopping = True
 
     def _close(self, error: BaseException | None) -> None:
-        """Accept no more commands, and set an error on every open future."""
+        """Refuse further commands, and set an error on every open future."""
         waiting = [waiter.future for waiter in self._waiters.values()] + [
             single.future for single in self._singles
         ]
         waiting += self._mailbox.close()
         for future in waiting:
-            # Use one exception object each: raising one object in several threads would mix up
-            # tracebacks.
+            # Make a new exception for each future: if several threads raised the same object, its
+            # tracebacks would be mixed up.
             dead = EngineDeadError(
                 "The engine's thread was stopped."
                 if error is None

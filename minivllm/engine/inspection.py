@@ -1,7 +1,7 @@
 """`inspect_engine`: copies the engine's state from its own objects, block by block.
 
 After every phase, this copy must equal the state that `Fold` builds from events alone. So this file
-reads no events and stays naive: no counters of its own, and nothing remembered between calls.
+reads no events, keeps no counters and remembers nothing between calls.
 """
 
 from collections.abc import Callable

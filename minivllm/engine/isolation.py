@@ -1,15 +1,15 @@
-"""`IsolatingExecutor`: runs a plan through the model; if that raises, one sequence at a time.
+"""`IsolatingExecutor`: runs a plan through the model. If the model raises, runs it in pieces.
 
-Nothing has been sampled yet, and running a token again writes the same keys and values into the
-same slots. So a failed step can be repeated in pieces. A sequence that runs alone continues as if
-nothing had happened; one that raises again fails.
+Each piece of a failed step is one sequence. A step can be repeated because no token has been
+sampled yet, and the same tokens write the same keys and values into the same slots. A sequence
+whose piece succeeds continues as if nothing had happened. A sequence whose piece raises fails.
 
-- A sequence may read blocks that a failing sequence of the same plan should have written. It is
-  *stranded*: it cannot run in this step, so it is preempted and recomputed.
-- The plan's block copies may or may not have been made. The first piece makes them again, unless
-  the step may have overwritten a source; then the step cannot be repeated.
+- A sequence may read blocks that a failing sequence of the same plan should have written. Such a
+  sequence is *stranded*: it is not run in this step, but preempted and recomputed.
+- The plan's block copies may or may not have been made, so the first piece makes them again. If the
+  step may have overwritten the source of a copy, the step cannot be repeated.
 
-If the device has stopped working, or too many sequences fail in a row, the model itself is broken:
+If the device has stopped working, or too many sequences fail in a row, the model counts as broken:
 the first exception is raised again, and the engine is dead.
 """
 
@@ -27,14 +27,15 @@ from minivllm.runtime.step_result import StepResult, Watch
 MAX_FAILED_IN_A_ROW = 3
 """How many sequences may fail in a row before the model counts as broken.
 
-OpenAI's client sends a failing request three times by default; that alone must not stop a server.
+OpenAI's client sends a failing request three times by default. Such a request must not stop a
+server.
 """
 
 _log = logging.getLogger("minivllm.engine.engine")
 
 
 class Part(NamedTuple):
-    """A piece of a plan, and its result."""
+    """A whole plan or a piece of one, and its result."""
 
     plan: SchedulerOutput
     result: StepResult
@@ -43,13 +44,13 @@ class Part(NamedTuple):
 @dataclass(slots=True)
 class Executed:
     parts: list[Part] = field(default_factory=list)
-    """The whole plan; or, if the model raised, the pieces that ran, in plan order."""
+    """The whole plan. If the model raised: the pieces that succeeded, in plan order."""
     failed: list[Sequence] = field(default_factory=list)
-    """Sequences on which the model raises."""
+    """Sequences on which the model raised, even when they ran alone."""
     stranded: list[Sequence] = field(default_factory=list)
-    """Sequences, with their new forks, that read blocks of the failed ones."""
+    """Sequences that read unwritten blocks, and the new forks of these sequences."""
     unwritten: set[KVCacheBlock] = field(default_factory=set)
-    """Blocks that failed and stranded sequences should have written in this step."""
+    """Blocks that the failed and stranded sequences should have written in this step."""
 
     @property
     def t_prepare(self) -> float:
@@ -76,8 +77,8 @@ class IsolatingExecutor:
             if _overwrites_a_source(plan, self._block_size) or not self._runner.device_works():
                 raise
             _log.exception("the model failed on a step; running its sequences one by one")
-            # `watch.decodes` are indices into the whole plan. The tracer tries again in the next
-            # step.
+            # `watch.decodes` are indices into the whole plan, so watch no decodes in the pieces.
+            # The tracer tries again in the next step.
             self._run_one_by_one(plan, replace(watch, decodes=()), done)
             if (
                 not done.parts
@@ -90,14 +91,14 @@ class IsolatingExecutor:
         return done
 
     def _run_one_by_one(self, plan: SchedulerOutput, watch: Watch, done: Executed) -> None:
-        # A sequence can only hit blocks that were planned before it, so writers come before
-        # readers.
+        # A sequence can only hit blocks of sequences that were planned before it. So the writer of
+        # a block runs before its readers.
         for item in plan.scheduled:
             if not done.unwritten.isdisjoint(item.sequence.block_table):
                 done.stranded += [item.sequence, *item.sampling[1:]]
             else:
-                # Only the first piece makes the copies. A second time, they would overwrite new
-                # values.
+                # Only the first piece makes the copies. Later, the copies would overwrite values
+                # that a piece has written.
                 copies = [] if done.parts else plan.copies
                 piece = SchedulerOutput(
                     plan.step, plan.budget, [item], item.num_tokens, copies=copies
@@ -121,13 +122,13 @@ def _blocks_written(item: ScheduledSequence, block_size: int) -> set[KVCacheBloc
 def _overwrites_a_source(plan: SchedulerOutput, block_size: int) -> bool:
     """Whether the step may have overwritten a block that one of its copies reads.
 
-    A block gets a new owner, which fills it by a copy or from its first slot:
+    A new owner of a block fills the block by a copy, or from the first slot on:
 
         step 7: A gives up block 3;  copy 3 -> 9;  B takes block 3 and writes it from slot 0
 
-    If the model fails here, block 3 may hold A's or B's content, so 3 -> 9 cannot be repeated. It
-    can be repeated if the owner of block 3 only appends: the copied slots stay the same, and the
-    owner of block 9 writes the others before it reads them.
+    If the model fails here, block 3 may hold A's or B's content, so the copy 3 -> 9 cannot be
+    repeated. If block 3 kept its owner, that owner only appends, and the copy can be repeated: the
+    copied slots stay the same, and the owner of block 9 writes the other slots before reading them.
     """
     taken = {copy.dst for copy in plan.copies}
     for item in plan.scheduled:

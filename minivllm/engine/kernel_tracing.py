@@ -4,12 +4,12 @@
                 ->  the interpreted kernel runs on them again, and every read is recorded
 
 So the trace (x-ray) shows the engine's own data, with any attention backend. The engine waits for
-it, most of a second the first time: a later event would make recordings depend on the machine's
-speed.
+the trace; the first trace takes most of a second. If the engine did not wait, the place of the
+event in a recording would depend on the machine's speed.
 
-Without Triton, the answer is a recording that ships with minivllm, marked as such. Each request for
-a trace gets exactly one event. If the sequence ends before it decodes, or Triton fails, the event
-has the reason.
+Without Triton, the event has a trace that ships with minivllm and is marked as recorded. Each
+request for a trace gets exactly one event. If the sequence ends before it decodes, or if Triton
+fails, the event has the reason.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KernelTracer:
         self._asked: list[str] = []
 
     def ask(self, seq_id: str, requests: Mapping[str, Request]) -> None:
-        """Trace the next decode of a sequence. Raise `InvalidRequestError` if it has ended."""
+        """Trace the next decode of a sequence. Raise `InvalidRequestError` if it is unknown."""
         if not _is_unfinished(seq_id, requests):
             raise InvalidRequestError(
                 f"There is no unfinished sequence {seq_id!r} to trace: choose a running one."
@@ -56,7 +56,7 @@ class KernelTracer:
         return tuple(decodes[seq_id] for seq_id in self._asked if seq_id in decodes)
 
     def trace(self, seq_id: str, sample: DecodeSample) -> None:
-        """Emit the trace of a sequence, made from the sample of its decode."""
+        """Make a trace from the sample of a decode, and emit it."""
         self._asked.remove(seq_id)
         if find_spec("triton") is None:
             self._answer_from_recording(seq_id, sample)
@@ -73,7 +73,7 @@ class KernelTracer:
             self._answer(seq_id, sample.layer, sample.num_tokens, programs)
 
     def forget_ended(self, requests: Mapping[str, Request]) -> None:
-        """Answer for sequences that have ended before the decode to trace."""
+        """For each sequence that ended before its decode could be traced, emit the reason."""
         for seq_id in [seq_id for seq_id in self._asked if not _is_unfinished(seq_id, requests)]:
             self._asked.remove(seq_id)
             self._answer(seq_id, 0, 0, [], f"{seq_id} ended before its next decode step.")

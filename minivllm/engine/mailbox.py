@@ -1,8 +1,8 @@
-"""`Mailbox`: takes commands from any thread and runs them in one, with a future for each sender.
+"""`Mailbox`: takes commands from any thread and runs them in one thread, each with a future.
 
-`EngineThread` receives all its commands here. A command can ask to wait until the current step is
-over. No command is lost when the mailbox closes: none can enter afterwards, and the caller gets the
-futures of all that remain.
+`EngineThread` receives all its commands here. A command can wait until the current step is over. No
+command is lost when the mailbox closes: later commands are refused, and `close` returns the futures
+of all commands that have not run.
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ class _Command:
     future: Future
     run: Callable[[], None]
     between_steps: bool
-    """Do not run between two phases of a step; wait for its end."""
+    """Do not run between two phases of a step; wait for the end of the step."""
 
 
 class Mailbox:
-    """Call `post` from any thread, the other methods only from the thread that runs commands."""
+    """Call `post` from any thread. Call the other methods from the thread that runs commands."""
 
     def __init__(self, in_step: Callable[[], bool]) -> None:
         """in_step: returns whether a step is in progress; called before each command"""
@@ -40,7 +40,7 @@ class Mailbox:
     def post(
         self, future: Future[T], run: Callable[[], None], between_steps: bool = False
     ) -> Future[T]:
-        """Queue `run`. It sets the future's result itself; its exceptions are set here."""
+        """Queue `run`, which must set the future's result. If `run` raises, the future fails."""
         with self._lock:
             if not self._closed:
                 self._commands.put(_Command(future, run, between_steps))
@@ -51,11 +51,11 @@ class Mailbox:
         return future
 
     def carry_out(self, seconds: float | None) -> None:
-        """Wait up to `seconds` (None: for ever) for a command; run it and all others queued."""
+        """Wait up to `seconds` (None: for ever) for a command. Run all queued commands."""
         try:
             self._carry_out(self._commands.get(timeout=seconds))
-            # Run only the commands queued by now, so that a flood of commands cannot stop the
-            # steps.
+            # Run only commands that are queued by now. Otherwise, a flood of commands could stop
+            # the steps.
             for _ in range(self._commands.qsize()):
                 self._carry_out(self._commands.get_nowait())
         except Empty:
@@ -81,7 +81,7 @@ class Mailbox:
             command.future.set_exception(error)
 
     def close(self) -> list[Future]:
-        """Accept no more commands; return the futures of those that will not run."""
+        """Refuse further commands; return the futures of commands that will not run."""
         with self._lock:
             self._closed = True
         left = self._held

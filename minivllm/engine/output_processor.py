@@ -1,10 +1,10 @@
 """`OutputProcessor`: turns sampled tokens into text, log-probabilities and `RequestOutput`s.
 
-Visible text is never taken back. So half a UTF-8 character and a possible start of a stop string
-are held back until a later token decides.
+Visible text is never taken back. So an unfinished UTF-8 character and a possible start of a stop
+string are held back until later tokens complete or exclude them.
 
-Detokenizing takes most of this module's time. If neither the caller, nor a listener, nor a stop
-string needs the text earlier, all tokens are decoded together at the end.
+Detokenizing takes most of this module's time. So all tokens are decoded together at the end, unless
+the caller, a listener or a stop string needs the text earlier.
 
 Source: vLLM `vllm/v1/engine/output_processor.py`.
 """
@@ -38,7 +38,7 @@ _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 @dataclass(slots=True)
 class NewText:
-    """The text that one token made visible, and the stop string that it completed, if any."""
+    """The text that a new token made visible, and the stop string that the text completed."""
 
     text: str
     stop_string: str | None = None
@@ -52,10 +52,10 @@ class _SequenceOutput:
     detokenizer: IncrementalDetokenizer
     stop_strings: StopStringChecker | None
     text_may_wait: bool
-    """No text is needed before the end, unless a listener watches the engine."""
+    """Whether the text is only needed at the end, if no listener watches the engine."""
     text: str = ""
     num_decoded_tokens: int = 0
-    """Output tokens that `text` covers; counted only if `text_may_wait`."""
+    """How many output tokens `text` covers. Counted only if `text_may_wait`."""
     logprobs: list[dict[int, Logprob]] | None = None
     prompt_logprobs: list[dict[int, Logprob] | None] | None = None
     cumulative_logprob: float | None = None
@@ -66,7 +66,7 @@ class _SequenceOutput:
 
 
 def _fails_alone(method: Callable[P, T]) -> Callable[P, T]:
-    """Turn any exception of `method` into a `RequestFailedError`, which fails only its request."""
+    """If `method` raises, raise a `RequestFailedError` instead, so that only one request fails."""
 
     @wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -109,7 +109,7 @@ class OutputProcessor:
 
     @_fails_alone
     def add_prompt_logprobs(self, judged: PromptTokenLogprob) -> None:
-        """Store the log-probabilities of one prompt token. Values from before a preemption stay."""
+        """Store the log-probabilities of one prompt token, unless they are already stored."""
         prompt = self._outputs[judged.seq_id].prompt_logprobs
         if prompt[judged.position] is None:
             prompt[judged.position] = self._with_texts(judged.logprobs)
@@ -144,11 +144,11 @@ class OutputProcessor:
         return best
 
     def visible_text(self, sequence: Sequence) -> str:
-        """The text that the caller may see so far."""
+        """Return the text that the caller may see so far."""
         output = self._outputs[sequence.seq_id]
         if output.text_may_wait:
-            # A token without text fails its request when the text is due. Merely viewing it must
-            # not.
+            # If a token cannot be decoded, the request fails when its text is due. A view must not
+            # raise for it.
             with suppress(RequestFailedError):
                 self._catch_up(output, sequence, sequence.num_output_tokens)
         return output.text
@@ -183,7 +183,7 @@ class OutputProcessor:
 
     @_fails_alone
     def _catch_up(self, output: _SequenceOutput, sequence: Sequence, num_tokens: int) -> None:
-        """Decode the tokens that wait among the first `num_tokens`. On failure, change nothing."""
+        """Decode all of the first `num_tokens` tokens. If a token has no text, change nothing."""
         if output.num_decoded_tokens < num_tokens:
             start = sequence.num_prompt_tokens
             detokenizer = output.detokenizer.fork()
@@ -194,7 +194,7 @@ class OutputProcessor:
 
     @_fails_alone
     def flush(self, sequence: Sequence) -> NewText:
-        """Release the text that was held back, after an end without a stop string.
+        """Release the held-back text of a sequence that has ended without a stop string.
 
         The released text can still complete a stop string.
         """
@@ -211,7 +211,7 @@ class OutputProcessor:
         return new
 
     def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
-        """Outputs after a step. Requests that are silent until they finish are left out."""
+        """Make the outputs after a step, without requests that are silent until they finish."""
         return [
             self.make_output(request)
             for request in requests
@@ -219,7 +219,7 @@ class OutputProcessor:
         ]
 
     def make_output(self, request: Request) -> RequestOutput:
-        """Make the current output of a request. If it has finished, forget it afterwards."""
+        """Make the current output of a request. Afterwards, forget the request if it has ended."""
         finished, params = request.is_finished, request.params
         delta = params.output_kind is _DELTA
         output = RequestOutput(
@@ -242,7 +242,7 @@ class OutputProcessor:
         return list(self._outputs[request.sequences[0].seq_id].prompt_logprobs)
 
     def _completions(self, request: Request, delta: bool) -> list[CompletionOutput]:
-        """The request's `n` outputs: all samples, or the best of more samples or beams."""
+        """Return the request's `n` outputs: all samples, or the best samples or beams."""
         params = request.params
         if (found := self._beams_found.pop(request.request_id, None)) is not None:
             return found

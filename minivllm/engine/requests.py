@@ -1,11 +1,10 @@
 """Read prompts and check requests, before anything is queued, allocated or emitted.
 
 `read_prompt` turns a prompt of any form into token ids. `RequestValidator` checks the request
-against the engine's options and `Limits`. All token ids are checked here: an id outside the
+against the engine's options and `Limits`. All token ids are checked here, because an id outside the
 vocabulary would index past the end of a tensor and crash the engine.
 
-Whether the KV cache can hold a request is checked in `minivllm.core.admission`, which has the block
-pool.
+`minivllm.core.admission` knows the block pool and checks whether a request fits in the KV cache.
 
 Source of the prompt forms: vLLM `vllm/inputs/`.
 """
@@ -40,7 +39,7 @@ class TextPrompt(TypedDict):
     cache_salt: NotRequired[str]
     """Prompts with different salts never share a block.
 
-    Otherwise a user could learn from response times what another user sent.
+    If they did, a user could learn from response times what another user sent.
     """
 
 
@@ -62,7 +61,7 @@ class ReadPrompt(NamedTuple):
 
 
 def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
-    """Return text, token ids and salt of a prompt. Raise `InvalidRequestError` if invalid."""
+    """Return text, token ids and salt of a prompt. Raise `InvalidRequestError` if it is invalid."""
     fields = prompt if isinstance(prompt, dict) else {"prompt": prompt}
     if unknown := sorted(map(str, fields.keys() - TokensPrompt.__annotations__.keys())):
         known = ", ".join(TokensPrompt.__annotations__)
@@ -73,7 +72,7 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
     if "prompt_token_ids" in fields:
         return ReadPrompt(text, _as_token_ids(fields["prompt_token_ids"]), salt)
     if not isinstance(text, str):
-        # The usual mistake is a bare list of ids. It can be thousands of ids long, so shorten it.
+        # The usual mistake is a bare list of ids, which can be long, so shorten it.
         raise InvalidRequestError(
             'A prompt must be a string, {"prompt": text} or {"prompt_token_ids": ids}; got'
             f" {short_repr(prompt)}."
@@ -84,8 +83,8 @@ def read_prompt(prompt: Prompt, tokenizer: Tokenizer) -> ReadPrompt:
 def _as_token_ids(given: object) -> list[int]:
     """Convert any iterable of whole numbers (a list, a tuple, a numpy array) to a list of ints."""
     try:
-        # `index` accepts all integer types and no float. Reject True and False: they are mistakes,
-        # not 1 and 0.
+        # `index` accepts all integer types but no float. Reject True and False: the caller did not
+        # mean the ids 1 and 0.
         return [_not_a_bool(value) for value in given]
     except TypeError:
         raise InvalidRequestError(
@@ -104,7 +103,7 @@ class Limits:
     """Limits of every sequence, set by the model and its tokenizer."""
 
     max_model_len: int
-    """Greatest number of tokens of a sequence, prompt and output together."""
+    """The most tokens of a sequence, prompt and output together."""
     eos_token_ids: frozenset[int]
     vocab_size: int
 
@@ -125,7 +124,7 @@ class RequestValidator:
     ) -> None:
         """Raise a subclass of `InvalidRequestError` if the request cannot be served.
 
-        max_num_seqs: the current value, which may be lower than the configured one.
+        max_num_seqs: the current value, which may be lower than the configured value.
         """
         if not isinstance(request_id, str) or not request_id:
             raise InvalidRequestError(

@@ -1,8 +1,8 @@
 """`Runner`: what the engine needs from a model.
 
-`minivllm.runtime.model_runner.ModelRunner` implements it; tests, exercises and benchmarks use
-substitutes without a model. A call depends only on its arguments and the KV cache, not on earlier
-calls.
+`minivllm.runtime.model_runner.ModelRunner` implements this protocol; tests, exercises and
+benchmarks use substitutes without a model. A call depends only on its arguments and the KV cache,
+not on earlier calls.
 """
 
 from collections.abc import Sequence as Seq
@@ -19,24 +19,24 @@ class Runner(Protocol):
     """Runs plans through a model and samples tokens."""
 
     num_blocks: int
-    """Blocks in its KV cache."""
+    """Number of blocks in the KV cache."""
     max_model_len: int
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
         """Run the plan's tokens through the model.
 
-        If this raises, it may be called again with parts of the plan; it writes the same values
-        each time.
+        After an exception, the engine may call this again with parts of the plan. The same part
+        must write the same keys and values each time.
         """
 
     def device_works(self) -> bool:
-        """Whether `execute_model` may succeed if it is called again after raising."""
+        """Whether the device still works, so that another `execute_model` can succeed."""
 
     def sample_tokens(
         self, sequences: list[Sequence], logits: Any
     ) -> Seq[SampledToken | SamplingError]:
-        """Return a token for each of `sequences`, or the reason why it has none.
+        """Return for each sequence a token, or the reason why no token can be sampled.
 
-        sequences: those that sample in a plan, in plan order
-        logits:    from the `StepResult` of that plan
+        sequences: the sequences of a plan that get a token, in plan order
+        logits:    the logits in the `StepResult` of that plan
         """

@@ -2,18 +2,19 @@
 
     schedule   plan how many tokens each sequence gets, and allocate their blocks
     execute    run the planned tokens through the model
-    sample     draw a token for each sequence whose last token was computed: append it,
+    sample     draw a token for each sequence whose last token was computed: append the token,
                detokenize it, check for a stop
 
-A step is a generator that pauses between phases. `LLMEngine.step()` runs it to the end and
-`step_phase()` to its next pause, so both run the same code.
+A step is a generator that pauses between phases. `LLMEngine.step()` runs the generator to its end,
+and `step_phase()` runs it to the next pause, so both run the same code.
 
-Between phases a request may be queued, but no block may be freed: the plan has already registered
-its blocks in the prefix cache, and other sequences of the plan may read them. An abort therefore
+Between phases a request may be queued, but no block may be freed: the planned blocks are already
+registered in the prefix cache, and other sequences of the plan may read them. An abort therefore
 waits for the end of the step.
 
-An error in one sequence (the model raises, logits are NaN, a token has no text) fails only its
-request. If a phase itself raises, the step is half done and the engine cannot continue.
+An error in one sequence (the model raises, logits are NaN, a token has no text) fails only the
+request of that sequence. If a phase itself raises, the step is half done and the engine cannot
+continue.
 """
 
 from collections.abc import Generator
@@ -50,13 +51,13 @@ class PhaseSeconds:
 
 
 class Drawn(NamedTuple):
-    """The sampled tokens, and the requests that have failed so far in this step."""
+    """The sampled tokens of a step, and the requests that have failed so far in the step."""
 
     tokens: list[tuple[Sequence, SampledToken | SamplingError]]
     requests: dict[Request, None]
     """Requests that get an output from this step, in the order of the plan."""
     errors: dict[Request, str]
-    """Why some of them failed."""
+    """For each failed request, the reason."""
 
 
 class Stepper:
@@ -91,7 +92,7 @@ class Stepper:
     # ---- one step ----
 
     def run_phase(self) -> list[RequestOutput] | None:
-        """Run the next phase. Returns the step's outputs if the step ends with it, else None."""
+        """Run the next phase. Returns the outputs if the step ends with this phase, else None."""
         if self._step is None:
             self._step = self._run_step()
         try:
@@ -125,7 +126,7 @@ class Stepper:
         return plan
 
     def _execute(self, plan: SchedulerOutput, seconds: PhaseSeconds) -> Executed:
-        """Run the plan's tokens through the model and emit what is being watched inside it."""
+        """Run the plan's tokens through the model, and emit attention masses and kernel traces."""
         watch = Watch(
             self.tracer.decodes_to_watch(plan), self.records_attention_mass and self.bus.active
         )
@@ -137,7 +138,8 @@ class Stepper:
             if watch.attention_mass:
                 for item, mass in zip(part.plan.scheduled, part.result.attention_mass, strict=True):
                     self.bus.emit(ev.AttentionMass, item.sequence.seq_id, mass)
-            # No samples: the plan was run in pieces. The tracer asks again in the next step.
+            # If the plan was run in pieces, there are no samples. The tracer then asks again in the
+            # next step.
             for index, sample in zip(watch.decodes, part.result.decode_samples, strict=False):
                 self.tracer.trace(part.plan.scheduled[index].sequence.seq_id, sample)
         return executed
@@ -171,8 +173,8 @@ class Stepper:
     # ---- the sample phase ----
 
     def _draw(self, executed: Executed) -> Drawn:
-        """Draw the tokens and note the sequences on which model or sampler failed."""
-        # A GPU is still computing the logits, so do the work that needs no token first.
+        """Draw the tokens. Record an error for each sequence on which model or sampler failed."""
+        # A GPU is still computing the logits, so first do the work that needs no tokens.
         sampling = [part.plan.sampling_sequences() for part in executed.parts]
         requests = dict.fromkeys(
             [sequence.request for sequence in chain(executed.failed, *sampling)]
@@ -212,7 +214,7 @@ class Stepper:
         for sequence, token in drawn.tokens:
             request = sequence.request
             if errors and request in errors:
-                continue  # one sample failed, so the request's other samples stop as well
+                continue  # a sample of this request failed, so its other samples stop as well
             try:
                 if request.params.use_beam_search:
                     self.beams.offer(sequence, token)
@@ -222,7 +224,7 @@ class Stepper:
                 errors[request] = str(error)
 
     def _append_token(self, sequence: Sequence, sampled: SampledToken) -> None:
-        """Append a new token, emit the text that it completes, and end the sequence if due."""
+        """Append a new token and emit it with its text. End the sequence if it must stop."""
         sequence.append_token(sampled.token_id)
         limits = self._limits
         stop = check_stop(sequence, limits.eos_token_ids, limits.max_model_len)
@@ -264,13 +266,13 @@ class Stepper:
         self.scheduler.add_request(request)
 
     def abort(self, request: Request, error: str | None = None) -> None:
-        """End an unfinished request and all its sequences; `error` says why if it failed."""
+        """End an unfinished request and all its sequences. If it failed, `error` is the reason."""
         stop = Stop(RequestStatus.FINISHED_ABORTED, error)
         for sequence in list(request.sequences):
             if not sequence.status.is_finished:
                 try:
                     self._finish(sequence, stop, flush=error is None)
-                # the text that was held back is lost; the request is gone, so nobody reads it
+                # The held-back text is lost, but the request is gone, so no reader needs it.
                 except RequestFailedError:
                     self._finish(sequence, stop, flush=False)
         self.beams.forget(request)
@@ -279,7 +281,7 @@ class Stepper:
     def _finish(self, sequence: Sequence, stop: Stop, flush: bool) -> None:
         """End a sequence.
 
-        flush: emit the text that was held back in case it began a stop string.
+        flush: first emit the text that was held back.
         """
         if flush:
             last = self.output_processor.flush(sequence)
@@ -290,10 +292,11 @@ class Stepper:
         self.scheduler.finish(sequence, stop.status, stop.stop_reason)
 
     def _fail(self, request: Request, error: str) -> None:
-        """End one request that cannot continue; the others go on.
+        """End a request that cannot continue. All other requests continue.
 
-        Its keys and values may be NaN, so its blocks leave the prefix cache. A block with other
-        owners keeps its hash: if it is bad, the owners fail too, and the last one removes it.
+        The request's keys and values may be NaN, so its blocks leave the prefix cache. A block with
+        other owners keeps its hash. If the block has NaN, these owners fail too, and when the last
+        owner fails, the block is evicted.
         """
         blocks = [block for sequence in request.sequences for block in sequence.block_table]
         self.abort(request, error)

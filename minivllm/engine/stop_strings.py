@@ -1,12 +1,12 @@
 """`StopStringChecker`: finds stop strings in text that arrives in pieces.
 
-The end of the text is held back while it could still become a stop string: exactly the longest
-suffix that starts one.
+The end of the text is held back while it could still become a stop string. This end is exactly the
+longest suffix of the text that is also the start of a stop string.
 
     stop "###"    pieces "Hi #"  "#5"    shown "Hi "  "##5"
 
-The result does not depend on how the text was cut: the first character that completes a stop string
-decides. If it completes two, the first in the list wins.
+The result does not depend on how the text was cut: the text stops at the first character that
+completes a stop string. If this character completes two stop strings, the first in the list wins.
 
 Each stop string has a Knuth-Morris-Pratt automaton: its state is the length of the longest prefix
 of the stop string that the text ends with. A step costs amortized O(1).
@@ -20,11 +20,11 @@ class StopCheck:
     text: str
     """Text that may be shown now."""
     stop: str | None = None
-    """The stop string that was completed, if any. `text` then ends with it or before it."""
+    """The completed stop string, if any. `text` then ends with the stop string or before it."""
 
 
 def _borders_of(pattern: str) -> list[int]:
-    """For each k: length of the longest proper prefix of `pattern[:k]` that is also its suffix."""
+    """For each k: length of the longest proper prefix of `pattern[:k]` that also ends it."""
     borders = [0] * (len(pattern) + 1)
     border = 0
     for k in range(1, len(pattern)):
@@ -45,7 +45,7 @@ class _Automaton:
 
     def step(self, char: str) -> bool:
         """Read one character; return whether the stop string is now complete."""
-        # The last match was ignored; the next one may overlap with it.
+        # The last match was ignored. The next match may overlap with it.
         if self.length == len(self.pattern):
             self.length = self._borders[self.length]
         while self.length and char != self.pattern[self.length]:
@@ -55,7 +55,7 @@ class _Automaton:
 
     @property
     def num_undecided(self) -> int:
-        """Characters at the end of the text that may start this stop string."""
+        """How many characters at the end of the text may be the start of this stop string."""
         return self._borders[self.length] if self.length == len(self.pattern) else self.length
 
 
@@ -69,7 +69,7 @@ class StopStringChecker:
         self._held_back = ""
 
     def feed(self, text: str, *, may_stop: bool = True) -> StopCheck:
-        """Read the next piece. Do not call it again after a stop.
+        """Read the next piece. Do not call this method again after a stop.
 
         may_stop: if False, ignore stop strings that this piece completes.
         """
@@ -91,8 +91,8 @@ class StopStringChecker:
     def finish(self, text: str = "", *, may_stop: bool = True) -> StopCheck:
         """Read the last piece and return all text that was held back.
 
-        The last piece can complete a stop string too: with an unfinished character, or a run of raw
-        bytes.
+        The last piece can complete a stop string, too: it may be an unfinished character or a run
+        of raw bytes.
         """
         check = self.feed(text, may_stop=may_stop)
         remaining, self._held_back = self._held_back, ""

@@ -1,1 +1,1 @@
-"""The event stream: all that a view of the engine may read. `types` lists the events."""
+"""The event stream, from which views of the engine are built. `types` lists the events."""

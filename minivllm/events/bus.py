@@ -3,8 +3,8 @@
 Code writes `if bus.active: bus.emit(Kind, field, ...)`. Without a listener, an event costs one
 attribute test, and its fields are not computed.
 
-Listeners run in the engine's thread, in the order of subscription, so they must be quick. A
-listener that raises stops the engine, because a view that misses an event is wrong.
+Listeners run in the engine's thread, in the order of subscription, so they must be quick. If a
+listener raises, the engine stops, because a view that misses an event is wrong.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ class EventBus:
         self.next_seq = 0
         """Number of the next event."""
         self.active = False
-        """Whether there is a listener. Read it before computing an event's fields."""
+        """Whether there is a listener. Check this before computing an event's fields."""
         self.step = 0
         """Number of the current or last step, set by the scheduler."""
 
     def now(self) -> float:
-        """The current time on the engine's clock, in seconds."""
+        """Return the current time on the engine's clock, in seconds."""
         return self._clock.now()
 
     def subscribe(self, listener: Listener) -> Callable[[], None]:
@@ -40,14 +40,14 @@ class EventBus:
         self.active = True
 
         def unsubscribe() -> None:
-            # Compare with `!=`, not `is not`: each `obj.method` is a new object, equal to the last.
+            # Compare with `!=`, not `is not`: each `obj.method` is a new object, equal to others.
             self._listeners = tuple(other for other in self._listeners if other != listener)
             self.active = bool(self._listeners)
 
         return unsubscribe
 
     def emit(self, kind: type[Event], *fields: object) -> float:
-        """Create a `kind` with its own `fields`, in declaration order; return its time `t`."""
+        """Create an event with its own `fields`, in declaration order; return its time `t`."""
         event = kind(self.next_seq, self.step, self._clock.now(), *fields)
         self.next_seq += 1
         for listener in self._listeners:

@@ -3,8 +3,8 @@
 After every phase of a step, `fold.state == engine.inspect()`. Views read only a fold, live or from
 a recording, so they can show only what the engine has reported.
 
-One small method per kind applies what the event changes. A fold never guesses: if something cannot
-be derived, the event lacks a field.
+For each kind of event, a small method applies the change. A fold never guesses: if a part of the
+state could not be derived, the event would need another field.
 """
 
 from array import array
@@ -27,17 +27,17 @@ HISTORY_LENGTH = 64
 
 
 class Fold:
-    """Applies events in order. Its attributes are the live state: read them, do not change them."""
+    """Applies events in order. Its attributes are the live state; do not change them."""
 
     def __init__(self, header: ev.LogHeader, state: EngineState | None = None) -> None:
         """Start with an idle engine, or with `state` in the middle of a run.
 
-        state: an `inspect()` between two steps; the fold keeps and changes it
+        state: what `inspect()` returned between two steps; the fold keeps and changes this object
         """
         if state is None:
             state = EngineState.idle(header)
-        # A seek restores tens of thousands of token ids. As int objects they took most of its time,
-        # so they are arrays.
+        # A seek restores tens of thousands of token ids. Making int objects took most of the time,
+        # so the ids are in arrays.
         for request in state.requests.values():
             request.prompt_token_ids = array("I", request.prompt_token_ids)
         for sequence in state.sequences.values():
@@ -61,11 +61,11 @@ class Fold:
         """`seq` of the last applied event."""
         self.t = header.mono
         self.lost_events = 0
-        """Missing events. After a gap, the state no longer changes, since it would be a guess."""
+        """How many events are missing. After a gap, the fold applies no events any more."""
 
     @property
     def state(self) -> EngineState:
-        """The same data as `LLMEngine.inspect()`. It shares parts with the fold: do not modify."""
+        """The same data as `LLMEngine.inspect()`. Do not modify it: the fold shares parts of it."""
         replace = msgspec.structs.replace
         return EngineState(
             step=self.step,
@@ -150,7 +150,7 @@ class Fold:
         parent = self.sequences[event.parent]
         for block_id in parent.block_table:
             self.blocks[block_id].ref_cnt += 1
-        # Copy the two lists, which parent and child change independently.
+        # Copy the lists that parent and child change independently.
         self.sequences[event.seq_id] = msgspec.structs.replace(
             parent,
             slot=event.slot,
@@ -177,9 +177,9 @@ class Fold:
             self.counters.aborted_requests += 1
 
     def _forget(self, seq_id: str, reason: str | None) -> bool:
-        """Remove a sequence; return whether it was the last of its request.
+        """Remove a sequence; return whether it was the last sequence of its request.
 
-        reason: how it ended, for the history; None to leave it out
+        reason: how the sequence ended, for the history; None keeps it out of the history
         """
         sequence = self.sequences.pop(seq_id)
         queue = self.running if sequence.status == "RUNNING" else self.waiting
@@ -309,7 +309,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
 
 
 def fold(header: ev.LogHeader, events: Iterable[ev.Event]) -> Fold:
-    """Fold all of `events`, starting with an idle engine."""
+    """Apply all `events` to an idle engine, and return the fold."""
     result = Fold(header)
     for event in events:
         result.apply(event)

@@ -1,21 +1,20 @@
 """`KVUsageMeter`: how the KV cache memory was used in each step, derived from events alone.
 
-Each slot (room for one token's keys and values) is in one category. The first three are
-*allocated*, in a block with an owner:
+Each slot (room for one token's keys and values) is in one category. Used, reserved and internal
+slots are *allocated*: their block has an owner.
 
-    used      holds a computed token; a shared slot counts once
-    reserved  its sequence will write it later, up to prompt + max_tokens
-    internal  its sequence will never write it
-    external  in a free block that no reservation can use, because its run of free neighbours is
-              too short, or is the rest after all that fit. Only with contiguous memory
-    free      all others
+    used      the slot holds a computed token; a shared slot counts once
+    reserved  the sequence may write the slot later, up to prompt + max_tokens
+    internal  the sequence will never write the slot
+    external  the slot is in a free block that no reservation can use, because too few neighbouring
+              blocks are free too. Only with contiguous memory
+    free      all other slots
 
-Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. A sequence may end
-before `max_tokens`; the slots that it never writes count as reserved.
+Waste, as in the PagedAttention paper, is (reserved + internal) / allocated. If a sequence ends
+before `max_tokens`, the slots that it never writes have counted as reserved.
 
-A step is measured when its plan is complete, after its last `step.scheduled`. Between two steps,
-ended sequences are gone and forks have not copied yet, so memory would look better than while the
-model runs.
+A step is measured when its plan is complete, after its last `step.scheduled`. A measurement between
+two steps would look too good: ended sequences are gone, and forks have not copied blocks yet.
 
 Source: sections 3.1 and 6.3 of the PagedAttention paper (Kwon et al., 2023).
 """
@@ -43,24 +42,24 @@ class KVUsage:
     internal: int
     external: int
     num_running: int
-    """Running requests."""
+    """Number of running requests."""
     num_table_entries: int
-    """Blocks that the running sequences would need without sharing."""
+    """How many blocks the running sequences would need without sharing."""
     num_blocks_in_use: int
 
     @property
     def allocated(self) -> int:
-        """Slots in blocks that have an owner."""
+        """Number of slots in blocks that have an owner."""
         return self.used + self.reserved + self.internal
 
     @property
     def waste(self) -> float:
-        """Unused part of the allocated slots, from 0 to 1."""
+        """The part of the allocated slots that is not used, from 0 to 1."""
         return (self.reserved + self.internal) / self.allocated if self.allocated else 0.0
 
     @property
     def saved_by_sharing(self) -> float:
-        """Part of the blocks that sharing saves, from 0 to 1."""
+        """The part of `num_table_entries` that sharing saves, from 0 to 1."""
         return (
             1 - self.num_blocks_in_use / self.num_table_entries if self.num_table_entries else 0.0
         )
@@ -71,9 +70,9 @@ class _BlockSlots(NamedTuple):
 
     block_id: int
     used: int
-    """Slots that hold a computed token."""
+    """How many slots hold a computed token."""
     wanted: int
-    """`used`, plus slots that will hold a token before the sequence ends."""
+    """`used`, plus the slots that may still get a token before the sequence ends."""
 
 
 class _Tally(NamedTuple):
@@ -85,13 +84,13 @@ class _Tally(NamedTuple):
 
 
 class KVUsageMeter:
-    """Apply every event of a run, or those after the events that `fold` has applied."""
+    """Measures a run. Apply every event, or every event that `fold` has not applied yet."""
 
     def __init__(self, header: ev.LogHeader, fold: Fold | None = None) -> None:
         self.fold = fold or Fold(header)
         """The state after the last finished step."""
         self.samples: list[KVUsage] = []
-        """One for each step in which something ran."""
+        """One `KVUsage` for each step that scheduled a token."""
         self._step_events: list[ev.Event] = []
 
     def apply(self, event: ev.Event) -> None:
@@ -101,8 +100,8 @@ class KVUsageMeter:
             self._step_events.clear()
 
     def _end_step(self, end: ev.StepEnd) -> None:
-        # Only the end of the step shows which event completed the plan, so the events wait until
-        # then.
+        # Which event completed the plan is known only at the end of the step, so the fold applies
+        # the events only now.
         planned = [
             i for i, event in enumerate(self._step_events) if type(event) is ev.StepScheduled
         ]
@@ -134,7 +133,7 @@ class KVUsageMeter:
         )
 
     def _slots_of(self, sequence: SequenceState) -> Iterator[_BlockSlots]:
-        """Slots of each block of `sequence`. Its last token is sampled but never computed."""
+        """Yield the slots of each block. A sequence's last token is sampled but never computed."""
         header = self.fold.header
         num_held = max(sequence.num_computed_tokens, sequence.num_cached_tokens)
         num_tokens = sequence.num_prompt_tokens + self.fold.requests[sequence.request_id].max_tokens
@@ -145,7 +144,7 @@ class KVUsageMeter:
             yield _BlockSlots(block_id, used, max(min(num_final - before, header.block_size), used))
 
     def _tally(self, entries: list[_BlockSlots]) -> _Tally:
-        """Add up the slots of all blocks in use; of a shared block, its owners' maximum counts."""
+        """Add up the slots of all blocks in use. For a shared block, take its owners' maximum."""
         used: dict[int, int] = {}
         wanted: dict[int, int] = {}
         for one in entries:
@@ -157,7 +156,7 @@ class KVUsageMeter:
         )
 
     def _num_useless_blocks(self) -> int:
-        """Free blocks left over if as many reservations as possible were made now."""
+        """How many free blocks would be left if as many runs as possible were reserved now."""
         header = self.fold.header
         if header.config.get("kv_cache_allocator") != "contiguous":
             return 0
@@ -167,21 +166,21 @@ class KVUsageMeter:
 
 
 def mean(values: list[float]) -> float:
-    """The mean over steps; 0 if nothing ran."""
+    """Return the mean over steps; 0 if no step was measured."""
     return sum(values) / len(values) if values else 0.0
 
 
 class PoolUse(NamedTuple):
-    """Number of blocks of the pool in each state at one moment."""
+    """How many blocks of the pool are in each state at one moment."""
 
     used: int
     cached: int
-    """Free, but a prompt with the same tokens can still hit them."""
+    """Free blocks that a prompt with the same tokens can still hit."""
     empty: int
 
 
 def pool_use(fold: Fold) -> PoolUse:
-    """Count the pool's blocks. O(free blocks)."""
+    """Count the pool's blocks by state. O(free blocks)."""
     blocks, num_free = fold.blocks, len(fold.free_queue)
     cached = sum(blocks[block_id].hash is not None for block_id in fold.free_queue)
     return PoolUse(len(blocks) - num_free, cached, num_free - cached)

@@ -19,7 +19,7 @@ class TokenTimes:
     num_tokens: int = 0
 
     def add_token(self, t: float) -> float | None:
-        """Count a token. Return the seconds since the last one; None for the first."""
+        """Count a token. Return the seconds since the last token; None for the first token."""
         before, self.last_token = self.last_token, t
         self.num_tokens += 1
         if before is None:
@@ -33,7 +33,7 @@ class TokenTimes:
 
     @property
     def time_per_output_token(self) -> float | None:
-        """Mean seconds between two tokens; None before the second."""
+        """Mean seconds between two tokens; None before the second token."""
         if self.num_tokens < 2:
             return None
         return (self.last_token - self.first_token) / (self.num_tokens - 1)
@@ -45,11 +45,11 @@ class RequestRecord:
     max_tokens: int
     n: int
     num_sequences: int = 1
-    """Unfinished sequences."""
+    """Number of unfinished sequences."""
     num_first_tokens: int = 0
-    """Sequences with at least one token. When the first one has a token, the prompt is computed."""
+    """Number of sequences with a token. From 1 on, the prompt is computed."""
     most_tokens: int = 0
-    """Output tokens of the longest ended sequence."""
+    """Number of output tokens of the longest sequence that has ended."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,9 +58,9 @@ class SequenceRecord(TokenTimes):
 
     request: RequestRecord
     admitted: float | None = None
-    """When it first got a batch slot."""
+    """When the sequence first got a batch slot."""
     num_cached_tokens: int = 0
-    """Prompt tokens found in the prefix cache at that admission."""
+    """Prompt tokens found in the prefix cache at the first admission."""
     num_preemptions: int = 0
 
 
@@ -95,7 +95,7 @@ class RequestLedger:
         record.request.num_sequences += 1
 
     def sampled(self, event: ev.TokenSampled) -> float | None:
-        """Count a token. Return the seconds since the sequence's last one; None for the first."""
+        """Count a token. Return the seconds since the sequence's last token, or None."""
         record = self.sequences[event.seq_id]
         gap = record.add_token(event.t)
         if gap is None:

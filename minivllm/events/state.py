@@ -1,10 +1,10 @@
 """`EngineState`: the complete visible state of an engine between two phases, as plain data.
 
-`LLMEngine.inspect()` reads it from the engine's objects, and `Fold` builds it from events alone;
-both results must be equal. Finished sequences are not part of it (`Fold.history` keeps the last
-ones for display).
+`LLMEngine.inspect()` reads the state from the engine's objects, and `Fold` builds it from events
+alone; both results must be equal. Finished sequences are not part of the state (`Fold.history`
+keeps the last finished sequences for display).
 
-`gc=False`: there are thousands of these objects, and none can be part of a cycle.
+`gc=False`: there are thousands of these objects, and no object can be part of a cycle.
 """
 
 from collections.abc import MutableSequence, Sequence
@@ -15,7 +15,7 @@ from minivllm.events.types import DeferReason, LogHeader, ScheduledKind
 
 
 class BlockState(msgspec.Struct, gc=False):
-    """One physical block. A free block with a hash is cached: it can be hit until it is reused."""
+    """One physical block. A free block with a hash can still be hit until it is reused."""
 
     ref_cnt: int = 0
     hash: str | None = None
@@ -30,7 +30,7 @@ class SequenceState(msgspec.Struct, gc=False):
     """WAITING, RUNNING or PREEMPTED (`RequestStatus`)."""
     num_prompt_tokens: int
     output_token_ids: MutableSequence[int] = []
-    """A list; in a fold, an array."""
+    """A list; in a fold, an `array`."""
     text: str = ""
     """The visible part of the output."""
     num_computed_tokens: int = 0
@@ -39,7 +39,7 @@ class SequenceState(msgspec.Struct, gc=False):
     slot: int | None = None
     block_table: list[int] = []
     deferred: tuple[DeferReason, int, int] | None = None
-    """Why it was last deferred: (reason, need, free)."""
+    """Why the sequence was last deferred: (reason, need, free)."""
 
     @property
     def num_tokens(self) -> int:
@@ -50,13 +50,13 @@ class RequestState(msgspec.Struct, gc=False):
     """One unfinished request."""
 
     prompt_token_ids: Sequence[int]
-    """A list; in a fold, an array."""
+    """A list; in a fold, an `array`."""
     max_tokens: int
     priority: int = 0
     prompt: str | None = None
     arrival_time: float = 0.0
     seq_ids: list[str] = []
-    """Its unfinished sequences."""
+    """Ids of the unfinished sequences."""
 
 
 class ScheduledState(msgspec.Struct, gc=False):
@@ -69,7 +69,7 @@ class ScheduledState(msgspec.Struct, gc=False):
 
 
 class Counters(msgspec.Struct, gc=False):
-    """Totals since the engine started, under vLLM's metric names where they exist."""
+    """Totals since the engine started. The names are vLLM's metric names, where vLLM has one."""
 
     finished_requests: int = 0
     aborted_requests: int = 0
@@ -77,7 +77,7 @@ class Counters(msgspec.Struct, gc=False):
     prefix_cache_queries: int = 0
     """Tokens looked up in the prefix cache at first admission."""
     prefix_cache_hits: int = 0
-    """Tokens found there."""
+    """Tokens found by these lookups."""
     resumed_hit_tokens: int = 0
     """Tokens that resumed sequences found in the prefix cache."""
     evicted_blocks: int = 0
@@ -105,15 +105,15 @@ class EngineState(msgspec.Struct, gc=False):
     budget: int
     """Token budget of the last planned step."""
     scheduled: list[ScheduledState]
-    """How that budget was spent."""
+    """How the budget was spent."""
     max_num_seqs: int
-    """Current value; the recording's header has the value that the engine was built with."""
+    """The current value. A recording's header has the value that the engine was built with."""
     max_num_batched_tokens: int
     counters: Counters
 
     @classmethod
     def idle(cls, header: LogHeader) -> "EngineState":
-        """The state of a new engine: all blocks are free, the lowest id first."""
+        """Return the state of a new engine: all blocks are free, the lowest id is first."""
         return cls(
             step=0,
             blocks=[BlockState() for _ in range(header.num_blocks)],

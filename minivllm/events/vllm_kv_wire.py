@@ -2,10 +2,10 @@
 
     [ts, [event, ...], data_parallel_rank]        a batch
     {"type": "BlockStored", "block_hashes": ...}  an event, since June 2026 (vLLM #42892)
-    ["BlockStored", [...], ...]                   the same event before: fields by position
+    ["BlockStored", [...], ...]                   the same event before that: fields by position
 
-`minivllm.server` writes them and `attach --vllm` reads them. vLLM often adds fields and sometimes
-kinds, so unknown ones are ignored.
+`minivllm.server` writes batches and `attach --vllm` reads them. vLLM often adds fields and
+sometimes kinds of events, so unknown fields and kinds are ignored.
 
 Source: vLLM `vllm/distributed/kv_events.py`.
 """
@@ -19,7 +19,7 @@ from minivllm.errors import EventLogError
 
 KVEventEncoding = Literal["map", "array"]
 BlockName = int | bytes
-"""vLLM's name for a block's content: its hash, or the low 64 bits of it."""
+"""vLLM's name for a block's content: the hash, or the low 64 bits of the hash."""
 
 END_SEQ = (-1).to_bytes(8, "big", signed=True)
 """Sequence number that ends a replay."""
@@ -31,7 +31,7 @@ class BlockStored(msgspec.Struct, tag=True, gc=False):
     block_hashes: list[BlockName]
     parent_block_hash: BlockName | None
     token_ids: list[int]
-    """Tokens of all these blocks."""
+    """Tokens of all blocks in the chain."""
     block_size: int
     lora_id: int | None = None
     medium: str | None = None
@@ -80,7 +80,7 @@ def decode_batch(payload: bytes) -> KVEventBatch:
     """Decode a batch in either encoding. Raise `EventLogError` if it is not a batch."""
     try:
         batch = _decoder.decode(payload)
-        # One release of vLLM encoded the batch itself as a map.
+        # In one release of vLLM, the batch itself was a map.
         ts, events = (batch["ts"], batch["events"]) if isinstance(batch, dict) else batch[:2]
         known = [event for event in map(_read_event, events) if event is not None]
         return KVEventBatch(float(ts), known, len(events) - len(known))

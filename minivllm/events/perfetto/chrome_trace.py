@@ -3,18 +3,18 @@
 A trace is one JSON object with a list of records:
 
     X     slice on a thread's track
-    b, e  begin and end of an asynchronous slice; these nest by their id
+    b, e  begin and end of an asynchronous slice; slices with the same id nest
     s, f  start and end of an arrow between slices
     i     instant
     C     counter
     M     name
 
-Times are whole microseconds, because readers truncate fractions, and neighbouring slices could then
+Times are whole microseconds. Readers would truncate fractions, so that neighbouring slices could
 overlap.
 
-Records of the same time must keep their order: an outer slice before an inner one, a slice before
+Records of the same time must keep their order: an outer slice before an inner slice, a slice before
 its arrow. So the records of a step are collected and sorted by time with a stable sort. Only the
-start of an arrow may be earlier than what is already written; readers sort the whole file.
+start of an arrow may be earlier than records that are already written; readers sort the whole file.
 
 Source: the Trace Event Format (Google), and Perfetto's reader,
 `src/trace_processor/importers/json`.
@@ -26,11 +26,11 @@ from typing import BinaryIO, Literal
 import msgspec
 
 PID = 1
-"""The only process, and its first thread, for records that have no track."""
+"""Id of the only process. Records without a track also use it as their thread id."""
 
 
 class ChromeTrace:
-    """Writes into `file`. Always `close` it, or the file is not valid JSON."""
+    """Writes a trace into `file`. Without `close`, the file is not valid JSON."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -107,7 +107,7 @@ class ChromeTrace:
         args: dict[str, object],
         scope: Literal["t", "g"] = "t",
     ) -> None:
-        """Mark a moment on one track, or of the whole trace if scope is `g`."""
+        """Mark a moment on one track, or in the whole trace if `scope` is `g`."""
         self._pending.append(
             {
                 "ph": "i",
@@ -124,7 +124,7 @@ class ChromeTrace:
     def arrow(
         self, cat: str, source: tuple[int, int], target: tuple[int, int], args: dict[str, object]
     ) -> None:
-        """Draw an arrow between the slices at two (track, time) points. Add both slices first."""
+        """Draw an arrow between the slices at two (track, time) points. Add the slices first."""
         for ph, (tid, ts) in (("s", source), ("f", target)):
             record: dict[str, object] = {
                 "ph": ph,
@@ -137,7 +137,7 @@ class ChromeTrace:
                 "args": args,
             }
             if ph == "f":
-                record["bp"] = "e"  # bind to the enclosing slice, not to the next one
+                record["bp"] = "e"  # end at the enclosing slice, not at the next slice
             self._pending.append(record)
         self._next_flow += 1
 
@@ -155,6 +155,6 @@ class ChromeTrace:
         self._pending.clear()
 
     def close(self, about: dict[str, object]) -> None:
-        """End the trace. `about`: facts for its readers."""
+        """End the trace. `about`: facts for readers of the trace."""
         self.flush()
         self._file.write(b'\n],"otherData":' + self._encode(about) + b"}\n")

@@ -1,7 +1,7 @@
 """Decides when steps and events are drawn, in whole microseconds since the recording began.
 
-With a real clock, this is when they happened. On the virtual clock, a step takes no time. There,
-each step is drawn as one millisecond in four quarters, and only the order has a meaning.
+With a real clock, steps and events are drawn when they happened. On the virtual clock, a step takes
+no time: each step is drawn as one millisecond in four quarters, and only the order has a meaning.
 
 Drawn time never goes back, and a step ends at least one microsecond after its last event. So steps
 never overlap, even after rounding.
@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from minivllm.events import types as ev
 
 STEP_US = 1000
-"""Length of a step on the virtual clock."""
+"""Drawn length of a step on the virtual clock, in microseconds."""
 _QUARTER = STEP_US // 4
 PHASES = ("schedule", "prepare", "model", "sample")
 
@@ -36,13 +36,13 @@ class DrawnTime(Protocol):
     def begin_step(self, event: ev.StepBegin) -> int: ...
 
     def moment(self, event: ev.Event) -> int:
-        """When to draw `event`, within a step or between two."""
+        """Return when to draw `event`, which happens within a step or between two steps."""
 
     def end_step(self, event: ev.StepEnd) -> list[Interval]:
-        """Return the phases of the step that ends. `now` is its end."""
+        """Return the phases of the step that ends. Set `now` to the end of the step."""
 
     def cut_step(self) -> None:
-        """End a step without an end event. `now` is where it ends."""
+        """End a step that has no end event. Set `now` to the end of the step."""
 
 
 def drawn_time(header: ev.LogHeader) -> DrawnTime:
@@ -50,9 +50,9 @@ def drawn_time(header: ev.LogHeader) -> DrawnTime:
 
 
 class RealTime:
-    """Draws everything at its time on the engine's clock.
+    """Draws each event at its time on the engine's clock.
 
-    Of a step's phases, only the lengths are known.
+    For the phases of a step, only the lengths are known.
     """
 
     note = "Microseconds of the engine's clock since the recording began."
@@ -74,8 +74,8 @@ class RealTime:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
-        # Planning comes first; the other phases end with the step, back to back. The time between
-        # is for the engine's checks.
+        # Planning is at the start of the step; the other phases are at the end, without gaps. The
+        # time between planning and these phases was spent on the engine's checks.
         edge = min(begin + _microseconds(event.t_schedule), end)
         phases = [Interval("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
@@ -95,7 +95,7 @@ class RealTime:
 class VirtualTime:
     """Draws each step as one millisecond, and its events one microsecond apart.
 
-    Events of the plan are in its first quarter, those after it in the last.
+    Events of the plan are in the step's first quarter, later events in its last quarter.
     """
 
     note = (
@@ -127,8 +127,8 @@ class VirtualTime:
         if self._begin is None:
             return self.now
         self._num_scheduled += isinstance(event, ev.StepScheduled)
-        # Preemption releases blocks before anything is scheduled. A later release belongs to the
-        # sample phase: a sequence has ended or a beam was pruned.
+        # A preemption releases blocks before `step.scheduled` events. A later release belongs to
+        # the sample phase: a sequence has ended or a beam was pruned.
         gives_back = isinstance(event, ev.BlockReleased) and self._num_scheduled
         if isinstance(event, self._AFTER_THE_PLAN) or gives_back:
             self._last = self._begin + STEP_US - 1

@@ -1,15 +1,16 @@
 """Export a recording as a Chrome trace, for ui.perfetto.dev.
 
-    steps        a slice per step, with its schedule, prepare, model and sample phases
+    steps        a slice for each step, with its schedule, prepare, model and sample phases
     decisions    evictions, copy-on-write, forks, preemptions, and changed reasons to wait
-    slot 0 ...   a slice per step of the sequence in that batch slot (`slot_turns.py`)
-    requests     their lives (`request_lives.py`), asynchronous
-    arrows       from a block's donor to the sequence that hits it; from preemption to resumption
+    slot 0 ...   a slice for each step of the sequence in this batch slot (`slot_turns.py`)
+    requests     asynchronous slices: the lives of the requests (`request_lives.py`)
+    arrows       from a block's donor to the sequence that hits the block, and from a sequence's
+                 preemption to its resumption
     counters     blocks, sequences, and use of the token budget
 
-The log is read and written step by step, so memory holds only the engine's state and one step.
-After a gap, the state is unknown: all open slices end at the gap, and only data from the events
-themselves is drawn from there on.
+The log is read and the trace is written step by step, so only the engine's state and one step are
+in memory. After a gap, the state is unknown: all open slices end at the gap, and later only data
+from the events themselves is drawn.
 """
 
 from collections.abc import Callable
@@ -25,7 +26,7 @@ from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.recording.reader import LogReader
 
 STEPS, DECISIONS = 1, 2
-"""Tracks; those of the slots come after them."""
+"""Track numbers. The tracks of the slots have higher numbers."""
 
 
 class Exported(NamedTuple):
@@ -33,7 +34,7 @@ class Exported(NamedTuple):
     events: int
     lost_events: int
     damage: str | None
-    """Where the log is damaged, if it is; the trace has everything before that line."""
+    """Where the log is damaged, or None. The trace has all events before the damaged line."""
 
 
 def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
@@ -46,7 +47,7 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
             converter.apply(event)
         converter.finish("the recording ends here")
     finally:
-        # Also on Ctrl-C: half a trace is useful, but only as valid JSON.
+        # Close the trace on Ctrl-C, too: half a trace is useful, but only if it is valid JSON.
         stream.close()
         trace.close(converter.about | {"damage": stream.damage})
     return Exported(converter.num_steps, converter.num_events, converter.lost_events, stream.damage)
@@ -61,12 +62,12 @@ class _Converter:
         """None once the state is unknown."""
         self._time = drawn_time(header)
         self._step: ev.StepBegin | None = None
-        """The current step; `_step_began` is its drawn start."""
+        """The current step; None between two steps."""
         self._step_began = 0
         self._tokens = {"prefill": 0, "decode": 0}
-        """Tokens scheduled in this step."""
+        """How many tokens of each kind are scheduled in this step."""
         self._num_cached = 0
-        """Free blocks that have a hash."""
+        """How many free blocks have a hash."""
         self._counters: dict[str, dict[str, int]] = {}
         trace.process(f"minivllm {header.model}")
         trace.thread(STEPS, "steps")
@@ -114,7 +115,7 @@ class _Converter:
                 draw(self, event, ts)
             self._fold.apply(event)
         except (LookupError, ValueError):
-            # A recording that starts in the middle of a run has events of unknown sequences.
+            # If a recording starts in the middle of a run, it has events of unknown sequences.
             self._lose_track("earlier events are not in the recording")
 
     def finish(self, why: str) -> None:
@@ -132,7 +133,7 @@ class _Converter:
         self._tokens = {"prefill": 0, "decode": 0}
 
     def _end_step(self, event: ev.StepEnd) -> None:
-        if self._step is not None:  # otherwise its start was lost
+        if self._step is not None:  # otherwise the event of the step's start was lost
             phases = self._time.end_step(event)
             self._count("token budget", {"used": event.used})
             self._draw_step(phases, {"used": event.used})
@@ -163,7 +164,7 @@ class _Converter:
             self._counters[name] = values
             self._trace.counter(name, self._time.now, values)
 
-    # ---- requests; the fold has not applied the event yet ----
+    # ---- requests; the fold applies each event after these methods ----
 
     def _arrived(self, event: ev.RequestArrived, ts: int) -> None:
         self._lives.arrived(event, ts)
@@ -231,7 +232,7 @@ class _Converter:
 
     def _hit(self, event: ev.BlockHit, ts: int) -> None:
         self._num_cached -= event.was_free
-        # A shared prefix has the same position in every block table.
+        # A shared block is at the same position in every block table.
         holders = (
             seq_id
             for seq_id in self._fold.running

@@ -1,13 +1,12 @@
-"""Draw the lives of requests as nested slices: a request with its phases, and beside it its forks.
+"""Draw the lives of requests as nested slices. Each request has lanes, one below the other.
 
-  ada | ada ------------------------------------------------|
-      | queued | prefill | decode | preempted | prefill |...|
-  ada.1         | ada.1 --------------------| ada.4 ---|  a lane: a fork takes the first free one
-                | decode                    | decode   |
+  ada | ada ------------------------------------------------|  the request
+      | queued | prefill | decode | preempted | prefill |...|  phases of its first sequence
+  ada.1         | ada.1 --------------------| ada.4 ---|       a lane for forks
+                | decode                    | decode   |       phases of the forks
 
-Beam searches fork and prune hundreds of beams, so forks reuse lanes. The first sequence's phases
-are in the request's own slice. That sequence may end long before the request, which ends with its
-last sequence.
+A beam search forks and prunes hundreds of beams, so a lane is used again: a new fork takes the
+first free lane. The first sequence may end early. The request ends when its last sequence ends.
 """
 
 from dataclasses import dataclass, field
@@ -18,16 +17,16 @@ from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 CATEGORY = "request"
 LONGEST_TEXT = 1000
-"""Greatest number of characters kept of a prompt or an answer."""
+"""A longer prompt or answer is cut to this many characters."""
 
 
 @dataclass(slots=True)
 class _Request:
     name: str
     lanes: list[int]
-    """Ids of asynchronous slices; the first is the request's own."""
+    """For each lane, the id of its asynchronous slices. Lane 0 is the request's own."""
     free_lanes: list[int] = field(default_factory=list)
-    """Indices of lanes without a fork. A heap."""
+    """Indices of lanes that no fork uses now. A heap."""
     num_sequences: int = 1
 
 
@@ -59,7 +58,7 @@ class RequestLives:
         self._begin(life, life.phase, ts)
 
     def forked(self, event: ev.RequestForked, ts: int) -> None:
-        """Begin a sequence, in the phase of its parent."""
+        """Begin a fork, in the phase of its parent."""
         parent = self._lives[event.parent]
         request = parent.request
         if not request.free_lanes:
@@ -76,7 +75,7 @@ class RequestLives:
         self._turn_to("prefill", event.seq_id, ts, about)
 
     def sampled(self, event: ev.TokenSampled, ts: int) -> None:
-        """Begin the decode phase, if this is the first token since the prefill."""
+        """Begin the decode phase if the token is the first since the prefill."""
         if self._lives[event.seq_id].phase != "decode":
             self._turn_to("decode", event.seq_id, ts, {})
 
@@ -92,8 +91,8 @@ class RequestLives:
         life = self._lives.pop(seq_id)
         request = life.request
         request.num_sequences -= 1
-        # A sequence's end is noted on its own slice. The first sequence uses the request's slice,
-        # or its phase if the request continues.
+        # `about` is written on the slice of the sequence. The first sequence has no slice: write
+        # `about` on the request's slice or, if the request continues, on the slice of the phase.
         in_phase = life.lane == 0 and request.num_sequences > 0
         self._end(life, life.phase, ts, about if in_phase else {})
         if life.lane:
@@ -105,7 +104,7 @@ class RequestLives:
             )
 
     def cut_off(self, ts: int, why: str) -> None:
-        """End all lives, because nothing more is known."""
+        """End all lives at `ts`, because later events are unknown."""
         for seq_id in list(self._lives):
             self.ended(seq_id, ts, {"cut_off": why})
 

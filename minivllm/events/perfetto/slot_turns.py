@@ -1,12 +1,12 @@
 """Draw the turns of sequences in their batch slots, and the arrows between turns.
 
-A turn is one sequence's part of one step; each slot is a track. An arrow goes from the donor's turn
-to the receiver's when a block is found in the prefix cache. Another goes from the last turn before
-a preemption to the first after it.
+A turn is one sequence's part of one step; each slot is a track. When a block is found in the prefix
+cache, an arrow goes from the donor's turn to the receiver's turn. After a preemption, an arrow goes
+from the last turn before the preemption to the first turn after it.
 
-The donor of a block may have ended a thousand steps ago, so each block keeps the last turn of the
-sequence that released it. The receiver gets its turn later in the step, so arrows are drawn when
-the step ends.
+The donor of a block may have ended a thousand steps ago. So for each block, the last turn of the
+sequence that released the block is kept. The receiver gets its turn later in the step, so arrows
+are drawn when the step ends.
 """
 
 from dataclasses import dataclass, field
@@ -28,13 +28,13 @@ class _Turn:
     end: int | None = None
 
     def moment(self, ts: int) -> tuple[int, int]:
-        """A (track, time) within this slice: `ts` while its step is running."""
+        """Return a (track, time) within the turn's slice: `ts`, or just before the turn's end."""
         return self.track, ts if self.end is None else self.end - 1
 
 
 @dataclass(slots=True)
 class _Arrow:
-    """An arrow to the turn that `seq_id` gets in this step."""
+    """An arrow to the turn that `seq_id` will get in this step."""
 
     cat: str
     source: tuple[int, int]
@@ -53,9 +53,9 @@ class SlotTurns:
         """Turns of the current step, by sequence."""
         self._arrows: dict[tuple[str, str, str], _Arrow] = {}
         self._last: dict[str, _Turn] = {}
-        """The last turn of each unfinished sequence. A new fork has its parent's."""
+        """The last turn of each unfinished sequence. A new fork has the last turn of its parent."""
         self._released_by: dict[int, tuple[str, _Turn]] = {}
-        """Block id -> the sequence that released it last, and its turn then."""
+        """Block id -> the sequence that released the block last, and the sequence's last turn."""
         for slot in range(num_slots):
             trace.thread(FIRST_TRACK + slot, f"slot {slot}")
 
@@ -77,9 +77,9 @@ class SlotTurns:
             self._released_by[block_id] = (seq_id, self._last[seq_id])
 
     def hit(self, seq_id: str, block_id: int, owner: str | None, ts: int) -> None:
-        """Note that a sequence hit a block; `owner` is its current owner, if any.
+        """Record that a sequence hit a block; `owner` is a current owner of the block, or None.
 
-        Each donor gets one arrow for all blocks that the sequence takes from it.
+        There is one arrow from each donor, for all blocks that the sequence takes from this donor.
         """
         if owner in self._last:
             donor, turn = owner, self._last[owner]
@@ -87,7 +87,7 @@ class SlotTurns:
             donor, turn = self._released_by[block_id]
         else:
             return
-        if donor != seq_id:  # otherwise its own block, from before its preemption
+        if donor != seq_id:  # otherwise the sequence's own block, from before its preemption
             key = ("share", donor, seq_id)
             if key not in self._arrows:
                 self._arrows[key] = _Arrow(
@@ -114,7 +114,7 @@ class SlotTurns:
             )
         for arrow in self._arrows.values():
             target = self._turns.get(arrow.seq_id)
-            if target is not None:  # a step that was cut off may lack the turn
+            if target is not None:  # in a step that was cut off, the turn may be missing
                 args = {**arrow.args, "blocks": arrow.blocks} if arrow.blocks else arrow.args
                 self._trace.arrow(arrow.cat, arrow.source, (target.track, arrow.ts), args)
         self._turns.clear()

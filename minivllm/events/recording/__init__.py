@@ -1,4 +1,4 @@
-"""The event log in a file: `log` writes it, `recording` reads it forward and back.
+"""The event log in a file: `log` writes the file, `recording` reads it forward and backward.
 
-`event_index` and `keyframes` make any moment of a long recording quick to reach.
+With `event_index` and `keyframes`, any moment of a long recording can be reached quickly.
 """

@@ -1,11 +1,12 @@
 """`EventIndex`: maps events to file positions, and steps and notable moments to events.
 
-It uses flat arrays, so ten million events take a few dozen megabytes: one mark per few hundred
-events, one entry per step, one per run of equal notable events. Only requests have objects (their
-names), since searching all arrivals for a name would take seconds.
+The index uses flat arrays, so the entries for ten million events take a few dozen megabytes. There
+is one mark for every few hundred events, one entry for each step, and one entry for each run of
+equal notable events. Only the names of requests are objects, in a dict, because a search through
+all arrivals would take seconds.
 
-Among neighbouring events of one kind in one step, only the first is notable: a prompt that hits
-thirty blocks is one stop for the user, not thirty.
+If neighbouring events of a step have the same kind, only the first is notable. So a user who steps
+through the notable events stops once at a prompt that hits thirty blocks, not thirty times.
 """
 
 from array import array
@@ -15,9 +16,9 @@ from typing import NamedTuple
 from minivllm.events import types as ev
 
 MARK_BYTES = 1 << 15
-"""Least number of bytes of the recording between two marks.
+"""The least number of bytes of the recording between two marks.
 
-A seek decodes at most this much too much, a tenth of a millisecond.
+A seek decodes at most about this many bytes too many, in a tenth of a millisecond.
 """
 
 NOTABLE_KINDS: frozenset[type[ev.Event]] = frozenset(
@@ -48,7 +49,7 @@ class OffsetMark(NamedTuple):
 
 
 class EventIndex:
-    """Grows with the recording; add marks, steps and notable events in order."""
+    """An index that grows with the recording. Add marks, steps and notable events in order."""
 
     def __init__(self) -> None:
         self._mark_counts = array("Q")
@@ -67,11 +68,11 @@ class EventIndex:
             self._mark_offsets.append(offset)
 
     def last_mark(self, count: int) -> OffsetMark:
-        """Return the last mark before event number `count`. There is always one, before event 0."""
+        """Return the last mark before event number `count`. Event 0 always has a mark before it."""
         return self._mark(bisect_right(self._mark_counts, count) - 1)
 
     def first_mark(self, count: int) -> OffsetMark | None:
-        """Return the first mark at or after `count` events; None if there is none yet."""
+        """Return the first mark after at least `count` events; None if there is no such mark."""
         index = bisect_left(self._mark_counts, count)
         return self._mark(index) if index < len(self._mark_counts) else None
 
@@ -96,7 +97,7 @@ class EventIndex:
         return self._steps[bisect_right(self._step_begins, index) - 1]
 
     def step_begin(self, step: int) -> int | None:
-        """Return the first event of `step`, or of the next existing step; None after the last."""
+        """Return the first event of `step`, or of the next recorded step, or None."""
         position = bisect_left(self._steps, step)
         return self._step_begins[position] if position < len(self._steps) else None
 
@@ -111,15 +112,15 @@ class EventIndex:
             self._arrivals.setdefault(event.request_id, index)
 
     def arrival(self, request_id: str) -> int | None:
-        """Return the event of the first arrival of `request_id`; None if there is none."""
+        """Return the number of the first arrival event of `request_id`; None if there is none."""
         return self._arrivals.get(request_id)
 
     def next_notable(self, index: int) -> int | None:
-        """Return the first notable event at or after `index`."""
+        """Return the number of the first notable event at or after event `index`."""
         position = bisect_left(self._notable, index)
         return self._notable[position] if position < len(self._notable) else None
 
     def previous_notable(self, index: int) -> int | None:
-        """Return the last notable event before `index`."""
+        """Return the number of the last notable event before event `index`."""
         position = bisect_left(self._notable, index)
         return self._notable[position - 1] if position else None

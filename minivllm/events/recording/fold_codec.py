@@ -1,10 +1,11 @@
 """`FOLD`: packs a fold into pieces of bytes and restores it, for keyframes of a recording.
 
-Most of a fold never changes again: prompts, earlier output, finished sequences. So it is packed in
-many small pieces, each cut where only the end can grow. Neighbouring keyframes store equal pieces
-once: of half a megabyte, about 80 kilobytes are new.
+Most of a fold never changes again: prompts, earlier output, finished sequences. So a fold is packed
+into many small pieces, and when output grows, only the last piece of it changes. Neighbouring
+keyframes store equal pieces once: if a fold has half a megabyte, about 80 kilobytes are new.
 
-Token ids stay arrays, which are plain memory. As lists of numbers they took nine tenths of a seek.
+Token ids stay in arrays, which are plain memory. When token ids were lists of numbers, making these
+lists took nine tenths of the time of a seek.
 """
 
 from array import array
@@ -22,17 +23,17 @@ _BYTES_PER_PIECE = 512
 
 
 class _Head(msgspec.Struct):
-    """The first piece: everything that changes often, and the number of pieces of the rest."""
+    """The first piece: everything that changes often, and the number of all other pieces."""
 
     state: EngineState
-    """Without blocks, free queue, prompts, output tokens and texts."""
+    """The state without blocks, free queue, prompts, output tokens and texts."""
     last_seq: int
     t: float
     lost_events: int
     num_block_pieces: int
     num_finished: int
     num_output_pieces: list[tuple[int, int]]
-    """For each sequence: pieces of its output tokens, and of its text."""
+    """For each sequence: the number of pieces of its output tokens, and of its text."""
 
 
 class FoldCodec:
@@ -80,7 +81,7 @@ class FoldCodec:
         return [msgspec.msgpack.encode(head), *pieces]
 
     def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
-        """Return a new fold, equal to the one that was packed."""
+        """Return a new fold, equal to the packed fold."""
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         state = head.state
@@ -102,7 +103,7 @@ class FoldCodec:
 
 
 def _cut(data: bytes) -> list[bytes]:
-    """Cut `data` into pieces. When data is appended, all but the last stay the same."""
+    """Cut `data` into pieces. When data is appended, all pieces but the last stay the same."""
     return [
         data[start : start + _BYTES_PER_PIECE] for start in range(0, len(data), _BYTES_PER_PIECE)
     ]

@@ -1,11 +1,11 @@
 """`Keyframes`: packed views along a recording, from which a seek starts.
 
-A keyframe is a view packed into pieces of bytes. Neighbouring keyframes share equal pieces, so that
-a good codec (`fold_codec.py`) needs a fifth of the memory. At the memory limit, every second
-keyframe is dropped and the spacing doubles: seeks in a longer recording take longer.
+A keyframe is a view packed into pieces of bytes. Neighbouring keyframes share equal pieces. With
+`fold_codec.py`, this reduces the memory to a fifth. At the memory limit, every second keyframe is
+dropped and the spacing doubles, so that seeks in a longer recording take longer.
 
-The spacing is in bytes and not in events, because bytes determine the decoding time: an event may
-have forty bytes or a prompt of a hundred thousand tokens.
+The spacing is in bytes and not in events, because bytes determine the decoding time. An event may
+take forty bytes, or it may contain a prompt of a hundred thousand tokens.
 """
 
 from bisect import bisect_right
@@ -16,17 +16,18 @@ from minivllm.events.state import EngineState
 from minivllm.events.types import Event, LogHeader
 
 SPACING_BYTES = 1 << 17
-"""Bytes of the recording between two keyframes.
+"""How many bytes of the recording are between two keyframes.
 
-About a thousand events, or half a millisecond of decoding and folding.
+These are about a thousand events, or half a millisecond of decoding and folding.
 """
 MAX_BYTES = 192 << 20
-"""Memory for all keyframes of a recording.
+"""The most memory for all keyframes of a recording, in bytes.
 
-A million events keep their spacing; with ten million it is sixteen times as large.
+With a million events, the spacing never doubles. With ten million, it becomes sixteen times as
+large.
 """
 _PIECE_OVERHEAD = 41
-"""Bytes of memory that a piece takes besides its content: an object and a reference to it."""
+"""Bytes of memory for a piece besides its content: for the object and for the reference."""
 
 
 class View(Protocol):
@@ -44,14 +45,14 @@ class ViewCodec(Protocol[V]):
     def new(self, header: LogHeader, state: EngineState | None) -> V:
         """Create the view before the first event.
 
-        state: None for an idle engine; the view may keep parts of it
+        state: None for an idle engine; the view may keep parts of `state`
         """
 
     def pack(self, view: V) -> Sequence[bytes]:
-        """Pack all of `view`. Pieces equal to those of the last keyframe take no memory."""
+        """Pack all of `view`. A piece that is also in the last keyframe takes no memory."""
 
     def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> V:
-        """Create a new view, equal to the one that was packed."""
+        """Create a new view, equal to the packed view."""
 
 
 class Keyframe(NamedTuple):
@@ -59,13 +60,13 @@ class Keyframe(NamedTuple):
 
     count: int
     pieces: tuple[bytes, ...]
-    """A tuple: the garbage collector would visit every entry of a list again and again."""
+    """A tuple, because the garbage collector would visit a list of bytes again and again."""
     num_new_bytes: int
-    """Memory beyond what it shares with the keyframe before."""
+    """Memory for the pieces that the previous keyframe does not have."""
 
 
 class Keyframes:
-    """Keyframes in the order of the recording. The first one is never dropped."""
+    """Keyframes in the order of the recording. The first keyframe is never dropped."""
 
     def __init__(self, spacing: int = SPACING_BYTES, max_bytes: int = MAX_BYTES) -> None:
         self._spacing = spacing
@@ -75,7 +76,7 @@ class Keyframes:
         self._last_pieces: dict[bytes, bytes] = {}
         self._next_offset = 0
         self.num_bytes = 0
-        """Memory that all of them take, in bytes."""
+        """Memory that all keyframes take, in bytes."""
 
     def __len__(self) -> int:
         return len(self._frames)
@@ -92,11 +93,11 @@ class Keyframes:
         self._last_pieces = dict(zip(shared, shared, strict=True))
         while self.num_bytes > self._max_bytes and len(self._frames) > 2:
             self._thin_out()
-        # Packing a large view takes time, so a larger view makes the next keyframe later.
+        # Packing a large view takes time, so after a large view the next keyframe is farther away.
         self._next_offset = offset + max(self._spacing, sum(map(len, pieces)) // 8)
 
     def before(self, count: int) -> Keyframe:
-        """Return the last keyframe with no more than the first `count` events."""
+        """Return the last keyframe that contains at most the first `count` events."""
         return self._frames[bisect_right(self._counts, count) - 1]
 
     def _append(self, frame: Keyframe) -> None:
@@ -110,7 +111,8 @@ class Keyframes:
         self._frames, self._counts, self.num_bytes = [], [], 0
         known: set[bytes] = set()
         for frame in kept:
-            # A piece of a dropped keyframe counts for the next keyframe that has it.
+            # If a dropped keyframe was the first with a piece, the next keyframe that has the piece
+            # now counts it as new.
             self._append(frame._replace(num_new_bytes=_num_new_bytes(frame.pieces, known)))
             known = set(frame.pieces)
 

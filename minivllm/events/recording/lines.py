@@ -1,7 +1,7 @@
 """Encode and decode the lines of a recording: a header, an optional state, then events.
 
-A kind that this version does not know comes from a newer engine and is skipped. A known kind with
-an invalid field is damage.
+An event of an unknown kind was written by a newer engine and is skipped. An event of a known kind
+with an invalid field is damage.
 """
 
 import msgspec
@@ -28,7 +28,7 @@ class Envelope(msgspec.Struct):
 
 
 class _StateLine(msgspec.Struct, tag_field="ev", tag="log.state"):
-    """Second line of a recording that starts in the middle of a run: the engine's state then."""
+    """Second line of a recording that starts in the middle of a run: the state at the start."""
 
     state: EngineState
 
@@ -53,9 +53,9 @@ _MOST = {
     "max_num_batched_tokens": 1 << 31,
     "max_model_len": 1 << 31,
 }
-"""Upper limits of header fields, which no engine reaches. All must be at least 1.
+"""Upper limits of header fields, which no real engine reaches. The lower limit is 1.
 
-A reader divides by these sizes and makes lists of their length.
+Without limits, a reader could divide by 0 or make a list that is too long.
 """
 
 
@@ -72,12 +72,12 @@ def encode_state(state: EngineState) -> bytes:
 
 
 def state_line(state_json: bytes) -> bytes:
-    """Make the line of a state that is JSON already. The reader of the line will check it."""
+    """Make a line from a state in JSON. The JSON is not checked here, but by the line's reader."""
     return b'{"ev":"log.state","state":' + state_json + b"}\n"
 
 
 def decode_header(name: str, line: bytes) -> LogHeader:
-    """Decode a header. Raise `EventLogError`, naming the recording `name`, if it is invalid."""
+    """Decode the header of the recording `name`. Raise `EventLogError` if it is invalid."""
     try:
         header = _header_decoder.decode(line)
     except msgspec.MsgspecError as error:
@@ -102,7 +102,10 @@ def decode_header(name: str, line: bytes) -> LogHeader:
 
 
 def decode_state(line: bytes) -> EngineState | None:
-    """Decode the state in a line; None for another line. Raise `msgspec.DecodeError` if damaged."""
+    """Decode the state in a line. Return None if the line has no state.
+
+    Raises `msgspec.DecodeError` for a damaged line.
+    """
     if _kind_decoder.decode(line).ev != _StateLine.__struct_config__.tag:
         return None
     return _state_decoder.decode(line).state
@@ -114,7 +117,7 @@ def decode_envelope(line: bytes) -> Envelope:
 
 
 def decode_line(line: bytes) -> tuple[int, Event | None]:
-    """Decode an event's line into its `seq` and the event, which is None for an unknown kind.
+    """Decode an event's line into `seq` and the event. For an unknown kind, the event is None.
 
     Raises `msgspec.DecodeError` for a damaged line.
     """
@@ -129,7 +132,7 @@ def decode_line(line: bytes) -> tuple[int, Event | None]:
 
 
 def decode_known(lines: bytes) -> list[Event]:
-    """Decode whole lines that were read before, without the events of unknown kinds."""
+    """Decode whole lines that are known to be valid; leave out events of unknown kinds."""
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.ValidationError:
@@ -138,7 +141,7 @@ def decode_known(lines: bytes) -> list[Event]:
 
 
 def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
-    """Decode lines that held `count` known events. Raise `EventLogError` if they have changed."""
+    """Decode lines that had `count` known events. Raise `EventLogError` if the lines changed."""
     try:
         events = decode_known(lines)
     except (msgspec.DecodeError, UnicodeDecodeError):
@@ -149,7 +152,7 @@ def decode_again(name: str, lines: bytes, count: int) -> list[Event]:
 
 
 def decode_if_all_known(lines: bytes) -> list[Event] | None:
-    """Decode whole lines in a third of the time; None if one is unknown or damaged."""
+    """Decode whole lines in a third of the time. Return None if a line is unknown or damaged."""
     try:
         return _event_decoder.decode_lines(lines)
     except msgspec.DecodeError:

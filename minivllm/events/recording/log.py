@@ -1,14 +1,14 @@
-"""`LogWriter`: writes a recording: a header line, then one event a line (JSON Lines).
+"""`LogWriter`: writes a recording: a header line, then one line for each event (JSON Lines).
 
-Readers skip kinds and fields that they do not know, and a torn last line (power cut, Ctrl-C, full
-disk) simply ends the log. The writer flushes at the end of every step. `recording.py` reads the
-file, even while it grows.
+Readers skip unknown kinds and fields. An incomplete last line (power cut, Ctrl-C, full disk) simply
+ends the log. The writer flushes at the end of every step, and `recording.py` can read the file
+while it grows.
 
-`loss` reports during the run what the file lacks, and `close` raises `EventLogError` unless
-everything was written.
+During the run, `loss` says which events are missing in the file. If any event is missing, `close`
+raises `EventLogError`.
 
-A recording that starts in the middle of a run has the engine's state in its second line, because a
-fold of the events needs it.
+If a recording starts in the middle of a run, its second line has the engine's state, because a fold
+of the events starts from this state.
 """
 
 import errno
@@ -50,22 +50,22 @@ class LogWriter:
     ) -> None:
         """Write the header, and `state` if there is one.
 
-        path_or_file: a path, or an empty unbuffered file that others may read and seek in meanwhile
-        state:        an `inspect()` from the time of `header`, if the engine has run before
+        path_or_file: a path, or an empty unbuffered file; other code may read and seek in the file
+        state:        what `inspect()` returned when `header` was made, if the engine has run before
 
-        Raises `EventLogError` if this fails.
+        Raises `EventLogError` if the file cannot be written.
         """
         self._path = Path(path_or_file) if isinstance(path_or_file, str | Path) else None
         self._name = str(path_or_file)
         self._size = 0
         try:
-            # Unbuffered: our own buffer has whole lines, so a failed write can be undone
-            # completely.
+            # Open the file unbuffered: our own buffer has only whole lines, so a failed write can
+            # be undone completely.
             self._file = (
                 open(self._path, "wb", buffering=0) if self._path else path_or_file  # noqa: SIM115
             )
             self._append(encode_header(header) + (encode_state(state) if state else b""))
-            self._file.seek(self._size)  # fails now if it is a pipe
+            self._file.seek(self._size)  # for a pipe, this fails now and not later
         except OSError as error:
             raise EventLogError(f"{self._name} cannot be written: {error.strerror}.") from error
         self._buffer = bytearray()
@@ -73,14 +73,14 @@ class LogWriter:
         self._num_lost = 0
         self._last: Event | None = None
         self.last_step = 0
-        """The last step up to which the file is complete. Any thread may read it."""
+        """The file is complete up to this step. Any thread may read the attribute."""
         self.loss: Loss | None = None
-        """Everything that could not be written so far. Any thread may read it."""
+        """Which events could not be written so far. Any thread may read the attribute."""
         self.is_whole = False
         """Whether the file was closed and is complete."""
 
     def write(self, event: Event) -> None:
-        """Append one event. It is in the file when its step has ended."""
+        """Append one event. The event is in the file when its step has ended."""
         self._buffer += encode_event(event)
         self._num_buffered += 1
         self._last = event
@@ -94,7 +94,7 @@ class LogWriter:
 
     @property
     def num_lost(self) -> int:
-        """Events that could not be written and that no `Gap` in the file counts yet."""
+        """How many events were lost since the last `Gap` in the file."""
         return self._num_lost
 
     def _write_out(self) -> None:
@@ -102,8 +102,8 @@ class LogWriter:
         num_lost = self._num_lost + self._num_buffered
         in_gap, reason = self._num_lost > 0, ""
         if in_gap and last is not None:
-            # The lost events and this buffer become one gap: a part of the events could not be
-            # folded.
+            # The lost events and this buffer become one gap, because a fold could not use events
+            # after a gap.
             data = encode_event(Gap(last.seq, last.step, last.t, num_lost))
         try:
             self._append(data)
@@ -119,24 +119,25 @@ class LogWriter:
         self._num_buffered = 0
 
     def _append(self, data: bytes) -> None:
-        """Append all of `data`. Raise `OSError` with the file unchanged."""
+        """Append all of `data`. If that fails, leave the file unchanged and raise `OSError`."""
         try:
             self._file.seek(self._size) if self._size else None
             written = self._file.write(data)
             if written < len(data):
-                # A full disk writes a part without an error; the next write raises the reason.
+                # If the disk gets full, the first write is cut without an error. The next write
+                # raises the reason.
                 written += self._file.write(data[written:])
             if written < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
-            # If that fails too, the torn line stays and ends the recording for readers.
+            # If `truncate` fails too, the incomplete line stays and ends the recording for readers.
             with suppress(OSError):
                 self._file.truncate(self._size)
             raise
         self._size += len(data)
 
     def close(self) -> None:
-        """Write the rest. Raise `EventLogError` if the file is incomplete."""
+        """Write all buffered events. Raise `EventLogError` if the file is incomplete."""
         self.flush()
         try:
             is_ours = self._path is None or self._is_ours(self._path)
@@ -159,7 +160,7 @@ class LogWriter:
         self.is_whole = True
 
     def _is_ours(self, path: Path) -> bool:
-        """Whether `path` still names the file that was written, at its full size."""
+        """Whether `path` still names the file that was written, and the file has its full size."""
         written = os.fstat(self._file.fileno())
         try:
             return os.path.samestat(written, path.stat()) and (

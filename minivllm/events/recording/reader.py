@@ -1,8 +1,8 @@
 """`LogReader`: reads a log once, from the first line to the last, one event at a time.
 
-To seek, use `recording.Recording` instead. Unknown kinds are skipped, and a torn last line ends the
-log. A damaged line in the middle does not raise, because the events before it are valid: the stream
-ends there, and `damage` says where and why.
+To seek, use `recording.Recording` instead. Events of unknown kinds are skipped. An incomplete last
+line ends the log. A damaged line in the middle raises no error, because the events before the line
+are valid: the stream ends at the line, and `damage` says where and why.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from minivllm.events.types import Event, Gap, LogHeader
 
 
 class LogReader:
-    """Iterate over it once. Raises `EventLogError` at once if the file is not a readable log."""
+    """An iterable over the events, for one use. Raises `EventLogError` if `path` is not a log."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
         try:
-            # Closed after the last line, or by close().
+            # The file is closed after the last line, or by close().
             self._file = open(path, "rb")  # noqa: SIM115
             first = self._file.readline()
         except OSError as error:
@@ -34,20 +34,20 @@ class LogReader:
             self._file.close()
             raise
         self.damage: str | None = None
-        """Where and why the log is damaged, once the stream has ended there."""
+        """Where and why the log is damaged. Set when the stream ends at a damaged line."""
 
     def __iter__(self) -> Iterator[Event]:
         expected_seq = self.header.first_seq
         with self._file:
             for number, line in enumerate(self._file, start=2):
                 if not line.endswith(b"\n"):
-                    return  # torn while it was written: the log ends before this line
+                    return  # an incomplete line: the log ends before this line
                 try:
                     if number == 2 and decode_state(line) is not None:
                         continue  # the log starts in the middle of a run
                     seq, event = decode_line(line)
                 except msgspec.DecodeError as error:
-                    # The last whole line may be torn as well, so only an earlier line is damage.
+                    # The last whole line may be incomplete, too. Only an earlier line is damage.
                     if self._file.readline().endswith(b"\n"):
                         self.damage = f"{self.path} is damaged at line {number}: {error}."
                     return
@@ -63,5 +63,5 @@ class LogReader:
                     yield event
 
     def close(self) -> None:
-        """Read no further."""
+        """Close the file before its end has been read."""
         self._file.close()

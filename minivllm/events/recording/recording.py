@@ -1,15 +1,15 @@
 """`Recording`: a log opened for reading at any moment, even while it grows.
 
-`index_more` reads new lines, folds them into `head`, and indexes them (`event_index.py`,
-`keyframes.py`). To show the moment after event k, it restores the last keyframe before k and
-applies the events from there. Events are read from the file again, so memory does not grow with
-them.
+`index_more` reads new lines, folds their events into `head`, and indexes them (`event_index.py`,
+`keyframes.py`). To show the moment after event k, a recording restores the last keyframe before k
+and applies the events between the keyframe and k. These events are read from the file again and are
+not kept in memory.
 
 The codec decides what is folded: `FOLD` gives the engine's state, a dashboard uses its own model.
 Only one thread may use a recording.
 
-A last line without a newline, or one that cannot be decoded, may still be being written. It is read
-again later and is not damage yet.
+A last line that has no newline or cannot be decoded may still be incomplete. The line is read again
+later and does not count as damage yet.
 """
 
 import os
@@ -35,7 +35,7 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.events.types import Event, Gap, LogHeader
 
 BATCH_BYTES = 1 << 16
-"""Bytes indexed at once: about five hundred events, a millisecond or less."""
+"""How many bytes are indexed at once: about five hundred events, in a millisecond or less."""
 
 
 class _DamageError(Exception):
@@ -43,7 +43,7 @@ class _DamageError(Exception):
 
 
 class Recording(Generic[V]):
-    """Events number 0 to `len(recording) - 1`, without those of unknown kinds."""
+    """The events of a log, number 0 to `len(recording) - 1`, without events of unknown kinds."""
 
     def __init__(
         self,
@@ -56,26 +56,27 @@ class Recording(Generic[V]):
     ) -> None:
         """Open a recording and read its header.
 
-        index: index the whole file now, and raise on damage; else call `index_more` step by step
-        name:  how messages call the recording; by default its path
+        index: index the whole file now and raise if a line is damaged. If False, call `index_more`
+        name:  name of the recording in messages; by default its path
 
-        `close` does not close a file that was passed in. Raises `EventLogError`.
+        `close` does not close a file that was passed in. Raises `EventLogError` if the header, or
+        with `index` any line, cannot be read.
         """
         self._owns_file = isinstance(path_or_file, str | Path)
         self._file = _open(path_or_file) if isinstance(path_or_file, str | Path) else path_or_file
         self.name = name or str(path_or_file)
         self.size = 0
-        """Size of the file in bytes, as `index_more` last saw it."""
+        """Size of the file in bytes at the last `index_more`."""
         self.indexed_bytes = 0
         self.damage: str | None = None
-        """Description of a damaged line, if there is one. Everything before it stays readable."""
+        """Description of the damaged line, if there is one. All earlier lines stay readable."""
         try:
             self.header = self._read_header()
         except EventLogError:
             self.close()
             raise
         self.num_unknown = 0
-        """Events of kinds that this version does not know: skipped, but their `seq` counts."""
+        """How many events of unknown kinds were skipped. Their `seq` is still checked."""
         self._codec = codec
         self._count = 0
         self._expected_seq = self.header.first_seq
@@ -84,7 +85,7 @@ class Recording(Generic[V]):
         self._has_begun = False
         self._has_state = False
         self.head: V = codec.new(self.header, None)
-        """The view after the last indexed event. It is live: read it, do not change it."""
+        """The view after the last indexed event. It changes with `index_more`; do not modify it."""
         if index:
             self.index_more(float("inf"))
             if self.damage is not None:
@@ -102,7 +103,7 @@ class Recording(Generic[V]):
     def index_more(self, seconds: float) -> int:
         """Index new lines for about `seconds`. Return the number of new events.
 
-        0 means that everything is read, or that a line is damaged.
+        Returns 0 if all lines have been read, or if the next line is damaged.
         """
         count, deadline = self._count, time.monotonic() + seconds
         self._look_at_size()
@@ -111,7 +112,8 @@ class Recording(Generic[V]):
                 lines = self._begin(lines)
             if not self._index_lines(lines):
                 break
-            # Stop only after a new event: 0 must mean that everything is read, whatever its kinds.
+            # Stop only after a new event: a result of 0 must mean that all lines have been read,
+            # even if all events are of unknown kinds.
             if self._count > count and time.monotonic() >= deadline:
                 break
         return self._count - count
@@ -122,7 +124,7 @@ class Recording(Generic[V]):
             self.damage = f"{self.name} became shorter while it was read: open it again."
 
     def _read_lines(self) -> bytes:
-        """Read whole lines that are not indexed yet, at least one if there is one."""
+        """Read some whole lines that are not indexed yet, or nothing if there are none."""
         length = BATCH_BYTES
         while self.indexed_bytes < self.size:
             stop = min(self.indexed_bytes + length, self.size)
@@ -130,7 +132,7 @@ class Recording(Generic[V]):
             if end := data.rfind(b"\n") + 1:
                 return data[:end]
             if stop == self.size:
-                break  # a line that is incomplete, or torn
+                break  # an incomplete line
             length *= 4
         return b""
 
@@ -143,12 +145,12 @@ class Recording(Generic[V]):
         return decode_header(self.name, line)
 
     def _begin(self, lines: bytes) -> bytes:
-        """Make the first keyframe and return the lines that follow the state, if there is one."""
+        """Make the first keyframe. Return `lines` without the line of a state."""
         line, _, rest = lines.partition(b"\n")
         try:
             state = decode_state(line)
         except msgspec.DecodeError:
-            state = None  # damaged; it will be read again as an event
+            state = None  # a damaged line; it will be read again as an event
         if state is not None:
             self.head = self._codec.new(self.header, state)
             self.indexed_bytes += len(line) + 1
@@ -159,7 +161,7 @@ class Recording(Generic[V]):
         return lines
 
     def _index_lines(self, lines: bytes) -> bool:
-        """Index whole lines. Return False if one must be read again later, or is damaged."""
+        """Index whole lines. Return False if a line is damaged or must be read again later."""
         self._index.add_mark(self._count, self.indexed_bytes)
         if self._keyframes.is_due(self.indexed_bytes):
             self._keyframes.add(self._count, self.indexed_bytes, self._codec.pack(self.head))
@@ -173,7 +175,7 @@ class Recording(Generic[V]):
         except _DamageError as damage:
             number = 2 + self._has_state + self._count + self.num_unknown
             self.damage = f"{self.name} is damaged at line {number}: {damage}."
-            # The view may have applied half of an event.
+            # The view may have applied only a part of an event, so make it again.
             self.head = self.view_at_event(self._count)
             return False
 
@@ -185,7 +187,7 @@ class Recording(Generic[V]):
         )
 
     def _index_line(self, line: bytes) -> bool:
-        """Index one line, given without its newline. Return False if it may be torn."""
+        """Index one line, given without its newline. Return False if it may be incomplete."""
         length = len(line) + 1
         try:
             seq, event = decode_line(line)
@@ -205,7 +207,7 @@ class Recording(Generic[V]):
         return True
 
     def _take(self, events: list[Event]) -> None:
-        """Fold events that have the right numbers, and index them."""
+        """Fold and index events, whose numbers have been checked."""
         index, view = self._index, self.head
         step = index.last_step if self._count else None
         for number, event in enumerate(events, self._count):
@@ -245,7 +247,7 @@ class Recording(Generic[V]):
         return view
 
     def view_at_step(self, step: int) -> V:
-        """Make a new view after the last event of `step`, or of the last step before it."""
+        """Make a new view after the last event of `step`, or of the last recorded step before."""
         return self.view_at_event(self.step_end(step))
 
     def events(self, start: int, stop: int) -> Iterator[Event]:
@@ -254,7 +256,7 @@ class Recording(Generic[V]):
             yield from batch
 
     def _batches(self, start: int, stop: int) -> Iterator[list[Event]]:
-        # Read a few hundred at a time: they stay in the processor's cache until they are used.
+        # Read a few hundred events at a time, which stay in the processor's cache until their use.
         while start < stop:
             begin, end = self._index.last_mark(start), self._index.first_mark(start + 1)
             lines = self._read(begin.offset, end.offset if end else self.indexed_bytes)
@@ -264,16 +266,19 @@ class Recording(Generic[V]):
             start += len(events)
 
     def step_of(self, index: int) -> int:
-        """The step of event `index`; after the last event, the last step; 0 without events."""
+        """Return the step of event `index`, or the last step if `index` is too large.
+
+        Returns 0 for a recording without events.
+        """
         return self._index.step_of(min(index, self._count - 1)) if self._count else 0
 
     def step_begin(self, step: int) -> int:
-        """Return the number of the first event of `step`, or of the next existing step."""
+        """Return the number of the first event of `step`, or of the next recorded step."""
         begin = self._index.step_begin(step)
         return self._count if begin is None else begin
 
     def step_end(self, step: int) -> int:
-        """Return the number after the last event of `step`, or of the last step before it."""
+        """Return the number that follows the last event of `step` or of an earlier step."""
         return self.step_begin(step + 1)
 
     @property
@@ -293,11 +298,11 @@ class Recording(Generic[V]):
         return self._index.previous_notable(index)
 
     def arrival(self, request_id: str) -> int | None:
-        """Return the number of the event of the request's first arrival; None if not indexed."""
+        """Return the number of the request's first arrival event; None if it is not indexed."""
         return self._index.arrival(request_id)
 
     def save(self, path: str | Path) -> None:
-        """Copy the indexed part into a recording of its own."""
+        """Copy the indexed part into a new recording at `path`."""
         with whole_file(path) as file:
             for start in range(0, self.indexed_bytes, BATCH_BYTES):
                 file.write(self._read(start, min(start + BATCH_BYTES, self.indexed_bytes)))
@@ -315,7 +320,7 @@ class Recording(Generic[V]):
 
 def _open(path: str | Path) -> BinaryIO:
     try:
-        # Unbuffered: a buffer would keep the old end of a line that is still being written.
+        # Open the file unbuffered: a buffer would keep the old content of a growing last line.
         return open(path, "rb", buffering=0)
     except OSError as error:
         raise EventLogError(f"{path} cannot be read: {error.strerror}.") from error

@@ -1,10 +1,11 @@
 """`Stitcher`: makes one recording from a stream of lines that may break off and resume.
 
-    had       0 1 2 3 4
-    resent          3 4 5 6        3 and 4 are dropped
-    or                    6 7      5 is missing: a `Gap` of one event before 6
+    first connection     0 1 2 3 4
+    second connection          3 4 5 6      events 3 and 4 are dropped
+    or                               6 7    event 5 is missing: a `Gap` of one event before 6
 
-Another run is refused, even if its numbers fit. A gap never covers events that did arrive.
+Lines of another run are refused, even if their event numbers continue ours. A gap never covers an
+event that has arrived.
 """
 
 import msgspec
@@ -14,11 +15,11 @@ from minivllm.events.recording.lines import decode_envelope, decode_line, encode
 from minivllm.events.types import Gap, LogHeader
 
 _SAME_CLOCK_SECONDS = 5.0
-"""Greatest difference between two headers of one run about when the engine's clock was zero."""
+"""Two headers of one run may differ by this much in the Unix time at which the clock was zero."""
 
 
 class AnotherRunError(EventLogError):
-    """The new connection is to another run, with its own events from the start."""
+    """The server at the new connection has another run, with its own events."""
 
 
 class Stitcher:
@@ -30,7 +31,7 @@ class Stitcher:
 
     @property
     def last_seq(self) -> int | None:
-        """Number of the last event that arrived or was counted as lost; None before the first."""
+        """Number of the last event that arrived or was counted as lost, or None."""
         return self._expected_seq - 1 if self._expected_seq > self._header.first_seq else None
 
     def resume(self, header: LogHeader) -> None:
@@ -40,8 +41,8 @@ class Stitcher:
             header, first_seq=0, wall=0.0, mono=0.0
         ) == msgspec.structs.replace(ours, first_seq=0, wall=0.0, mono=0.0)
         if header.wall != ours.wall or header.mono != ours.mono:
-            # This header was written for the new connection. A restarted engine counts from the
-            # beginning.
+            # The header was written for the new connection. A restarted engine would number its
+            # events from 0 again.
             drift = (header.wall - header.mono) - (ours.wall - ours.mono)
             same = (
                 same and abs(drift) < _SAME_CLOCK_SECONDS and header.first_seq >= self._expected_seq
@@ -50,10 +51,10 @@ class Stitcher:
             raise AnotherRunError("the server runs another engine now: attach again to watch it")
 
     def take(self, line: bytes) -> bytes:
-        """Return what to write for an event's line (without its newline).
+        """Return the bytes to write for an event's line, which is given without its newline.
 
-        That is nothing, the line, or a gap and the line. Raises `EventLogError` if the line is not
-        an event.
+        Returns no bytes if the event has arrived before. If events are missing, a gap precedes the
+        line. Raises `EventLogError` if the line is not an event.
         """
         try:
             envelope = decode_envelope(line)

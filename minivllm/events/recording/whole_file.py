@@ -1,7 +1,7 @@
 """`whole_file`: writes a file completely or not at all.
 
 The data goes into a temporary file, which replaces the target at the end. Recordings use
-`LogWriter` instead, since others read them while they grow.
+`LogWriter` instead, since readers may open a recording while it grows.
 """
 
 import os
@@ -14,10 +14,10 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: str | Path) -> Iterator[BinaryIO]:
-    """Open a file to write. Raise `OSError`, naming `path`, which is then unchanged.
+    """Open a file to write. On failure, leave `path` unchanged and raise `OSError` with its name.
 
-    A device, a pipe, or a file in a read-only folder is written in place and may be incomplete
-    then.
+    A device, a pipe, or a file in a read-only folder is written in place. After a failure it may be
+    incomplete.
     """
     target = Path(os.path.realpath(path))  # the target of a link, not the link
     beside = target.with_name(f".{target.name}.{os.getpid()}.part")
@@ -41,6 +41,6 @@ def whole_file(path: str | Path) -> Iterator[BinaryIO]:
 
 
 def write_whole(path: str | Path, data: bytes | str) -> None:
-    """Write `data` with `whole_file`; text as UTF-8."""
+    """Write `data` with `whole_file`. Text is written as UTF-8."""
     with whole_file(path) as file:
         file.write(data.encode() if isinstance(data, str) else data)

@@ -1,13 +1,13 @@
 """The kinds of events: one small struct for each kind of decision.
 
 Folding all events of a run in order gives the exact state of the engine (`fold.py`; tests compare
-it with `engine.inspect()` after every step). So an event says what *changed* and why, and carries
-no state that can be derived. It is emitted when its change is made, so `seq` is also the order of
-the changes.
+the result with `engine.inspect()` after every step). So an event says what *changed* and why, and
+has no data that can be derived. An event is emitted when the change is made, so `seq` is also the
+order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
-fields. All kinds but `kernel.traced` are flat. `rule` names the function that emits the kind, so
-that a dashboard can show its source; it is not part of the JSON.
+fields. All kinds except `kernel.traced` are flat. `rule` names the function that emits the kind, so
+that a dashboard can show the function's source. `rule` is not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (

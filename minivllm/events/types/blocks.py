@@ -12,7 +12,7 @@ MissReason = Literal[
 class BlockAllocated(Event, tag="block.allocated"):
     """A block left the free queue and became entry `logical` of a sequence's block table.
 
-    Paged memory always takes the head of the queue.
+    With paged memory, this is always the block at the head of the queue.
     """
 
     block_id: int
@@ -26,25 +26,25 @@ class BlockHashed(Event, tag="block.hashed"):
 
     block_id: int
     hash: str
-    """First 16 hexadecimal digits of the hash of its tokens and all tokens before them."""
+    """First 16 hexadecimal digits of the hash of the block's tokens and all earlier tokens."""
     parent: str | None
-    """Hash of the block before it in the sequence; None for the first block."""
+    """Hash of the previous block in the sequence; None for the first block."""
     rule: ClassVar[str] = "minivllm.core.block_pool:BlockPool.cache_block"
 
 
 class BlockHit(Event, tag="block.hit"):
-    """A cached block was found for a sequence and became entry `logical` of its block table."""
+    """A cached block was found and became entry `logical` of a sequence's block table."""
 
     block_id: int
     seq_id: str
     logical: int
     was_free: bool
-    """Whether the block left the free queue; if not, it is shared now."""
+    """True: the block left the free queue. False: the block had an owner and is now shared."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.allocate_slots"
 
 
 class BlockCopied(Event, tag="block.copied"):
-    """Copy-on-write: before it wrote to the shared block `src`, a sequence got its own copy `dst`.
+    """Copy-on-write: a sequence got its own copy `dst` before writing to the shared block `src`.
 
     `dst` comes from the free queue and replaces `src` as entry `logical` of the block table. `src`
     loses one owner and keeps at least one.
@@ -53,24 +53,24 @@ class BlockCopied(Event, tag="block.copied"):
     src: int
     """The shared block."""
     dst: int
-    """The copy, which only this sequence owns."""
+    """The copy, owned only by the sequence `seq_id`."""
     seq_id: str
     logical: int
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager._copy_on_write"
 
 
 class BlockMissed(Event, tag="block.missed"):
-    """A prefix lookup found no block for entry `logical` of the block table, and why."""
+    """A prefix lookup found no block for entry `logical` of the block table."""
 
     seq_id: str
     logical: int
     why: MissReason
-    """`prompt_logprobs`: they need the whole prompt computed, so nothing was looked up."""
+    """Why. `prompt_logprobs`: the whole prompt must be computed, so nothing was looked up."""
     rule: ClassVar[str] = "minivllm.core.kv_cache_manager:KVCacheManager.explain_miss"
 
 
 class BlockReleased(Event, tag="block.released"):
-    """A sequence released the last entry of its block table; the block has one owner fewer."""
+    """A sequence released the last block of its block table; the block lost one owner."""
 
     block_id: int
     seq_id: str
@@ -78,7 +78,10 @@ class BlockReleased(Event, tag="block.released"):
 
 
 class BlockFreed(Event, tag="block.freed"):
-    """A block without owners joined the free queue: at the tail with a hash, else at the head."""
+    """A block lost its last owner and joined the free queue.
+
+    A block with a hash joins at the tail, a block without a hash at the head.
+    """
 
     block_id: int
     position: Literal["head", "tail"]
@@ -87,7 +90,7 @@ class BlockFreed(Event, tag="block.freed"):
 
 
 class BlockEvicted(Event, tag="block.evicted"):
-    """A cached block lost its hash, because it is reused or because its owner failed."""
+    """A cached block lost its hash, because the block is reused or its owner failed."""
 
     block_id: int
     hash: str

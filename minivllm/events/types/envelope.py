@@ -6,7 +6,7 @@ import msgspec
 
 SCHEMA_NAME = "minivllm.trace"
 SCHEMA_VERSION = 1
-"""Rises when an old reader would misread a new log. New kinds and new fields do not count."""
+"""Increased when old readers would misread a new log. New kinds and new fields do not count."""
 
 
 class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_defaults=True):
@@ -31,9 +31,9 @@ class LogHeader(msgspec.Struct, tag_field="ev", tag="meta", kw_only=True, omit_d
     scheduling_policy: str
     enable_prefix_caching: bool
     config: dict[str, object] = {}
-    """Further options, as given."""
+    """Further options of the engine."""
     run: str = ""
-    """Id of the run in a server's event stream, which shows a reconnecting client a new run."""
+    """Id of the run, in a server's event stream. A reconnecting client sees if the run is new."""
 
 
 class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=False):
@@ -42,7 +42,7 @@ class Event(msgspec.Struct, tag_field="ev", omit_defaults=True, frozen=True, gc=
     seq: int
     """Number of the event, from 0, without gaps."""
     step: int
-    """Number of the current step; between two steps, that of the last one."""
+    """Number of the current step; between two steps, of the previous step."""
     t: float
     """Seconds on the engine's clock."""
     rule: ClassVar[str]

@@ -1,6 +1,6 @@
-"""The kernel x-ray as an event: what each program of an attention kernel read in one real decode.
+"""The kernel x-ray as an event: what each program of an attention kernel read in a real decode.
 
-The fields are those of `minivllm.kernels.xray`, but as plain data: a viewer needs no torch.
+The fields are the same as in `minivllm.kernels.xray`, as plain data: a viewer needs no torch.
 """
 
 from typing import ClassVar, Literal
@@ -19,7 +19,7 @@ class TracedRead(msgspec.Struct, gc=False):
     first_slot: int
     """Index within the block."""
     num_slots: int
-    """Number of slots, from `first_slot` on."""
+    """Number of slots that were read, from `first_slot` on."""
 
 
 class TracedTile(msgspec.Struct):
@@ -29,9 +29,9 @@ class TracedTile(msgspec.Struct):
     """
 
     reads: list[TracedRead]
-    """In the order of positions."""
+    """The reads of the tile, in the order of positions."""
     running_max: list[float]
-    """Greatest score so far, scaled, as in the exponent of e."""
+    """Greatest score so far, scaled as in the exponent of e."""
     running_sum: list[float]
     """Sum of exp(score - running_max) so far."""
 
@@ -41,11 +41,11 @@ class TracedProgram(msgspec.Struct):
 
     kernel: str
     program: tuple[int, int, int]
-    """Its index in the grid."""
+    """Index of the program in the grid."""
     kv_head: int | None
-    """None if it read no keys."""
+    """Key head that the program read; None if it read no keys."""
     tiles: list[TracedTile]
-    """In the order in which it read them."""
+    """The tiles, in the order in which the program read them."""
 
 
 class KernelTraced(Event, tag="kernel.traced"):
@@ -53,23 +53,23 @@ class KernelTraced(Event, tag="kernel.traced"):
 
     Emitted on request. The kernel version `grouped` (one program for each key head) ran on copies
     of this decode's queries, keys and values, whatever backend the engine uses. `step` is the step
-    of the decode; its token is not sampled yet.
+    of the decode; the decode's token is not sampled yet.
 
-    Without Triton, the kernel cannot run. The event then has a recording that ships with minivllm:
-    its layer, its tokens and its programs.
+    Without Triton, the kernel cannot run. Layer, tokens and programs are then taken from a
+    recording that ships with minivllm.
     """
 
     seq_id: str
     layer: int
     """Layer of the model, from 0."""
     num_tokens: int
-    """Number of tokens that the decode attends to, including its own."""
+    """Number of tokens that the decode attends to, including the token that it computes."""
     programs: list[TracedProgram]
-    """In the order in which they ran."""
+    """The programs, in the order in which they ran."""
     problem: str | None = None
-    """Why there is no trace."""
+    """Why there is no trace; None if there is a trace."""
     recorded: RecordedDecode | None = None
-    """None if the kernel ran here. Otherwise `this` if the recording is of this decode (in the
-    lessons), `another` if not.
+    """None if the kernel ran here. `this` if the trace is a recording of the same decode (in the
+    lessons). `another` if it is a recording of another decode.
     """
     rule: ClassVar[str] = "minivllm.engine.kernel_tracing:KernelTracer._answer"

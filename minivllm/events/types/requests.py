@@ -17,15 +17,15 @@ DeferReason = Literal[
 
 
 class RequestArrived(Event, tag="request.arrived"):
-    """A request was queued; its first sequence is at `position` of the waiting queue."""
+    """A request was queued. Its first sequence is at `position` in the waiting queue."""
 
     request_id: str
     seq_id: str
     position: int
     prompt_token_ids: list[int]
-    """The prompt as the model gets it, with the tokens that chat template and tokenizer add."""
+    """The tokens that the model gets, including those that chat template and tokenizer add."""
     max_tokens: int
-    """Greatest number of output tokens of each of its sequences."""
+    """The most output tokens of each sequence."""
     priority: int = 0
     """Lower is first, if the scheduling policy is `priority`."""
     prompt: str | None = None
@@ -36,21 +36,21 @@ class RequestArrived(Event, tag="request.arrived"):
 
 
 class RequestAdmitted(Event, tag="request.admitted"):
-    """A waiting sequence got a batch slot. Its hits and allocations are the events before."""
+    """A waiting sequence got a batch slot. The events before show its hits and new blocks."""
 
     seq_id: str
     slot: int
     num_cached_tokens: int
     """Tokens found in the prefix cache."""
     num_computed_tokens: int
-    """Where the first chunk starts: after the cached tokens, or one before if all were cached."""
+    """Where the first chunk starts: after the cached tokens, or at the last token if all were."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._admit"
 
 
 class RequestResumed(Event, tag="request.resumed"):
     """A preempted sequence got a slot again and recomputes what the prefix cache no longer has.
 
-    The fields are those of `request.admitted`.
+    The fields mean the same as in `request.admitted`.
     """
 
     seq_id: str
@@ -61,16 +61,17 @@ class RequestResumed(Event, tag="request.resumed"):
 
 
 class RequestDeferred(Event, tag="request.deferred"):
-    """The first waiting sequence was not admitted in this step; the ones behind it wait for it.
+    """The first waiting sequence was not admitted in this step. The sequences behind it wait, too.
 
-    `need` and `free` are in blocks, tokens or batch slots, as `reason` says. `no_contiguous_run`:
-    `free` is the longest run of neighbouring free blocks. `static_batch`: `need` sequences must end
-    first. `batch_delay`: `need` sequences are waited for, and `free` have arrived.
+    `need` and `free` count blocks, tokens or batch slots, according to `reason`.
+    `no_contiguous_run`: `free` is the longest run of neighbouring free blocks. `static_batch`:
+    `need` sequences must end first. `batch_delay`: the engine waits until there are `need`
+    sequences; `free` sequences have arrived.
     """
 
     seq_id: str
     reason: DeferReason
-    """What was short."""
+    """What was missing."""
     need: int
     """How much the sequence needs."""
     free: int
@@ -83,20 +84,20 @@ class RequestPreempted(Event, tag="request.preempted"):
 
     seq_id: str
     victim_of: str
-    """The sequence that needed the room."""
+    """The sequence for which room was made."""
     need: int
-    """Blocks that `victim_of` needed; if as many were free, it lacked a batch slot. 0: `victim_of`
-    failed before it wrote a shared block."""
+    """How many blocks `victim_of` needed. If at least this many were free, `victim_of` needed a
+    batch slot. 0: `victim_of` failed before it wrote a shared block."""
     free: int
-    """Blocks that were free."""
+    """How many blocks were free."""
     position: int
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._preempt"
 
 
 class RequestForked(Event, tag="request.forked"):
-    """A running sequence got a sibling with the same tokens, which shares all blocks of `parent`.
+    """A running sequence was forked. The new one has the same tokens and shares all blocks.
 
-    Its batch slot is `slot`; it is at `position` of the running sequences.
+    The new sequence has batch slot `slot` and is at `position` in the list of running sequences.
     """
 
     seq_id: str
@@ -109,20 +110,20 @@ class RequestForked(Event, tag="request.forked"):
 
 
 class RequestFinished(Event, tag="request.finished"):
-    """A sequence finished. The events before this one released its blocks."""
+    """A sequence finished. The events just before have released its blocks."""
 
     seq_id: str
     reason: Literal["stop", "length"]
-    """`length`: it reached `max_tokens` or the greatest context length."""
+    """`length`: the sequence reached `max_tokens` or the greatest context length."""
     stop_reason: int | str | None = None
-    """The stop token id or stop string; None for end-of-sequence and for `length`."""
+    """The stop token id or the stop string; None for end-of-sequence and for `length`."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"
 
 
 class BeamPruned(Event, tag="request.beam_pruned"):
     """A beam was dropped, because none of its candidates was among the best.
 
-    The events before this one released its blocks.
+    The events just before have released the beam's blocks.
     """
 
     seq_id: str
@@ -130,10 +131,10 @@ class BeamPruned(Event, tag="request.beam_pruned"):
 
 
 class BeamsFound(Event, tag="request.beams_found"):
-    """A beam search is over; its best texts are the output of the request.
+    """A beam search is over. The best texts that it found are the output of the request.
 
     Right after this event the beams end, `seq_id` last. A text may have been finished long before,
-    so the texts can differ from those of the last beams.
+    so `texts` can differ from the texts of the last beams.
     """
 
     seq_id: str
@@ -145,9 +146,9 @@ class BeamsFound(Event, tag="request.beams_found"):
 
 
 class RequestAborted(Event, tag="request.aborted"):
-    """A sequence, waiting or running, was ended by its caller or by an error."""
+    """A waiting or running sequence was ended by its caller or by an error."""
 
     seq_id: str
     error: str | None = None
-    """What failed; None if the caller ended it."""
+    """What failed; None if the caller ended the sequence."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.finish"

@@ -1,4 +1,4 @@
-"""Events of a step: its plan, its tokens, its options, and problems of the log."""
+"""Events of a step (plan, tokens), and events of options, invariants and the log."""
 
 from typing import ClassVar, Literal
 
@@ -15,7 +15,7 @@ class StepBegin(Event, tag="step.begin"):
     """The scheduler starts to plan a step with a token budget of `budget`."""
 
     budget: int
-    """Greatest number of tokens in this step, over all sequences."""
+    """The most tokens in this step, over all sequences."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler.schedule"
 
 
@@ -24,18 +24,18 @@ class StepScheduled(Event, tag="step.scheduled"):
 
     seq_id: str
     num_tokens: int
-    """How many of its tokens go through the model in this step."""
+    """How many tokens of the sequence go through the model in this step."""
     kind: ScheduledKind
     """`decode`: one token after the prompt. `prefill`: everything else, including tokens that are
     recomputed after a preemption.
     """
     num_computed_tokens: int
-    """Its tokens that had keys and values in the cache before this step."""
+    """How many tokens of the sequence had keys and values in the cache before this step."""
     rule: ClassVar[str] = "minivllm.core.scheduler:Scheduler._commit"
 
 
 class StepEnd(Event, tag="step.end"):
-    """The step is over. The times of its phases are in seconds, all zero on the virtual clock."""
+    """The step is over. The phases' times are in seconds, and zero on the virtual clock."""
 
     used: int
     """Tokens scheduled in this step."""
@@ -51,27 +51,28 @@ class StepEnd(Event, tag="step.end"):
 
 
 class OptionChanged(Event, tag="engine.option_changed"):
-    """An option was changed between two steps; the next step uses it."""
+    """An option was changed between two steps. The next step uses the new value."""
 
     name: LiveOption
     """Name of the option."""
     value: int
-    """Its new value."""
+    """The new value."""
     old: int
-    """Its old value."""
+    """The old value."""
     rule: ClassVar[str] = "minivllm.engine.live_options:change_option"
 
 
 class AttentionMass(Event, tag="attention.mass"):
     """How much attention the last token of a sequence paid to each block in this step.
 
-    The mean over layers and query heads, emitted only while `record_attention_mass` is on. It
-    precedes the tokens of the step. Samples that fork in this step share the event of their parent.
+    Each value is a mean over layers and query heads. The event is emitted before the tokens of the
+    step, and only while `record_attention_mass` is on. Samples that fork in this step share the
+    event of their parent.
     """
 
     seq_id: str
     mass: list[float]
-    """One value for each block that was read, in the order of the block table; the sum is 1."""
+    """A value for each block that was read, in the order of the block table; the sum is 1."""
     rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._execute"
 
 
@@ -83,12 +84,12 @@ class TokenSampled(Event, tag="token.sampled"):
     text: str
     """The text that became visible. Partial characters and possible stop strings are held back."""
     logprob: float | None = None
-    """Natural logarithm; None unless the request asked for log-probabilities."""
+    """Log-probability (natural logarithm); None unless the request asked for log-probabilities."""
     rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._append_token"
 
 
 class TextFlushed(Event, tag="token.text_flushed"):
-    """The end of a sequence made its held-back text visible."""
+    """A sequence ended, and its held-back text became visible."""
 
     seq_id: str
     text: str
@@ -102,12 +103,12 @@ class InvariantViolated(Event, tag="invariant.violated"):
     name: str
     """Name of the invariant."""
     detail: str
-    """The values that broke it."""
+    """The values that violate the invariant."""
     rule: ClassVar[str] = "minivllm.engine.stepper:Stepper._check_invariants"
 
 
 class Gap(Event, tag="log.gap"):
-    """`lost` events are missing here, the last of them number `seq`. A fold cannot continue."""
+    """`lost` events are missing here; the last of them had number `seq`. A fold cannot go on."""
 
     lost: int
     """Number of missing events."""
