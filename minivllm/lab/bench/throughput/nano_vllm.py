@@ -45,7 +45,7 @@ DEFAULT_ROUNDS = 1
 DEFAULT_PEER_SECONDS = 60
 STATIC_BATCH_SIZE = 32
 MAX_NUM_BATCHED_TOKENS = 16384
-"""Our engine's token budget here. As in nano-vllm, where every request also has a batch slot."""
+"""Our engine's token budget, the same as nano-vllm's."""
 MAX_CPU_REQUESTS = 8
 CONTINUOUS_LIMIT_S = 240.0
 
