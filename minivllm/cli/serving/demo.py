@@ -110,7 +110,7 @@ class _Demo:
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
         self.is_over = False
-        """Whether the scenario and all other requests had ended before the last step."""
+        """Whether all requests, of the scenario and of the user, had ended at the last check."""
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
         self.thread = EngineThread(
