@@ -57,7 +57,7 @@ def run(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_name(places: tuple[str, ...]) -> str:
-    """Return the value of `run` in the rows of a pytest run. It marks the run as done."""
+    """Return the value of `run` in a pytest run's rows, which marks the pytest run as done."""
     return " ".join(places)
 
 

@@ -2,7 +2,7 @@
 
 The engine runs in its own thread; dashboard, recording and summary use the engine's events. The
 thread must stop before the recording is closed, because the engine's last events are written while
-the thread ends. This is also true after an early quit, Ctrl-C or an error in the engine.
+the thread ends, even after an early quit, Ctrl-C or an error in the engine.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
 Decode steps of a real model are measured in pairs: one step of each pair is recorded, and the other
-is not. Both have the same batch and nearly the same context, so the median ratio of many pairs is
-the slowdown. The order within a pair is random. With a fixed order, the steps in which sequences
-start a new block could all be recorded steps, because they come at fixed distances.
+is not. Both steps have the same batch and nearly the same context, so the slowdown is the median
+ratio of many pairs. The order within a pair is random. With a fixed order, the steps in which
+sequences start a new block could all be recorded steps, because they come at fixed distances.
 
 Opening and seeking need no model: `traffic.py` records a busy engine without a model.
 """

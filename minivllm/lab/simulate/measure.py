@@ -193,8 +193,8 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
     """Return each replica's work, and `replica_imbalance`.
 
-    `replica_imbalance` is the busy time of the busiest replica, divided by the mean busy time. It
-    shows what a better router could gain.
+    `replica_imbalance` is the busy time of the busiest replica, divided by the mean busy time. A
+    high value shows that a better router could help.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

@@ -64,7 +64,7 @@ def time_engine(
 
 
 def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
-    """Run requests with short outputs. They are not counted."""
+    """Run requests with short outputs, without counting the time."""
     engine.generate(
         [
             replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS))
