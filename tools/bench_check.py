@@ -1,12 +1,12 @@
-"""`make bench-check`: measure the four workloads quickly; fail if a ratio has become worse.
+"""`make bench-check`: measures four workloads quickly, and fails if a ratio has become worse.
 
     python tools/bench_check.py             compare with tools/bench_ratios.json; exit status 1
                                             if a ratio is too low
-    python tools/bench_check.py --update    write that file again
+    python tools/bench_check.py --update    write tools/bench_ratios.json again
 
-A ratio is our speed over that of `transformers` in the same run, the median over the rounds. The
-check takes minutes and needs a quiet machine. Ratios depend on processor and number of threads, so
-the result reports where these differ from the committed ones.
+A ratio is our speed divided by the speed of `transformers` in the same run: the median over the
+rounds. The check takes minutes and needs a quiet machine. Ratios depend on the processor and the
+number of threads. If these differ from those of the committed ratios, the check says so.
 """
 
 import argparse
@@ -44,11 +44,11 @@ class WorkloadVerdict:
 
 
 class CheckError(Exception):
-    """Why there is no verdict, in one sentence."""
+    """The check cannot give a verdict; the message says why, in one sentence."""
 
 
 def ratios_of(measured: dict[str, Any]) -> dict[str, Any]:
-    """Return the values to commit of `minivllm bench throughput --workload all --json`."""
+    """Return the values to commit, from `minivllm bench throughput --workload all --json`."""
     results = measured["workloads"]
     first = results[0]
     return {
@@ -80,7 +80,7 @@ def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerd
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """Return what differed when the committed ratios were measured, one sentence each."""
+    """Return one sentence for each condition that differs from the committed measurement."""
     pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
     pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
     pairs += [

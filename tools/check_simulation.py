@@ -3,16 +3,17 @@
     .venv/bin/python tools/check_simulation.py --json
         # SmolLM2, three rounds
     .venv/bin/python tools/check_simulation.py --clock cpu --num-threads 1 --json
-        # on a machine that others use too
+        # on a machine that other users share
 
 Each round runs requests on the engine in real time, and simulates them twice:
 
     other steps   with step times of other requests, half before and half after the round
     own steps     with the step times of the round itself
 
-It reports ratios of throughput (goal: within 10 %) and of p50 latencies (goal: within 15 %). If the
-two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the processor
-time of this process, which needs a single thread, because two would count twice.
+The tool reports ratios of throughput (goal: within 10 %) and of p50 latencies (goal: within 15 %).
+If the two simulations differ, the machine's speed has changed. With `--clock cpu`, time is the
+processor time of this process. This clock needs a single thread, because processor time adds up the
+times of all threads.
 """
 
 import argparse
@@ -102,7 +103,7 @@ def main() -> int:
     )
     clock = CLOCKS[args.clock]()
     engine = LLMEngine.from_config(config, clock=clock)
-    # New seeds each time: repeated requests would be found in the cache.
+    # Use new seeds each time, because repeated prompts would hit the prefix cache.
     seeds = itertools.count(1000 * args.seed)
     calibrate(engine, clock, next(seeds))  # warm-up
     points = calibrate(engine, clock, next(seeds))
@@ -154,8 +155,8 @@ def run_for_real(
 ) -> tuple[dict[str, float], list[StepPoint]]:
     """Send each request at its arrival time, and measure like the simulation.
 
-    Requests are numbered from `first_number`: with a number of an earlier round, a prompt would be
-    found in the cache.
+    Requests are numbered from `first_number`. If a number were used in an earlier round, too, the
+    prompt would hit the prefix cache.
     """
     tokens: dict[str, list[float]] = {}
 

@@ -1,10 +1,11 @@
-"""Damages the files of small models in a thousand ways and tests how they load.
+"""Damages the files of small models in a thousand ways, and tests that loading them is safe.
 
     .venv/bin/python tools/fuzz_model_files.py --inputs 1000 --seed 0
 
-Each input is loaded in a fork with limits on time and memory. Loading must succeed or raise one of
-our typed errors with one sentence. Anything else is printed with the seed that reproduces it, and
-the exit status is 1. docs/reliability.md quotes the last line for each kind of file.
+Each input is loaded in a forked process with limits on time and memory. Loading must succeed, or
+raise one of our typed errors with one sentence. Any other outcome is printed with the seed that
+reproduces it, and the exit status is 1. docs/reliability.md quotes the final line for each kind of
+file.
 """
 
 import argparse
@@ -67,11 +68,13 @@ VALUES: list[Any] = [
 
 
 def damaged_bytes(data: bytes, dice: random.Random) -> bytes:
-    """Apply one to four changes: a flipped bit, random bytes, a number over a field, a piece
-    removed or doubled, the end cut off.
+    """Apply one to four random changes.
+
+    A change flips a bit, writes random bytes or a number, removes or doubles some bytes, or cuts
+    off the end.
     """
     damaged = bytearray(data)
-    # Mostly damage the start: it is the header, which determines the rest.
+    # Mostly damage the start, which is the header and determines how the rest is read.
     end = (
         len(damaged)
         if dice.random() < 0.2
@@ -146,7 +149,7 @@ def load_gguf(directory: Path) -> None:
 
 
 def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float, int]:
-    """Load in a fork; return the outcome, seconds of computing, and bytes of added memory."""
+    """Load in a forked process; return outcome, processor seconds, and growth of memory in bytes."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -154,7 +157,7 @@ def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         signal.setitimer(
             signal.ITIMER_PROF, MAX_SECONDS
-        )  # of computing: other programs may have the processor meanwhile
+        )  # processor time, because other programs may use the processor, too
         signal.alarm(30 * MAX_SECONDS)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         null = os.open(os.devnull, os.O_WRONLY)
@@ -209,7 +212,7 @@ def main() -> int:
     scratch = Path(tempfile.mkdtemp(prefix="fuzz-"))
     checkpoint = resolve_model("tiny-random")
     write_gguf(scratch / "model.gguf")
-    # Load once here, so that imports do not count in the inputs' times.
+    # Load once in this process, so that the inputs' times do not include imports.
     (scratch / "warm").mkdir()
     shutil.copy(scratch / "model.gguf", scratch / "warm")
     load_gguf(scratch / "warm")

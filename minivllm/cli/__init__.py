@@ -1,10 +1,10 @@
 """The `minivllm` command: finds the subcommand, runs it, and prints an error as one line.
 
 Each subcommand is a module with `add_arguments(parser)` and `run(args) -> int`. Only the requested
-one is imported, so that `minivllm --help` does not wait for torch. A deliberate error is printed as
-one sentence; a traceback means a bug.
+module is imported, so that `minivllm --help` does not wait for torch. Errors of minivllm and of the
+operating system are printed as one sentence; a traceback means a bug.
 
-Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the reader of our output has gone
+Exit status: 0 success, 1 failure, 2 wrong usage, 130 Ctrl-C, 141 the output pipe was closed
 (`minivllm ... | head`).
 """
 
@@ -62,7 +62,7 @@ BROKEN_PIPE = 128 + 13
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """Build the whole command line; only `command` gets its options, because they cost imports."""
+    """Build the parser. Only `command` gets its options, because adding them imports its module."""
     parser = argparse.ArgumentParser(
         prog="minivllm",
         description="A small, fast LLM inference engine that shows its decisions as it runs.",
@@ -95,7 +95,7 @@ def main(argv: Seq[str] | None = None) -> int:
     except MinivllmError as error:
         return _fail(error, 1)
     except BrokenPipeError:
-        # Discard what is still buffered, or Python complains about it at exit.
+        # Discard buffered output. Otherwise Python prints an error at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
@@ -114,12 +114,12 @@ def main(argv: Seq[str] | None = None) -> int:
 
 
 def let_waiting_threads_sleep(argv: Seq[str]) -> None:
-    """Let OpenMP's threads, which run torch, spin for only some ten microseconds before they sleep.
+    """Let torch's OpenMP threads spin for only some ten microseconds before they sleep.
 
-    By default they spin for milliseconds, which takes processor time from other work. OpenMP reads
-    the variable when torch is imported, so programs that import minivllm keep their setting. A
-    variable that the user has set stays. `bench` changes nothing, since peers also run in this
-    process.
+    By default these threads spin for milliseconds, which takes processor time from other work.
+    OpenMP reads the variable when torch is imported. If torch is already imported, or if the user
+    has set one of the two variables, nothing changes. Nothing changes for `bench`, either, because
+    peers can run in the same process.
     """
     if (
         argv[:1] != ["bench"]
@@ -138,7 +138,7 @@ def _run(argv: list[str]) -> int:
         # Before the subcommand, only options such as --help and --version are allowed.
         args = build_parser(argv[0] if argv else None).parse_args(argv)
         return args.run(args)
-    # argparse has printed help, version or usage, or a signal has ended the dashboard
+    # Argparse has printed help, version or usage, or a signal has ended the dashboard.
     except SystemExit as exit_:
         _say_notes(exit_)
         return int(exit_.code or 0)
@@ -151,6 +151,6 @@ def _fail(error: object, status: int) -> int:
 
 
 def _say_notes(error: object) -> None:
-    """Print the notes of `error`, for example that a recording is incomplete."""
+    """Print the notes that are attached to `error`, such as "the recording is incomplete"."""
     for sentence in getattr(error, "__notes__", ()):
         print(f"minivllm: {sentence}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""Options and start of the dashboard, for all commands that open it. Imports no torch."""
+"""Options and start of the dashboard, for all commands that open it. Does not import torch."""
 
 import argparse
 import gc
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from minivllm.tui.app import DashboardApp
 
 _COLLECT_EVERY = 20_000
-"""New objects, beyond those of the last collection, that trigger the garbage collector."""
+"""The garbage collector runs after this many new objects since the last collection."""
 
 
 NEXT = "next"
@@ -35,7 +35,7 @@ def add_dashboard_options(parser: argparse.ArgumentParser) -> None:
 
 
 def make_app(args: argparse.Namespace, source: object, **options: object) -> "DashboardApp":
-    """Create the dashboard on `source` with the options of `add_dashboard_options`."""
+    """Create the dashboard for `source` with the options of `add_dashboard_options`."""
     from minivllm.tui.app import DashboardApp
     from minivllm.tui.draw.theme import LIGHT
     from minivllm.tui.keys.keymap import load_keymap
@@ -49,10 +49,10 @@ def make_app(args: argparse.Namespace, source: object, **options: object) -> "Da
 def run_app(app: "DashboardApp") -> str | None:
     """Run until the user quits; return `NEXT` if the next recording should be opened.
 
-    Raises `SystemExit` with the exit status after a signal or an error.
+    After a signal or an error, raises `SystemExit` with the exit status.
     """
-    # A frame creates thousands of short-lived objects, among which the garbage collector would by
-    # default look for cycles several times per frame.
+    # A frame creates thousands of short-lived objects. By default, the garbage collector would look
+    # for cycles among them several times per frame.
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
     if sys.stdin.isatty():

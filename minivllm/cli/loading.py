@@ -1,7 +1,7 @@
 """`loading`: the slow first step of every command that runs a model.
 
-Some libraries swallow a Ctrl-C during their import and continue half loaded, which fails later. So
-while torch is imported, a Ctrl-C is only noted, and raised right afterwards.
+Some libraries ignore a Ctrl-C during their import and stay half loaded, which causes errors later.
+So a Ctrl-C during the import of torch takes effect only after the import.
 """
 
 import signal
@@ -21,7 +21,7 @@ def load_engine(config: EngineConfig) -> LLMEngine:
 
 @contextmanager
 def loading(model: str) -> Iterator[None]:
-    """Import torch, then run the context, with a spinner on a terminal."""
+    """Import torch, then run the context. On a terminal, a spinner is shown."""
     with _spinner(f"Loading {model} ...") if sys.stderr.isatty() else nullcontext():
         with _ctrl_c_waits():
             import_module("minivllm.runtime.model_runner")

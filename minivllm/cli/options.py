@@ -1,8 +1,8 @@
 """Command-line options made from the fields of `EngineConfig` and `SamplingParams`.
 
-A field `max_num_seqs` becomes `--max-num-seqs`, vLLM's spelling, with its type, choices and
-default. Only help texts are written here. An option that is not given leaves no attribute, so a
-command can have its own defaults (a demo's scenario, for example).
+The field `max_num_seqs` becomes `--max-num-seqs`, as in vLLM, with the field's type, choices and
+default. Only the help texts are written here. An option that is not given sets no attribute, so
+that a command can have its own defaults (for example, a demo's scenario).
 """
 
 import argparse
@@ -59,7 +59,7 @@ DEFAULT_IN_WORDS = {
     "num_gpu_blocks_override": "as many as fit into memory",
     "kv_cache_memory_bytes": "1 GiB on a CPU, the remaining memory on a GPU",
 }
-"""Help texts for defaults of None."""
+"""Field -> what its default of None means, for the help."""
 SAMPLING_HELP = {
     "n": "number of texts: samples that share the prompt's blocks, or the best beams",
     "best_of": "draw this many samples and keep the most probable",
@@ -91,13 +91,13 @@ SAMPLING_HELP = {
 NOT_OPTIONS = frozenset(
     {"seed", "logit_bias", "prompt_logprobs", "skip_special_tokens", "output_kind"}
 )
-"""Fields of `SamplingParams` without an option; `--seed` is the engine's, which seeds requests."""
+"""Fields of `SamplingParams` without an option. `--seed` is an option of the engine."""
 
 
 def add_engine_options(
     parser: argparse.ArgumentParser, defaults: Mapping[str, object] | None = None
 ) -> None:
-    """Add all options of `EngineConfig`; the help shows `defaults` instead of its own."""
+    """Add all options of `EngineConfig`. The help shows `defaults` in place of its defaults."""
     fields = {field.name: ENGINE_HELP[field.name] for field in dataclasses.fields(EngineConfig)}
     _add_fields(parser.add_argument_group("engine"), EngineConfig, fields, defaults or {})
 
@@ -105,14 +105,14 @@ def add_engine_options(
 def engine_config(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> EngineConfig:
-    """Build the configuration: typed options first, then `defaults`, then `EngineConfig`'s own."""
+    """Build the configuration. A typed option wins over `defaults`, and these over the class's."""
     return EngineConfig(**(defaults or {}) | _given(args, EngineConfig))
 
 
 SEVERAL_TEXTS = frozenset(
     {"n", "best_of", "use_beam_search", "beam_width", "length_penalty", "early_stopping"}
 )
-"""Fields for several outputs per prompt, not useful where there is only one."""
+"""Fields for several outputs per prompt. A command with a single output leaves them out."""
 
 
 def add_sampling_options(
@@ -120,7 +120,7 @@ def add_sampling_options(
     defaults: Mapping[str, object] | None = None,
     leave_out: frozenset[str] = frozenset(),
 ) -> None:
-    """Add the options of `SamplingParams` except `leave_out`; the help shows `defaults`."""
+    """Add the options of `SamplingParams` except `leave_out`. The help shows `defaults`."""
     without = NOT_OPTIONS | leave_out
     names = [
         field.name for field in dataclasses.fields(SamplingParams) if field.name not in without
@@ -132,7 +132,7 @@ def add_sampling_options(
 def sampling_params(
     args: argparse.Namespace, defaults: Mapping[str, object] | None = None
 ) -> SamplingParams:
-    """Build the parameters: typed options first, then `defaults`, then `SamplingParams`' own."""
+    """Build the parameters. A typed option wins over `defaults`, and these over the class's."""
     given = _given(args, SamplingParams)
     given.pop("seed", None)
     return SamplingParams(**(defaults or {}) | given)

@@ -1,7 +1,7 @@
 """`--record FILE`, for all commands that write a recording.
 
-"Recorded up to step N" is printed only if the file is complete. Otherwise the command fails at its
-end with the writer's message about what is missing.
+"Recorded up to step N" is printed only if the file is complete. Otherwise the command fails at the
+end, and the error says what is missing.
 """
 
 import argparse
@@ -20,7 +20,7 @@ def add_record_option(parser: argparse.ArgumentParser) -> None:
 
 
 def check_record(path: str | None) -> None:
-    """Raise `OSError` if the file cannot be written; call it before anything is loaded."""
+    """Raise `OSError` if the file cannot be written. Call this before loading anything."""
     if path is not None:
         open(path, "ab").close()
 
@@ -29,10 +29,10 @@ def check_record(path: str | None) -> None:
 def recording(
     path: str | None, header: LogHeader, subscribe: Callable[[Listener], object]
 ) -> Iterator[LogWriter | None]:
-    """Write every event to `path` inside the context; do nothing without a path.
+    """Inside the context, write every event to `path`; do nothing without a path.
 
-    Raises `EventLogError` at the end if the file is incomplete. Another error that is being raised
-    continues, with the message as a note.
+    If the file is incomplete at the end, raises `EventLogError`. If another error is already being
+    raised, that error gets the message as a note.
     """
     if path is None:
         yield None

@@ -1,8 +1,8 @@
 """Terminal output that the commands share: notes, results, and text from a model.
 
-Results go to standard output and everything else to standard error. With `--json`, the result is
-one line of JSON. Control characters in a model's text are replaced, because a terminal would obey
-them.
+Results go to standard output, and messages go to standard error. With `--json`, the result is one
+line of JSON. On a terminal, control characters in a model's text are replaced, because they could
+move the cursor or change the screen.
 """
 
 import json
@@ -18,13 +18,13 @@ _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def terminal_attached() -> bool:
-    """Whether a user sees the screen and can press keys: a terminal, or `textual serve`."""
+    """Whether a user can see the screen and press keys, in a terminal or with `textual serve`."""
     in_browser = "WebDriver" in os.environ.get("TEXTUAL_DRIVER", "")
     return in_browser or (sys.stdin.isatty() and sys.stdout.isatty())
 
 
 def require_terminal(instead: str) -> None:
-    """Raise `TerminalError` without a terminal. `instead`: what works without one."""
+    """Raise `TerminalError` if there is no terminal. instead: what works without a terminal"""
     if not terminal_attached():
         raise TerminalError(f"The dashboard needs a terminal, and there is none here; {instead}.")
 
@@ -35,12 +35,12 @@ def note(text: str = "") -> None:
 
 
 def show(text: str, stream: TextIO | None = None) -> None:
-    """Write `text` at once; on a terminal, control characters are replaced."""
+    """Write and flush `text`; on a terminal, replace control characters."""
     stream = stream or sys.stdout
     stream.write(_CONTROL.sub("\N{REPLACEMENT CHARACTER}", text) if stream.isatty() else text)
     stream.flush()
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON: with `--json`, the only line on standard output."""
+    """Print one line of JSON. With `--json`, it is the only line on standard output."""
     print(json.dumps(value, ensure_ascii=False), flush=True)

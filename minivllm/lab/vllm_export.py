@@ -1,8 +1,8 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-vLLM is not imported. Options with different defaults in the two are always written out. An option
-that vLLM lacks becomes a comment if it is set (`notes`). Tests check every option with vLLM's real
-parser where it is installed.
+vLLM is not imported. An option whose default differs in vLLM is always written out. An option that
+vLLM lacks becomes a comment if it is set (`notes`). If vLLM is installed, tests check every option
+with vLLM's real parser.
 """
 
 import shlex
@@ -56,11 +56,11 @@ class Deployment:
     sizes: Sizes
     hardware: Hardware
     server: dict[str, Any]
-    """`host`, `port` and `served_model_name`; None where not given."""
+    """`host`, `port` and `served_model_name`. None means that the user did not give a value."""
 
 
 def notes(config: EngineConfig) -> list[str]:
-    """Return one sentence for each option that is set and that vLLM lacks."""
+    """Return one sentence for each option that vLLM lacks and that is not at its default."""
     defaults = {field.name: field.default for field in fields(EngineConfig)}
     return [
         f"{name}={getattr(config, name)!r} has no counterpart in vLLM: {reason}."
@@ -76,7 +76,7 @@ def engine_options(target: Deployment) -> dict[str, Any]:
     if config.kv_cache_memory_bytes is not None:
         # vLLM's option is per GPU.
         options["kv_cache_memory_bytes"] = config.kv_cache_memory_bytes // sizes.gpus_per_copy
-    # Leave out None ("let the engine choose") and two options that are at vLLM's defaults.
+    # Leave out None ("let the engine choose"), and these two options at vLLM's defaults.
     unsaid = {"load_format": "auto", "enforce_eager": False}
     options = {k: v for k, v in options.items() if v is not None and unsaid.get(k) != v}
     parallel = {"tensor_parallel_size": sizes.tensor, "pipeline_parallel_size": sizes.pipeline}
@@ -84,7 +84,7 @@ def engine_options(target: Deployment) -> dict[str, Any]:
 
 
 def vllm_commands(target: Deployment) -> list[str]:
-    """Return one `vllm serve` command per machine, the first machine's first."""
+    """Return one `vllm serve` command per machine, in order of machines."""
     server = {name: value for name, value in target.server.items() if value is not None}
     common = engine_options(target)
     per_machine = target.hardware.gpus_per_machine

@@ -1,11 +1,12 @@
 """How many GPUs a model needs in vLLM: tensor, pipeline and data parallel sizes.
 
-Each GPU must hold its share of the weights, and of the keys and values of one longest sequence, in
-vLLM's memory less 1 GiB for activations and CUDA graphs. The smallest number of GPUs forms a copy,
-since splitting costs communication in every layer. The rest are further copies (data parallel).
+Each GPU must hold its share of the weights, and its share of the keys and values of one sequence of
+maximum length. The memory for both is what vLLM may use, minus 1 GiB for activations and CUDA
+graphs. One copy of the model gets as few GPUs as possible, because splitting costs communication in
+every layer. The remaining GPUs get further copies (data parallel).
 
-The tensor size must divide the attention heads. With more GPUs than key heads, vLLM gives each GPU
-a whole key head, and the cache per GPU no longer shrinks.
+The tensor size must divide the number of attention heads. If the tensor size exceeds the number of
+key heads, vLLM gives each GPU a whole key head, and the cache per GPU no longer shrinks.
 """
 
 import math
@@ -17,13 +18,13 @@ from minivllm.runtime.model.weight_map import weight_shards
 
 GIB = 2**30
 RESERVED_BYTES = GIB
-"""Bytes on each GPU for activations and CUDA graphs: a guess; vLLM measures it at startup."""
+"""Estimated bytes on each GPU for activations and CUDA graphs. vLLM measures them at startup."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
     num_gpus: int
-    """GPUs of all machines together."""
+    """Number of GPUs in all machines together."""
     num_machines: int
     gpu_memory_gib: float
     gpu_memory_utilization: float
@@ -47,7 +48,7 @@ class Hardware:
 
     @property
     def usable_bytes(self) -> int:
-        """Bytes of one GPU for weights and cache."""
+        """Bytes of one GPU that weights and KV cache can use."""
         return int(self.gpu_memory_gib * GIB * self.gpu_memory_utilization) - RESERVED_BYTES
 
 
@@ -59,7 +60,7 @@ class Sizes:
     pipeline: int
     data: int
     bytes_per_gpu: int
-    """Bytes for the weights and one longest sequence."""
+    """Bytes that the weights and one sequence of maximum length need on a GPU."""
 
     @property
     def gpus_per_copy(self) -> int:
@@ -77,7 +78,7 @@ def choose_sizes(
 ) -> Sizes:
     """Choose the sizes with the fewest GPUs per copy, then the most tensor parallelism.
 
-    tensor, pipeline: sizes that the user fixes; None chooses them
+    tensor, pipeline: sizes fixed by the user; None lets this function choose
 
     Raises `ConfigError` with the reason if nothing fits.
     """
@@ -129,14 +130,16 @@ def choose_sizes(
 def bytes_per_gpu(
     model: ModelConfig, tensor: int, pipeline: int, item_size: int, max_model_len: int
 ) -> int:
-    """Bytes for weights and one longest sequence's cache, on the GPU that has the most."""
+    """Return the bytes of weights and of one longest sequence's cache, on the fullest GPU."""
     layers = math.ceil(model.num_hidden_layers / pipeline)
     by_layer = outside = 0
     for name, shard in weight_shards(model).items():
         if name.startswith("model.layers."):
             by_layer += math.prod(shard.shape)
         else:
-            outside += math.prod(shard.shape)  # embeddings and head, at the ends of the pipeline
+            outside += math.prod(
+                shard.shape
+            )  # embeddings and head: the first and last pipeline stage
     weights = (by_layer * layers / model.num_hidden_layers + outside) / tensor
     kv_heads = max(1, model.num_key_value_heads // tensor)
     cache = 2 * layers * kv_heads * model.head_size * max_model_len
@@ -144,7 +147,7 @@ def bytes_per_gpu(
 
 
 def _cannot_cut_heads(model: ModelConfig, tensor: int) -> str | None:
-    """Why tensor parallelism of this size is impossible; None if it is possible."""
+    """Return why this tensor parallel size is impossible, or None if it is possible."""
     heads, kv_heads = model.num_attention_heads, model.num_key_value_heads
     good = [t for t in _divisors(heads) if kv_heads % t == 0 or t % kv_heads == 0]
     good = [t for t in good if model.intermediate_size % t == 0]

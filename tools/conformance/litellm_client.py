@@ -1,12 +1,13 @@
 """Tests litellm with a served model: chat, streamed chat, text completion, and an error.
 
-It runs in its own environment without minivllm. Arguments: the server's URL and the model's name.
+The script runs in its own environment, without minivllm. Arguments: the server's URL and the
+model's name.
 """
 
 import os
 import sys
 
-# Without this, the import downloads a list of prices.
+# Without this variable, the import downloads a list of prices.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm

@@ -1,12 +1,12 @@
 """`make conformance`: runs other projects' clients of OpenAI's API against `minivllm serve`.
 
-    lm-eval     log-likelihoods of a small task, equal to those of transformers for the same
-                checkpoint
+    lm-eval     log-likelihoods of a small task; they must equal the log-likelihoods of
+                transformers for the same checkpoint
     litellm     chat, streams, texts, errors
     guidellm    a benchmark under load, in which no request fails
 
-Each client has its own environment, because their versions conflict. A client may report success
-although its requests failed, so its output files are read and counted here.
+Each client has its own environment, because the clients' packages conflict. A client may report
+success although its requests failed, so this script reads the client's output files and counts.
 """
 
 import argparse
@@ -29,7 +29,7 @@ NUM_REQUESTS = 16
 
 
 class NotConformantError(Exception):
-    """A client's check that failed."""
+    """A client's check has failed."""
 
 
 def main() -> int:

@@ -1,24 +1,25 @@
-"""`python tools/gpu_report`: all measurements that need a GPU, in stages of up to ten minutes.
+"""`python tools/gpu_report`: all measurements that need a GPU, in stages of at most ten minutes.
 
     python tools/gpu_report --out report                      all stages in turn
-    python tools/gpu_report kernels engine --out report       these two
+    python tools/gpu_report kernels engine --out report       two stages
     python tools/gpu_report --out /tmp/dry --dry-run          on any machine, in a minute: tiny
                                                               shapes, times have no meaning
 
-    tests      the tests marked `gpu`, a row for each file
-    kernels    attention and cache writes, their peers, and the device's own copying and reading
+    tests      the tests marked `gpu`; a row for each file
+    kernels    attention and cache writes, peers, and the device's copy and read speed
     tune       launch parameters of the attention kernels
-    engine     the workload of nano-vllm, compared with three ways of transformers
+    engine     nano-vllm's workload, compared with three ways to run transformers
     profile    the parts of a decode step: kernels, launches, Python
-    demo       no measurement; it records the demo, with one traced decode, to DIR/demo.jsonl
+    demo       not a measurement: records the demo, with one traced decode, to DIR/demo.jsonl
 
-Each stage is a process of its own and writes DIR/STAGE.json (`stage_file`). A second run continues:
-existing rows stay if device, versions and commit are the same. Uncommitted changes are not
-compared, so use another DIR after one. `tables.py` writes the results to the docs.
+Each stage runs in its own process and writes DIR/STAGE.json (`stage_file`). A second run keeps the
+existing rows if device, versions and commit are the same, and measures the missing rows. The
+contents of uncommitted changes are not compared, so use another DIR after such a change.
+`tables.py` writes the results to the docs.
 
-For a machine without network, `make gpu-wheels` on another one downloads what it lacks, and `make
-gpu-install` installs it. Exit status: 0 if all is done, 1 if a stage failed or ran out of time, 2
-if this machine cannot run the report.
+For a machine without network, `make gpu-wheels` downloads the missing packages on another machine,
+and `make gpu-install` installs them. Exit status: 0 if all stages are done, 1 if a stage failed or
+ran out of time, 2 if this machine cannot run the report.
 """
 
 import argparse
@@ -39,7 +40,7 @@ from minivllm.clock import MonotonicClock
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
 LIMIT_S = 540.0
 SECONDS_TO_FINISH = 45.0
-"""How long a stage may continue after its limit, to finish a row."""
+"""After its limit, a stage may continue for this many seconds to finish a row."""
 DRY_RUN_ENVIRONMENT = {"TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
 
 
@@ -82,7 +83,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--in-this-process", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args(arguments)
     args.out = args.out.resolve()  # a stage runs in the repository's root
-    # `choices` would make argparse reject the empty list too.
+    # With `choices`, argparse would reject the empty list, too.
     unknown = [stage for stage in args.stages if stage not in STAGES]
     if unknown:
         parser.error(f"there is no stage {unknown[0]!r}: choose from {', '.join(STAGES)}.")
@@ -107,7 +108,7 @@ def _run_in_process(stage: str, args: argparse.Namespace) -> int:
         + ["--in-this-process"]
     )
     environment = {**os.environ, **(DRY_RUN_ENVIRONMENT if args.dry_run else {})}
-    # A session of its own, so that the stage can be ended together with its children.
+    # The stage gets its own session, so that it can be killed together with its children.
     child = subprocess.Popen(command, cwd=ROOT, env=environment, start_new_session=True)
     try:
         status = child.wait(args.limit + SECONDS_TO_FINISH)
@@ -161,7 +162,7 @@ def _run_here(args: argparse.Namespace) -> int:
 
 
 def _find(stage: str, args: argparse.Namespace) -> partial[None]:
-    """Return the function of a stage. Only its own module is imported, with its requirements."""
+    """Return the function of a stage. Only this stage's module is imported."""
     match stage:
         case "kernels" | "tune":
             return partial(getattr(import_module("stage_kernels"), f"run_{stage}"))

@@ -1,7 +1,7 @@
-"""The machine of a GPU report: its description, and why it can be refused.
+"""Describes the machine of a GPU report, and checks whether it can run the report.
 
-`nvidia-smi` is only queried; no setting of the device is changed. Without that command, its values
-are None.
+`nvidia-smi` only reads values and changes no setting of the device. If there is no `nvidia-smi`, its
+values are None.
 """
 
 import os
@@ -21,12 +21,12 @@ from minivllm.lab.common.environment import cpu_model
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("torch", "triton", "transformers", "numpy")
 MIN_CAPABILITY = (8, 0)
-"""Ampere, the first with bfloat16 in its matrix units."""
+"""Ampere: the first generation of GPUs with bfloat16 in the matrix units."""
 MIN_FREE_BYTES = 8 << 30
 
 
 def refusal() -> str | None:
-    """Why this machine cannot make the report, in one sentence; None if it can.
+    """Return why this machine cannot run the report, in one sentence; None if it can.
 
     Imports torch and Triton.
     """
@@ -69,7 +69,7 @@ def _triton_refusal() -> str | None:
 
 
 def _triton_requirement() -> Any:
-    """Return the versions of Triton that pyproject.toml allows, a `SpecifierSet`."""
+    """Return the versions of Triton that pyproject.toml allows, as a `SpecifierSet`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     requirements = (Requirement(text) for text in project["dependencies"])
     return next(
@@ -84,7 +84,7 @@ def _dotted(capability: tuple[int, ...]) -> str:
 def describe_machine(results: Path) -> dict[str, Any]:
     """Return the `environment` of a stage's file.
 
-    results: the report's folder; its files do not count as changes of the code
+    results: the report's folder; files in this folder do not count as changes of the code
     """
     return {
         "versions": {

@@ -1,7 +1,7 @@
-"""One decode step as a picture: the host's work, and below it when kernels run on the device.
+"""Draws decode steps as a picture: the host's work, and below this row the device's kernels.
 
-It is drawn from the reduced timelines of stage `profile`. They share one time axis, so that steps
-with and without CUDA graphs can be compared.
+The input is the reduced timelines of stage `profile`. All timelines share one time axis, so that
+steps with and without CUDA graphs can be compared.
 """
 
 from html import escape
@@ -10,7 +10,7 @@ from typing import Any
 WIDTH, LEFT, RIGHT = 860, 76, 14
 ROW, GAP, PANEL, TOP, FOOT = 22, 4, 84, 44, 26
 KINDS = {"kernel": "kernel", "launch": "launch", "wait": "waiting for the device"}
-"""Name of an interval -> its label in the legend; every other name is a phase of Python."""
+"""Name of an interval -> label in the legend. All other names are phases of Python."""
 STYLE = """
  .card { fill: #ffffff } text { fill: #24292f; font: 12px sans-serif } \
 .muted { fill: #57606a } .axis { stroke: #8c959f }
@@ -25,7 +25,7 @@ STYLE = """
 
 
 def draw_steps(panels: list[tuple[str, list[dict[str, Any]]]]) -> str:
-    """Return an SVG. panels: title and timeline of each, made by `timeline.reduced_timeline`"""
+    """Return an SVG. panels: pairs of a title and a timeline of `timeline.reduced_timeline`"""
     longest = max(_end(timeline) for _, timeline in panels)
     scale = (WIDTH - LEFT - RIGHT) / longest
     height = TOP + PANEL * len(panels) + FOOT

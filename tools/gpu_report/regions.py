@@ -1,7 +1,7 @@
-"""Texts and tables that the GPU report writes into pages, each made from one stage's file.
+"""Makes the texts and tables that the GPU report writes into pages, each from one stage's file.
 
-A region of a page starts with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. Without a
-measurement it names the command. Medians are computed here from the runs.
+A region of a page starts with `<!-- gpu: NAME -->` and ends with `<!-- end gpu -->`. If there is no
+measurement, the region names the command that measures. Medians are computed here from the runs.
 """
 
 import statistics
@@ -19,15 +19,15 @@ class MissingError(Exception):
 
 
 RUNGS_AT = (64, 4096)
-"""Batch and context of the table of kernel versions, for which its goal is stated."""
+"""Batch and context in the table of kernel versions. The goals are for this shape."""
 LESSON_AT = (RUNGS_AT, (1, 16384))
-"""Shapes in lesson 12: a full batch, and a single long sequence, for which splits matter."""
+"""Shapes in lesson 12: a full batch, and a single long sequence, with which splits matter."""
 GOALS = {"split": "85 %", "static": "85 %"}
 PREFILL_GOAL_AT = (1, 4096)
 PREFILL_GOAL = "at least 60 %"
 PREFILL_PEER = "sdpa (gathered)"
 OPTIONAL_PEERS = {"decode": ("FlashInfer",)}
-"""Kernel -> peers that the bench leaves out if they are not installed; prefixes of row names."""
+"""Kernel -> peers that are left out if they are not installed, as prefixes of row names."""
 OURS = "minivllm, CUDA graphs"
 WORKLOAD = {
     OURS: "",
@@ -36,7 +36,7 @@ WORKLOAD = {
     "transformers, one at a time": "24",
     "minivllm, enforce_eager": "",
 }
-"""Every engine of stage `engine`, and the goal for minivllm's speed relative to it."""
+"""Engine of stage `engine` -> goal for minivllm's speed divided by this engine's speed."""
 STEP_GOAL = "under 15 %"
 PICTURED_BATCH = 64
 SHAPE = "16 query heads, 8 key heads, head size 128, blocks of 16, bfloat16"
@@ -79,7 +79,7 @@ def microseconds(seconds: float) -> str:
 
 
 def copy_speed(kernels: Stage) -> float:
-    """Return the device's copy speed in GB/s, counting bytes read and written."""
+    """Return the device's copy speed in GB/s. Both bytes read and bytes written count."""
     speed = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/copy"), None)
     if speed is None:
         raise MissingError(
@@ -228,7 +228,7 @@ def _not_installed(kernels: Stage) -> list[str]:
 
 
 def _speed_of_peer(kernels: Stage) -> list[str]:
-    """Compare our prefill kernels with torch's at the goal's shape; empty if not measured."""
+    """Compare our prefill kernels with torch's at the goal's shape; return [] if not measured."""
     batch, context = PREFILL_GOAL_AT
     rows = [
         row
@@ -255,7 +255,7 @@ def _num_runs(stage: Stage) -> int:
 
 
 def workload_speeds(engine: Stage) -> dict[str, float]:
-    """Engine -> tokens per second, the median of its rounds."""
+    """Return for each engine the tokens per second: the median over the rounds."""
     speeds: dict[str, list[float]] = {}
     for row in engine["rows"]:
         if "reason" not in row:
@@ -494,6 +494,6 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }
-"""Name of a region -> its stage, the function that makes its text, and the function that makes the
-text without a measurement.
+"""Name of a region -> the stage, the function that makes the region's text, and the function that
+makes the text if there is no measurement.
 """

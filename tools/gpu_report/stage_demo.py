@@ -1,7 +1,7 @@
-"""Stage `demo`: the demo's scenario on this device, with every event recorded to DIR/demo.jsonl.
+"""Stage `demo`: runs the demo's scenario on this device, and records all events to DIR/demo.jsonl.
 
-The kernel x-ray traces one decode, like key `X` of the dashboard. In that step, the attention mass
-of each block is recorded too. `minivllm replay DIR/demo.jsonl` opens the recording on any machine.
+The kernel x-ray traces one decode, like key `X` of the dashboard. In the same step, the attention
+mass of each block is recorded. `minivllm replay DIR/demo.jsonl` opens the recording on any machine.
 """
 
 from pathlib import Path
@@ -20,9 +20,9 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.runtime.store.model_store import resolve_model
 
 SCENARIO = "shared-prefix"
-"""The default of `minivllm demo`. Its first request is long enough for two tiles of keys."""
+"""The default scenario of `minivllm demo`. The first request is long enough for two key tiles."""
 MODELS = ("smollm2", "tiny-random")
-"""The first available model is used, unless `--model` names one."""
+"""The first available model is used, unless `--model` names a model."""
 
 
 def run(report: StageFile, *, dry_run: bool, model: str | None, recording: Path) -> None:

@@ -1,8 +1,8 @@
 """Stage `engine`: nano-vllm's workload on our engine with and without CUDA graphs, and three peers.
 
-A row is one round of one engine. Our engines run first and are freed, because each engine needs the
-device's whole memory. Then the peers take turns, so that each has had a round if the stage runs out
-of time. `minivllm.lab.bench.throughput.nano_vllm` describes the workload.
+A row is one round of one engine. Each engine needs the device's whole memory, so an engine is freed
+before another engine runs. The peers take turns, so that each peer has a round even if the stage
+runs out of time. `minivllm.lab.bench.throughput.nano_vllm` describes the workload.
 """
 
 from collections.abc import Iterator
@@ -35,9 +35,9 @@ from minivllm.runtime.store.toys.qwen3_dummy import NAME as QWEN3_DUMMY
 
 ROUNDS = 5
 PEER_SECONDS = 20.0
-"""After these seconds, a peer with batches gets no more of them in this round."""
+"""After this many seconds, a peer with batches gets no new batch in the round."""
 CONTINUOUS_LIMIT_S = 150.0
-"""Continuous batching takes all requests at once, so it cannot stop between two batches."""
+"""Time limit of a round with continuous batching, which gets all requests at once."""
 OURS = {False: "minivllm, CUDA graphs", True: "minivllm, enforce_eager"}
 REAL = Settings(
     spec=NANO_VLLM, model=QWEN3_DUMMY, dtype="bfloat16", device="cuda", attention_backend="auto",
@@ -53,7 +53,7 @@ DRY_RUN = replace(
 
 @dataclass(frozen=True)
 class Peer:
-    """One way to run `transformers`. batch_size: requests at a time; None gives it all at once"""
+    """A way to run `transformers`. batch_size: requests at a time; None means all at once"""
 
     name: str
     batch_size: int | None
@@ -67,7 +67,7 @@ PEERS = (
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each round. A peer that fails gets a `reason`; our errors are raised."""
+    """Add a row for each round. If a peer fails, its row has a `reason`; our errors are raised."""
     settings = DRY_RUN if dry_run else REAL
     directory = resolve_model(settings.model, weights=False)
     vocab_size = read_model_config(directory).vocab_size
@@ -75,7 +75,9 @@ def run(report: StageFile, *, dry_run: bool) -> None:
     rounds = [make_requests(settings.spec, settings.seed, number, vocab_size) for number in numbers]
     _run_ours(report, settings, rounds, enforce_eager=False)
     _run_peers(report, settings, rounds[:2])
-    _run_ours(report, settings, rounds[:2], enforce_eager=True)  # it takes four times as long
+    _run_ours(
+        report, settings, rounds[:2], enforce_eager=True
+    )  # one round: it takes four times as long
     _run_peers(report, settings, rounds)
 
 

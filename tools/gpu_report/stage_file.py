@@ -1,9 +1,9 @@
-"""`StageFile`: the JSON file of a stage of the GPU report, complete after every row.
+"""`StageFile`: the JSON file of a stage of the GPU report, written again after every row.
 
     {"stage", "status", "error", "began", "seconds", "dry_run", "environment", "rows": [{"key",
     "runs", ...}, ...]}
 
-A later run into the same folder keeps rows of the same device, versions and commit.
+A later run into the same folder keeps the rows if device, versions and commit are the same.
 """
 
 import json
@@ -18,7 +18,7 @@ Status = Literal["running", "done", "out of time", "failed"]
 
 
 class OutOfTimeError(Exception):
-    """The stage's limit is reached, so no new row is started."""
+    """The stage's time limit is reached, so no new row is started."""
 
 
 class StageFailedError(Exception):
@@ -36,14 +36,14 @@ class StageFile:
         limit_s: float,
         clock: Clock,
     ) -> None:
-        """limit_s: seconds from now after which no new row is started"""
+        """limit_s: seconds, counted from now, after which no new row is started"""
         self._path = path
         self._limit_s = limit_s
         self._clock = clock
         self._started = clock.now()
         earlier = read_stage(path)
         if earlier is not None and _measured_alike(earlier, environment, dry_run):
-            # Measure rows without a result again.
+            # Drop rows that have a reason in place of a result, so that they are measured again.
             self.rows = {row["key"]: row for row in earlier["rows"] if "reason" not in row}
             self._seconds_before: float = earlier["seconds"]
             began = earlier["began"]
@@ -76,13 +76,13 @@ class StageFile:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the limit; negative after it."""
+        """Seconds until the time limit; negative after the limit."""
         return self._started + self._limit_s - self._clock.now()
 
     def add(self, row: dict[str, Any]) -> None:
         """Add or replace a row and write the file.
 
-        row: `key`, and `runs` (seconds of every run) or `reason` (why it was not measured)
+        row: `key`, and `runs` (seconds of each run) or `reason` (why there is no measurement)
         """
         self.rows[row["key"]] = {**row, "dry_run": True} if self._head["dry_run"] else row
         self._write("running", None)
@@ -113,7 +113,7 @@ def read_stage(path: Path) -> dict[str, Any] | None:
 
 
 def mark_ended(path: Path, stage: str, status: Status, error: str) -> None:
-    """Record how a stage's process ended, if it could not do that itself."""
+    """Record how a stage's process ended, if the process could not record this itself."""
     rest = read_stage(path) or {
         "stage": stage,
         "began": None,

@@ -1,6 +1,6 @@
 """Stages `kernels` and `tune`: rows of `minivllm.lab.bench.kernels.kernels` and `tuning`.
 
-In a dry run the kernels are interpreted on tiny shapes, and their times have no meaning.
+In a dry run, kernels are interpreted on tiny shapes, and the times have no meaning.
 """
 
 from importlib import import_module
@@ -29,7 +29,7 @@ def run_kernels(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_tune(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row per candidate, then a row per complete entry of the table; print these entries."""
+    """Add a row per candidate, then a row per complete table entry, and print the entries."""
     try:
         tuning = import_module(TUNING)
     except ModuleNotFoundError as error:

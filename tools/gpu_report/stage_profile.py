@@ -1,7 +1,7 @@
 """Stage `profile`: the parts of a decode step of Qwen3-0.6B's shape, with and without CUDA graphs.
 
-For each of three batch sizes, 40 steps run without a profiler, then 5 under torch's. The row has
-both times, which shows the profiler's cost. `timeline` evaluates the profiler's trace.
+For each of three batch sizes, 40 steps run without a profiler, then 5 steps under torch's profiler.
+The row has both times, so that the profiler's cost is visible. `timeline` evaluates the trace.
 """
 
 import json
@@ -27,16 +27,16 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 WARM_UP_STEPS = 5
 PREFILL_STEPS = 32
-"""Most steps to prefill a batch; its first sequences already decode during these."""
+"""Maximum number of steps to prefill a batch. Meanwhile, the first sequences already decode."""
 MEAN_CONTEXT = (381, 1305)
-"""Prompt lengths that give the workload's mean context: its prompts of 100 to 1,024 tokens, plus
-half an average output.
+"""Prompt lengths like the contexts in the middle of the workload: a prompt of 100 to 1,024 tokens
+plus half an average output.
 """
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to measure. prompts: their lengths; steps: without and with the profiler"""
+    """What to measure. prompts: lengths of the prompts; steps: number of steps without profiler"""
 
     engine: dict[str, Any]
     prompts: WorkloadSpec
@@ -65,7 +65,7 @@ DRY_RUN = Plan(
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each batch size with CUDA graphs, then for each without."""
+    """Add a row for each batch size, first with CUDA graphs and then without CUDA graphs."""
     plan = DRY_RUN if dry_run else REAL
     for enforce_eager in (False, True):
         engine = None
@@ -95,7 +95,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         _decode(engine, batch)
         _wait_for_device()
         runs.append(clock.now() - started)
-    # Profile one step first: the profiler starts slowly, which would count in that step.
+    # Profile one step first and discard it: the profiler starts slowly, so this step is slow.
     _profile(engine, batch, 1)
     trace_events = _profile(engine, batch, plan.profiled_steps)
     for number in range(batch):
@@ -107,7 +107,7 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
         "attention_backend": engine._stepper.runner.attention_backend,
         "runs": runs,
         **summary,
-        # The device's idle share of profiled and of plain steps.
+        # Share of the step in which the device is idle: for profiled steps, then for plain steps.
         "outside_kernels_profiled": 1 - busy / statistics.median(summary["profiled_runs"]),
         "outside_kernels": 1 - busy / statistics.median(runs),
         "timeline": reduced_timeline(trace_events),
@@ -115,9 +115,9 @@ def _measure_batch(engine: LLMEngine, plan: Plan, batch: int) -> dict[str, Any]:
 
 
 def _add_requests(engine: LLMEngine, plan: Plan, batch: int) -> list[int]:
-    """Add prompts of the workload's lengths, with enough output tokens for all steps."""
+    """Add requests with the workload's prompt lengths and enough output tokens for all steps."""
     max_tokens = PREFILL_STEPS + WARM_UP_STEPS + plan.steps + plan.profiled_steps + 2
-    # No output before the end, like `LLM.generate`.
+    # Like `LLM.generate`, return no output before the end.
     params = SamplingParams(
         temperature=0,
         max_tokens=max_tokens,

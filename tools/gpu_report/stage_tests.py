@@ -1,8 +1,8 @@
-"""Stage `tests`: the tests that need a GPU, one row per file, from pytest's JUnit XML.
+"""Stage `tests`: runs the tests that need a GPU; one row per file, from pytest's JUnit XML.
 
-Compiling kernels for each shape and type takes most of the time, so tests run in many processes if
-pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because it measures the device's
-free memory.
+Compiling kernels for each shape and dtype takes most of the time, so tests run in many processes if
+pytest-xdist is installed. `tests/identity/test_gpu.py` runs alone, because these tests measure the
+device's free memory.
 """
 
 import subprocess
@@ -24,10 +24,9 @@ PLACES = (("tests/kernels", "tests/runtime"), ("tests/identity/test_gpu.py",))
 DRY_RUN_PLACES = (("tests/runtime/model/test_heap.py",),)
 WORKERS = 8
 SECONDS_AFTER_LIMIT = 30
-"""How long the last run may continue after the limit."""
+"""After the stage's limit, the last run of pytest may continue for this many seconds."""
 SHARE_IF_MORE_WAIT = 0.75
-"""Share of the remaining time for a run that is not the last, so that the next one gets its turn.
-"""
+"""Share of the remaining time that a run of pytest gets if other runs follow."""
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
@@ -58,7 +57,7 @@ def run(report: StageFile, *, dry_run: bool) -> None:
 
 
 def run_name(places: tuple[str, ...]) -> str:
-    """Value of `run` in a pytest run's rows, by which a later report sees that it is done."""
+    """Return the value of `run` in a pytest run's rows, which marks the pytest run as done."""
     return " ".join(places)
 
 
@@ -99,7 +98,7 @@ def _run(places: tuple[str, ...], marks: list[str], limit_s: float) -> Iterator[
 
 
 def read_junit(path: Path) -> dict[str, dict[str, Any]]:
-    """File -> counts, seconds of its tests, and name and first line of each failure."""
+    """Return for each file: counts, seconds, and name and first line of each failure."""
     files: dict[str, dict[str, Any]] = {}
     for case in ElementTree.parse(path).getroot().iterfind(".//testcase"):
         file = f"{case.get('classname', '').replace('.', '/')}.py"

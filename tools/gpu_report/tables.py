@@ -5,9 +5,10 @@
     python tools/gpu_report/tables.py
         write everything again from docs/measured/gpu
 
-Stages are stored in docs/measured/gpu/STAGE.json; a stage that DIR lacks stays as it is. From these
-come the marked regions of the pages (`regions`), lessons/shown/measured_rungs.json and
-docs/assets/gpu-step.svg (`picture`). On an error nothing is written, and the exit status is 2.
+Stages are stored in docs/measured/gpu/STAGE.json; if DIR lacks a stage, the stored file stays as it
+is. The stored files determine the marked regions of the pages (`regions`),
+lessons/shown/measured_rungs.json and docs/assets/gpu-step.svg (`picture`). On an error nothing is
+written, and the exit status is 2.
 """
 
 import argparse
@@ -35,7 +36,7 @@ REGION = re.compile(r"(<!-- gpu: (?P<name>[\w-]+) -->)(?P<text>.*?)(<!-- end gpu
 
 
 class TablesError(Exception):
-    """Why nothing was written, in one sentence."""
+    """Nothing can be written; the message says why, in one sentence."""
 
 
 def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
@@ -87,7 +88,7 @@ def _read_stage(path: Path) -> Stage:
 
 
 def _new_stages(folder: Path) -> dict[str, Stage]:
-    """Like `read_stages`; raises `TablesError` for an empty folder or a dry run."""
+    """Read new stages. Raises `TablesError` if the folder is empty or is from a dry run."""
     stages = read_stages(folder)
     if not stages:
         raise TablesError(
@@ -100,12 +101,12 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
                 f"{folder / name}.json is from a dry run, whose times are meaningless: use a"
                 " report without --dry-run."
             )
-    # Leave out a stage that failed at once: it has no rows and perhaps no device.
+    # Leave out a stage that failed before its first row.
     return {name: _reduced(stage) for name, stage in stages.items() if stage["rows"]}
 
 
 def _reduced(stage: Stage) -> Stage:
-    """Remove the timelines that no picture needs."""
+    """Remove all timelines except those in the picture."""
     return stage | {
         "rows": [
             {
@@ -119,7 +120,7 @@ def _reduced(stage: Stage) -> Stage:
 
 
 def render(stages: dict[str, Stage], root: Path) -> dict[str, str | None]:
-    """Path relative to the root -> the file's new content; None: no such file."""
+    """Return for each path, relative to the root, the file's new content; None removes the file."""
     outputs: dict[str, str | None] = {
         f"{MEASURED}/{name}.json": _dump(stage) for name, stage in stages.items()
     }
@@ -151,7 +152,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
             )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
-        # Keep a region inside a line, for example in a table's cell, on that line.
+        # If the region was inside a line (for example, in a table cell), do not add line breaks.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"
 
@@ -159,7 +160,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
 
 
 def _measured_rungs(kernels: Stage) -> str | None:
-    """Return the data of lesson 12; None if no kernel version was measured at its shapes."""
+    """Return the data of lesson 12; None if nothing was measured at the lesson's shapes."""
     copy = copy_speed(kernels)
     ladders = {at: rungs(kernels, at) for at in LESSON_AT}
     if not any(ladders.values()):

@@ -1,9 +1,9 @@
 """Reduces torch's profile of engine steps to a few numbers and a timeline to draw.
 
-The input is the events of a Chrome trace, in microseconds; results are in seconds, except for the
+The input is the events of a Chrome trace, in microseconds. Results are in seconds, except in the
 timeline. A device is busy while at least one kernel (or copy) runs. The host's time divides into
-CUDA's own functions and Python. Synchronizations and copies to host memory count as waiting,
-because they return when all earlier work of the device is done. No GPU is needed.
+CUDA functions and Python. Synchronizations and copies to host memory count as waiting, because they
+return only when all earlier work of the device is done. This module needs no GPU.
 """
 
 from collections import Counter
@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 ON_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
 IN_CUDA_API = frozenset({"cuda_runtime", "cuda_driver"})
 PHASES = ("step", "schedule", "prepare", "model", "sample")
-"""Names of the ranges around the parts of a step; `step` contains all others. Outputs and events,
-after `sample`, have no range: they are one call per sequence, and ranges would make them slower."""
+"""Names of the ranges around the parts of a step; `step` contains all other ranges. The work after
+`sample` (outputs and events) has no range, because ranges around its many calls would be slow."""
 MERGED_BELOW = 1 / 1000
-"""Join neighbours on a timeline if the gap between them is a smaller part of the step than this."""
+"""Neighbours on a timeline are joined if the gap is shorter than this share of the step."""
 
 
 class Interval(NamedTuple):
@@ -37,7 +37,7 @@ def intervals_of(trace_events: list[dict[str, Any]], categories: frozenset[str])
 
 
 def cuda_api_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """Return the intervals inside CUDA's functions, named `launch` (also other calls) or `wait`."""
+    """Return the intervals inside CUDA functions, named `wait`, or `launch` for all other calls."""
     to_host = {
         event["args"]["correlation"]
         for event in trace_events
@@ -56,7 +56,7 @@ def _waits(event: dict[str, Any], to_host: set[int]) -> bool:
 
 
 def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
-    """Return the host's ranges named in `PHASES`. (The device's copies have another category.)"""
+    """Return the host's ranges that are named in `PHASES`."""
     return [
         span
         for span in intervals_of(trace_events, frozenset({"user_annotation"}))
@@ -65,7 +65,10 @@ def phases_of(trace_events: list[dict[str, Any]]) -> list[Interval]:
 
 
 def union_length(spans: list[Interval], within: Interval) -> float:
-    """Microseconds of `within` in which at least one of `spans`, ordered by start, runs."""
+    """Return for how many microseconds of `within` at least one of `spans` runs.
+
+    spans: ordered by start
+    """
     total, covered_to = 0.0, within.start
     for span in spans:
         start, end = max(span.start, covered_to), min(span.end, within.end)
@@ -76,7 +79,7 @@ def union_length(spans: list[Interval], within: Interval) -> float:
 
 
 def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return each profiled step's seconds, busy seconds, launches and kernels, and top kernels."""
+    """Return seconds, busy seconds, launches and kernels of each step, and the top kernels."""
     device, api = intervals_of(trace_events, ON_DEVICE), intervals_of(trace_events, IN_CUDA_API)
     launches = _outermost([span for span in api if "Launch" in span.name])
     steps = [span for span in phases_of(trace_events) if span.name == "step"]
@@ -93,7 +96,7 @@ def summarize_steps(trace_events: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _outermost(spans: list[Interval]) -> list[Interval]:
-    """Drop intervals inside another: a runtime call may contain a driver call for one launch."""
+    """Drop nested intervals: for one launch, a runtime call may contain a driver call."""
     found: list[Interval] = []
     for span in spans:
         if not found or span.end > found[-1].end:
@@ -146,7 +149,7 @@ def reduced_timeline(trace_events: list[dict[str, Any]]) -> list[dict[str, Any]]
 
 
 def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
-    """Flatten nested intervals: each moment belongs to the span that started last."""
+    """Flatten nested intervals: at each time, keep only the interval that started last."""
     edges = sorted(
         {
             edge
@@ -169,7 +172,7 @@ def _innermost(spans: list[Interval], within: Interval) -> list[Interval]:
 
 
 def _merged(spans: list[Interval], gap: float) -> list[Interval]:
-    """Join neighbours of the same name with a gap of at most `gap` microseconds."""
+    """Join neighbours with the same name if the gap is at most `gap` microseconds."""
     merged: list[Interval] = []
     for span in spans:
         if merged and merged[-1].name == span.name and span.start - merged[-1].end <= gap:

@@ -2,11 +2,12 @@
 
     python tools/load/attack.py --model tiny-random
 
-During each attack, one client requests `/health` and another a short completion. The tool prints
-the answers to each attack and the longest waits of the two clients. It fails, with exit status 1,
-for any 5xx, another completion, too much memory, or a block, file or request that is not freed. The
-KV cache is full before memory is first read, so later growth is the server's own.
-The attacks that take the most memory run twice: what the second run adds would be a leak.
+During each attack, one client requests `/health`, and another client requests a short completion.
+The tool prints the server's status codes for each attack, and the longest waits of the two clients.
+The exit status is 1 if the server answers with a 5xx status, if the completion changes, if the
+server needs too much memory, or if a block, file or request is not freed. All blocks of the KV cache
+are used before memory is first read, so that later growth is not the KV cache. The attacks that
+take the most memory run twice: if the second run adds memory, there is a leak.
 """
 
 import argparse
@@ -40,7 +41,7 @@ class AttackedServer:
     ) -> str:
         """Send `raw` and return the status of the first answer.
 
-        Reads until the server closes, or up to `at_most` bytes or `seconds`.
+        Reads until the server closes the connection, or until `at_most` bytes or `seconds`.
         """
         address = urlsplit(self.url)
         answer = b""
@@ -134,7 +135,7 @@ async def disconnects(target: AttackedServer) -> None:
 
 
 async def deaf_readers(target: AttackedServer) -> None:
-    """Request large answers and do not read them, until this client leaves."""
+    """Request large answers, do not read them, and close the connections after a while."""
     large = json.dumps({"prompt": "a" * (MIB - 100)}).encode()
     await _each(
         [lambda: target.post("/tokenize", large, at_most=1, seconds=120.0, rudely=True)] * 60, 20
@@ -202,11 +203,11 @@ ATTACKS = (
 
 
 AGAIN = (deaf_readers, large_bodies, large_answers)
-"""The attacks that take the most memory. They run a second time, which must add almost nothing."""
+"""The attacks that take the most memory. They run again, and must then add almost no memory."""
 
 
 class Others:
-    """Two normal clients that run during an attack."""
+    """Two normal clients that send requests during an attack."""
 
     def __init__(self, url: str) -> None:
         self._target = AttackedServer(url)
@@ -314,9 +315,9 @@ async def _attack(server: ServerProcess, names: list[str]) -> list[str]:
 
 
 MAX_GROWTH_MIB = 150.0
-"""What threads, caches and the C library's allocator may keep after the first storm."""
+"""How much memory threads, caches and the C library's allocator may keep after the attacks."""
 MAX_LEAK_MIB = 16.0
-"""What a second storm may add."""
+"""How much memory the second run of the attacks in `AGAIN` may add."""
 
 
 async def _idle(server: ServerProcess, fresh: Reading | None = None) -> Reading:

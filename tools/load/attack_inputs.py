@@ -1,6 +1,6 @@
 """Inputs for the attacks of `tools/load/attack.py`: malformed bodies, and bytes that are not HTTP.
 
-To test a new idea, add a line. The tool counts answers by status and fails for any 5xx.
+To test another input, add a line. The tool counts answers by status, and fails for any 5xx status.
 """
 
 import json
@@ -193,7 +193,7 @@ RAW: list[str] = [
     ("GET /nothing HTTP/1.1\r\n" + _HOST + "\r\n") * 300 + "rubbish",
     "POST /generate HTTP/1.1\r\n" + _HOST + "Content-Length: 2\r\n\r\n{}" * 200,
 ]
-"""Sent unchanged, in Latin-1; `{host}` is the server's own address."""
+"""Bytes that are sent unchanged, in Latin-1; `{host}` is replaced by the server's address."""
 
 VALID = [
     _completion(),
@@ -205,7 +205,7 @@ VALID = [
 
 
 def mutated(number: int) -> bytes:
-    """Return a valid body with some bytes changed, cut, doubled or replaced by nasty ones.
+    """Return a valid body after changes: bytes are replaced, deleted or doubled, or bad ones added.
 
     The result depends only on `number`.
     """

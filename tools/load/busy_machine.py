@@ -1,11 +1,11 @@
-"""How much busy processes slow down generation, for our engine and `transformers`.
+"""Measures how much busy processes slow down our engine and `transformers`.
 
     python tools/load/busy_machine.py --model smollm2 --busy 4 --rounds 5
     python tools/load/busy_machine.py --model tiny-random --engine minivllm:2 --engine minivllm:1
 
-Each engine is a process of its own; its name includes its threads (`minivllm:1`). In each round
-every engine has one turn while the busy processes are stopped, and one while they run. The
-slow-down is the median over the rounds of loaded time over quiet time.
+Each engine runs in its own process. An engine's name includes its number of threads (`minivllm:1`).
+In each round every engine has one turn while the busy processes are stopped, and one turn while
+they run. The slow-down is the loaded time divided by the quiet time: the median over the rounds.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from minivllm.lab.common.environment import describe_environment
 from minivllm.lab.common.report import positive_int, print_report
 
 LONGEST_S = 600
-"""A busy process ends by itself after so many seconds, even if this process dies."""
+"""A busy process ends after this many seconds, even if this process has died."""
 BUSY = f"import time\nend = time.monotonic() + {LONGEST_S}\nwhile time.monotonic() < end: pass"
 
 
@@ -75,7 +75,7 @@ def _measure(
     children = [_start(name) for name in names]
     try:
         for child in children:
-            child.stdout.readline()  # wait until it has loaded its model and warmed up
+            child.stdout.readline()  # wait until the child is ready
         with _busy_processes(args.busy) as load:
             for number in range(args.rounds):
                 for name, child in zip(names, children, strict=True):
@@ -92,7 +92,7 @@ def _measure(
 
 @contextmanager
 def _busy_processes(number: int) -> Iterator:
-    """Start busy processes; yield a function that sends all of them a signal."""
+    """Start busy processes; yield a function that sends a signal to all of them."""
     processes = [subprocess.Popen([sys.executable, "-c", BUSY]) for _ in range(number)]
 
     def send(which: int) -> None:
@@ -124,7 +124,7 @@ def _turn(child: subprocess.Popen[str], round_number: int) -> float:
 
 
 def _answer(args: argparse.Namespace) -> None:
-    """Run in the child: write the seconds of each round that standard input requests."""
+    """Run in the child: read round numbers from standard input, and write each round's seconds."""
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
     import torch

@@ -1,14 +1,15 @@
-"""`make overhead`: time per output token of 16 streams through the server and without it.
+"""`make overhead`: compares the time per output token of 16 streams with and without the server.
 
     python tools/load/overhead.py --streams 16 --rounds 5
 
-One engine serves both in turn: over HTTP, to a client in another process, and stepped directly
-while the server is idle. A second engine at other memory addresses could differ by more than the
-limit. The exit status is 1 if the ratio of the medians exceeds the limit.
+One engine is measured in both ways, in turn: over HTTP, with a client in another process, and
+stepped directly while the server is idle. With two engines, different memory addresses could change
+the speed by more than the limit. The exit status is 1 if the ratio of the medians exceeds the
+limit.
 
-The client measures when messages arrive, so each message must be one token: `return_token_ids` also
-sends tokens without text. Streams do not start together over HTTP, so only the time in which all of
-them run counts.
+The client measures when messages arrive, so each message must have exactly one token. The option
+`return_token_ids` makes the server send a message even for a token without text. Over HTTP, streams
+do not start at the same time, so only the time in which all streams run is measured.
 """
 
 import argparse
@@ -34,7 +35,7 @@ _FIRST_TOKEN, _LAST_TOKEN = 10, 250
 """Range of ids that are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
-"""For each stream: when each of its tokens arrived."""
+"""For each stream: the arrival time of each token."""
 
 
 def main() -> int:
@@ -89,7 +90,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Mean time between a stream's tokens while all streams run, in milliseconds."""
+    """Return the mean time between tokens of a stream while all streams run, in milliseconds."""
     begin, end = max(one[0] for one in times), min(one[-1] for one in times)
     within = [[t for t in one if begin <= t <= end] for one in times]
     gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
@@ -115,7 +116,7 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
                     partial(_step, args=args, seed=2 * number)
                 )
                 served = await _ask(client, 2 * number + 1)
-                if number > 0:  # the first round warms up both
+                if number > 0:  # round 0 is a warm-up
                     found["offline"].append(ms_per_token(offline))
                     found["server"].append(ms_per_token(served))
         finally:
@@ -127,7 +128,7 @@ async def _measure(engine: LLMEngine, args: argparse.Namespace) -> dict[str, lis
 
 
 def _prompts(seed: int, streams: int) -> list[list[int]]:
-    """Return prompts that differ for each seed, or the second use would find them in the cache."""
+    """Return prompts that differ for each seed, so that they do not hit the prefix cache."""
     draw = random.Random(seed)
     return [
         [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(PROMPT_TOKENS)]
@@ -152,7 +153,7 @@ def _step(engine: LLMEngine, args: argparse.Namespace, seed: int) -> Times:
     return list(times.values())
 
 
-# ---- the client, in a process of its own ----
+# ---- the client, in its own process ----
 
 
 async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
@@ -164,7 +165,7 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
 
 
 async def _be_client(args: argparse.Namespace) -> int:
-    """Run a round for each seed from standard input."""
+    """Run one round for each seed from standard input."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
         times = await asyncio.gather(

@@ -1,7 +1,7 @@
-"""A `minivllm serve` process for tools that test it from outside, and readings of its process.
+"""Starts a `minivllm serve` process for tools that test it from outside, and reads its state.
 
-The server logs to a pipe. If nothing reads that pipe, it fills up and the server blocks. So after
-the address has been read, a thread discards the rest.
+The server logs to a pipe. If no process reads from that pipe, the pipe fills up and the server
+blocks. So a thread reads and discards all output after the line with the address.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ class Reading:
     memory_mib: float
     threads: int
     files: int
-    """Open files and sockets, without pipes, which lead to the processes for chat templates."""
+    """Open files and sockets. Pipes do not count: they lead to processes for chat templates."""
     running: float
     waiting: float
     cache_usage: float
@@ -41,7 +41,7 @@ class Reading:
 def _target(link: Path) -> str:
     try:
         return os.readlink(link)
-    except FileNotFoundError:  # closed after the folder was listed
+    except FileNotFoundError:  # the file was closed after the folder was listed
         return "pipe:"
 
 
@@ -70,7 +70,7 @@ class ServerProcess:
         return int(status.partition("VmHWM:")[2].split()[0]) / 1024
 
     def start_its_pools(self) -> None:
-        """Make it start its permanent threads, so that later threads belong to requests."""
+        """Make the server start its permanent threads, so that later threads belong to requests."""
         body = b'{"prompt": "a", "max_tokens": 1}'
         asked = urllib.request.Request(
             f"{self.url}/v1/completions", body, {"Content-Type": "application/json"}
@@ -80,14 +80,14 @@ class ServerProcess:
         self.read()
 
     def end(self) -> int:
-        """Terminate it and return its exit status."""
+        """Terminate the server and return its exit status."""
         self._process.terminate()
         return self._process.wait(120)
 
 
 @contextlib.contextmanager
 def serve(*options: str) -> Iterator[ServerProcess]:
-    """Start `minivllm serve` on a free port of loopback."""
+    """Start `minivllm serve` on a free port of the loopback address."""
     command = [sys.executable, "-m", "minivllm", "serve", "--port", "0", *options]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:

@@ -1,12 +1,12 @@
-"""`make soak`: hundreds of streams for minutes, then thousands of clients that just disconnect.
+"""`make soak`: hundreds of streams for minutes, then thousands of clients that disconnect early.
 
     python tools/load/soak.py --clients 200 --seconds 600 --disconnects 10000
 
-The exit status is 1 if a request fails, or if memory, threads, files or blocks are not freed. It is
-also 1 if the server is slower than the offline engine by more than the limit.
+The exit status is 1 if a request fails, if memory, threads, files or blocks are not freed, or if
+the server's speed is too low relative to the offline engine (`--min-ratio`).
 
 The offline engine runs before and after the server, because the machine's speed changes. Memory is
-compared at equal load after a warm-up, because a server grows with its first requests.
+compared after a warm-up and at equal load, because the first requests always add memory.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from soak_clients import Load, disconnect, stream_until
 
 SECONDS_UNTIL_IDLE = 60.0
 BLOCKS_OF_A_CLIENT = 10
-"""Enough for a client's average need at its longest, and no more. A block uses real memory only
-after its first use, and all blocks should be used during the warm-up."""
+"""Enough blocks for the longest requests of an average client, and no more. A block takes memory
+only after its first use, and all blocks should be used during the warm-up."""
 
 
 def main() -> int:
@@ -84,7 +84,7 @@ def _arguments() -> argparse.Namespace:
         default=0.95,
         help="minimum speed relative to the offline engine (default: %(default)s)",
     )
-    # Growth of memory at full load, from the end of the warm-up on. Allocator noise is a few MiB.
+    # The limit is for growth at full load, after the warm-up. The allocator adds a few MiB of noise.
     parser.add_argument(
         "--max-growth-mib",
         type=float,
@@ -124,12 +124,12 @@ async def _soak(server: ServerProcess, args: argparse.Namespace) -> dict:
 
 
 def _warm_up(args: argparse.Namespace) -> float:
-    """Length of the warm-up, a fifth of the run: all sequences start together, and memory grows."""
+    """Return the duration of the warm-up: a fifth of the longer run."""
     return max(args.seconds, args.offline_seconds) / 5
 
 
 def _growth(readings: list[Reading]) -> float:
-    """Growth of memory from the first fifth of the readings to the last one, in MiB."""
+    """Return by how many MiB memory grew from the first fifth of the readings to the last fifth."""
     fifth = max(1, len(readings) // 5)
     ends = (
         statistics.median(one.memory_mib for one in part)
@@ -142,7 +142,7 @@ def _growth(readings: list[Reading]) -> float:
 async def _when_idle(server: ServerProcess, fresh: Reading) -> Reading:
     """Wait until the server is idle and connections are closed; return the last reading.
 
-    Gives up after a minute.
+    Waits for at most a minute.
     """
     until = time.monotonic() + SECONDS_UNTIL_IDLE
     while True:
@@ -164,7 +164,7 @@ def _offline(args: argparse.Namespace, options: dict) -> float:
 
 
 def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool]]:
-    """Return (name, finding, whether it is good) of each check."""
+    """Return for each check: name, finding, and whether the check passed."""
     fresh, quiet, left = (
         result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects")
     )
@@ -189,8 +189,8 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
             f"{left['memory_mib'] - quiet['memory_mib']:+.1f} MiB from the disconnects",
             left["memory_mib"] - quiet["memory_mib"] <= args.max_growth_mib,
         ),
-        # Workers start on demand and stay: a second one that tokenizes, two for chats, one for long
-        # texts.
+        # Four workers start on demand and stay: one more that tokenizes, two for chats, and one for
+        # long texts.
         given_back("threads", lambda fresh: fresh + 4),
         given_back("files", lambda fresh: fresh),
         given_back("running", lambda fresh: 0),

@@ -1,7 +1,7 @@
-"""The clients of the soak test: many streams in one event loop, written directly on sockets.
+"""The clients of the soak test: many streams in one event loop, directly on sockets.
 
-An HTTP library would need more processor time than the server under test. Each answer must have its
-status, all its tokens and its end mark, or it counts as an error.
+An HTTP library would need more processor time than the server under test. An answer counts as an
+error unless it has status 200, all requested tokens and the end mark.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _TIMEOUT = 300.0
 @dataclass
 class Load:
     tokens: list[tuple[float, int]] = field(default_factory=list)
-    """When each answer was complete, and how many tokens it had."""
+    """For each complete answer: its end time, and its number of tokens."""
     errors: list[str] = field(default_factory=list)
 
     def tokens_per_second(self, begin: float, end: float) -> float:
@@ -28,7 +28,7 @@ class Load:
 
 
 async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
-    """Run `clients` streams at once, one after another each, until `time.monotonic()` is `end`."""
+    """Run `clients` clients until `time.monotonic()` is `end`; each sends request after request."""
     numbers = iter(range(1 << 40))
 
     draw = random.Random(1)
@@ -51,7 +51,10 @@ async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
 
 
 async def disconnect(url: str, times: int, clients: int) -> None:
-    """Send requests and leave each at a random moment, streamed or not, `clients` at once."""
+    """Send `times` requests, `clients` at once, and disconnect from each after a random time.
+
+    Half of the requests ask for a stream.
+    """
     draw = random.Random(0)
     numbers = iter(range(times))
 
@@ -63,7 +66,7 @@ async def disconnect(url: str, times: int, clients: int) -> None:
                     async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
                         await reader.read()
                 if draw.random() < 0.5:
-                    # Half of them reset the connection instead of closing it.
+                    # Half of the clients reset the connection in place of closing it.
                     writer.transport.abort()
 
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -84,7 +87,7 @@ class _Connection:
         writer.write(_head_and_body(self._url, one, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
-            # The empty chunk is the last one.
+            # An empty chunk ends the answer.
             return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
         if not keep:
             answer += await reader.read()

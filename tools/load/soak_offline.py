@@ -1,7 +1,7 @@
-"""The offline engine on the soak test's requests: the same sequence, with as many in progress.
+"""Runs the soak test's requests on the offline engine, with the same number of requests at once.
 
-It prints its output tokens per second as JSON. It is a separate process, so that it starts with the
-same caches, memory and threads as the server.
+The script prints its output tokens per second as JSON. It is a separate process, so that it starts
+with the same caches, memory and threads as the server.
 """
 
 import json
@@ -16,7 +16,9 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 
 def main() -> None:
-    """Arguments: engine options as JSON, concurrent requests, seconds of warm-up, seconds."""
+    """Arguments: engine options as JSON, number of concurrent requests, seconds of warm-up,
+    seconds of measurement.
+    """
     options, clients, warm_up, seconds = json.loads(sys.argv[1]), *map(float, sys.argv[2:5])
     engine = LLMEngine.from_config(EngineConfig(**options))
     lengths: dict[str, int] = {}

@@ -1,7 +1,8 @@
-"""The requests of the soak test: an endless sequence, equal for server and offline engine.
+"""The requests of the soak test: an endless sequence, the same for server and offline engine.
 
-Prompts are random, so that none finds another's blocks in the prefix cache. All lengths differ, so
-that requests come and go at every step. Kinds alternate: ids, texts, chats, two samples, logprobs.
+Prompts are random, so that there are no prefix cache hits. Lengths are random, so that requests
+start and end at every step. Five kinds of requests alternate: ids, texts, chats, two samples,
+logprobs.
 """
 
 import random
@@ -20,7 +21,7 @@ class SoakRequest:
     n: int
     logprobs: int | None
     max_tokens: int
-    """Length of each of the `n` answers."""
+    """Length of each of the `n` outputs, in tokens."""
 
     @property
     def num_output_tokens(self) -> int:
@@ -32,7 +33,7 @@ class SoakRequest:
 
 
 def request(number: int) -> SoakRequest:
-    """Return the request of that number; five in a row are of five kinds."""
+    """Return request `number`. Five consecutive requests are of five different kinds."""
     draw = random.Random(number)
     prompt = [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(draw.randint(8, 48))]
     kind = ("ids", "text", "chat", "two", "logprobs")[number % 5]

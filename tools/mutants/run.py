@@ -1,4 +1,4 @@
-"""`make mutants`: break the code a little, many times, and check that fast tests notice each time.
+"""`make mutants`: makes small faults in the code, one at a time; checks that fast tests notice each.
 
     python tools/mutants/run.py                       every list in this folder
     python tools/mutants/run.py core --only salt      mutants of core.toml with "salt" in their name
@@ -14,11 +14,12 @@ share in percent) and mutants:
     new = "        block.ref_cnt = 1"
     wrong = "The first of two owners frees the block while the other still reads it."
     equivalent = "why it changes nothing"     only for a mutant without a visible effect
-    survives = "why it is not tested"         only for a mutant that may live; it lowers the share
+    survives = "why it is not tested"         only for a mutant that no test must notice; counts as
+                                              not killed
 
-Each worker has a copy of the tree. The exit status is 1 if too few of the mutants that are not
-equivalent are killed, or if the outcome of one contradicts its explanation. It is 2 if the list
-does not fit the source, or if the tests fail without a mutant.
+Each worker has a copy of the tree. The exit status is 1 if too few mutants are killed (equivalent
+mutants do not count), or if a mutant's outcome contradicts the list. The exit status is 2 if the
+list does not fit the source, or if the tests fail without a mutant.
 """
 
 import argparse
@@ -54,13 +55,13 @@ COPIED = (
     "Makefile",
 )
 MOUNTED = ("kernels", "tui", "lessons")
-"""Folders that are installed inside the package. The copy needs links to its own, or tests would
-import those of the installed tree.
+"""Folders that are installed inside the package. The copied package needs links to the copied
+folders. Otherwise tests would import the folders of the installed tree.
 """
 PRELOADED = ("hypothesis.stateful", "msgspec", "numpy", "torch", "triton")
-"""Modules that the tests import, loaded once here and not again in every process."""
+"""Modules that the tests import. They are loaded once here, and not in every forked process."""
 LIMIT = 600.0
-"""Seconds after which a mutant counts as killed, because it loops for ever."""
+"""Seconds after which a mutant counts as killed, because it probably loops forever."""
 
 
 class ListError(Exception):
@@ -78,7 +79,7 @@ class Mutant:
     survives: str = ""
 
     def applied_to(self, source: str) -> str:
-        """Return the source with the fault. Raises `ListError` unless `old` is there once."""
+        """Return the source with the fault. Raises `ListError` unless `old` occurs exactly once."""
         count = source.count(self.old)
         if count != 1:
             raise ListError(
@@ -105,7 +106,7 @@ class MutantList:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result for one mutant: the test that noticed it, or None."""
+    """The result for one mutant. killed_by: the test that noticed the mutant, or None"""
 
     mutant: Mutant | None
     killed_by: str | None
@@ -128,7 +129,7 @@ class Outcome:
 
 
 def read_list(path: Path, root: Path = ROOT) -> MutantList:
-    """Read the list in `path` and check each mutant with the source. Raises `ListError`."""
+    """Read the list in `path`. Raises `ListError` if a mutant does not fit the source."""
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         mutants = [Mutant(**one) for one in data["mutant"]]
@@ -225,14 +226,17 @@ class Workshop:
             os._exit(status)
 
     def _write(self, source: str) -> None:
-        """Write the file with a unique time, so that no mutant uses compiled code of another."""
+        """Write the file with a unique time, so that Python does not reuse old compiled code."""
         self._file.write_text(source, encoding="utf-8")
         self._num_writes += 1
         os.utime(self._file, (1_000_000_000 + self._num_writes, 1_000_000_000 + self._num_writes))
 
 
 def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
-    """Test all mutants of a list and yield outcomes. Raises `ListError` if sound code fails."""
+    """Test all mutants of a list and yield outcomes.
+
+    Raises `ListError` if the tests fail without a mutant.
+    """
     with tempfile.TemporaryDirectory(prefix="minivllm-mutants-") as scratch:
         workshops = [Workshop(Path(scratch) / str(number)) for number in range(num_workers)]
         workshops[0].start(None, listed.tests)
@@ -255,7 +259,7 @@ def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
-    """Print a list's result; return whether enough are killed and all others are explained."""
+    """Print a list's result; return whether enough mutants are killed and no outcome is unexpected."""
     real = [outcome for outcome in outcomes if not outcome.mutant.equivalent]
     num_killed = sum(outcome.killed_by is not None for outcome in real)
     percent = 100 * num_killed / len(real) if real else 100.0
@@ -293,7 +297,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.list_file:
         paths = [options.list_file]
     all_pass = True
-    # Triton reads this when it is imported.
+    # Triton reads its variable when it is imported.
     os.environ |= {"OMP_NUM_THREADS": "1", "TRITON_INTERPRET": "1"}
     for name in PRELOADED:
         with suppress(ModuleNotFoundError):

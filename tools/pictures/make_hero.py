@@ -3,11 +3,11 @@
 
     tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
                                                    `make pictures` does the same
-    tools/pictures/make_hero.py --out /tmp/x     # elsewhere
+    tools/pictures/make_hero.py --out /tmp/x     # in another folder
 
-It shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`, twice a
-second. The SVG has no script: styles make each part visible during its time. With reduced motion,
-or without animation, it shows the frame STILL.
+The animation shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`,
+two steps per second. The SVG has no script: CSS makes each part visible at the right time. If the reader prefers reduced
+motion, or if the viewer cannot animate, the picture shows step STILL.
 """
 
 import argparse
@@ -33,21 +33,21 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 4
 STEPS = range(1, 138, STRIDE)
-"""From the first prefill until the second wave of users, with cached prompts, starts to end."""
+"""From the first prefill until the first requests of the second wave, with cached prompts, end."""
 STILL = 109
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A rectangle or run of characters with place and style; equal parts compare equal."""
+    """A rectangle or a run of characters, with position and style."""
 
     is_text: bool
     svg: str
 
 
 class _StillApp(DashboardApp):
-    """A dashboard without a clock: it shows exactly the requested moments on any machine."""
+    """A dashboard without a clock, so that frames are the same on any machine."""
 
     CSS_PATH = Path(inspect.getfile(DashboardApp)).with_name(DashboardApp.CSS_PATH)
 
@@ -75,7 +75,7 @@ async def draw_frames(theme: str) -> list[str]:
 
 
 def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
-    """Return the parts inside a frame's window; add each new style to `styles` with a name."""
+    """Return the parts inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
         one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib
@@ -102,7 +102,7 @@ def parts_of(svg: str, styles: dict[str, str]) -> list[Part]:
 
 
 def spans_of(frames: list[list[Part]]) -> dict[tuple[int, int], list[Part]]:
-    """Map (first frame, frame after the last) to the parts that are visible exactly that long."""
+    """Map (first frame, frame after the last) to the parts that are visible in these frames."""
     began: dict[Part, int] = {}
     spans: dict[tuple[int, int], list[Part]] = {}
     for number, frame in enumerate([*frames, []]):
@@ -151,7 +151,7 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 
 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Return keyframes; each holds until the next one (`step-end`)."""
+    """Return keyframes. Because of `step-end`, each keyframe holds until the next keyframe."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
     return " ".join(
         f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
@@ -159,7 +159,7 @@ def _keyframes(first: int, end: int, num_frames: int) -> str:
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
-    """Return the first line of a picture, and its window's frame, title and buttons."""
+    """Return the picture's first line, and the frame, title and buttons of the window."""
     head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
     window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
     return head, re.sub(r"terminal-\d+-", "", window)

@@ -2,13 +2,13 @@
 """Draws the pictures of the docs and the README, docs/assets/dashboard/*.svg, from traces.
 
     tools/pictures/make_pictures.py
-        # all of them, in place; `make pictures` does the same
+        # all pictures, in place; `make pictures` does the same
     tools/pictures/make_pictures.py --only blocks --out /tmp/x
-        # only this one, elsewhere; can be repeated
+        # only this picture, in another folder; --only can be repeated
 
-Each picture is one `minivllm shot` command, which does not depend on the machine's terminal.
-tests/tui/test_pictures.py compares the dashboard with the pictures. Run this command again after an
-intended change.
+Each picture is one `minivllm shot` command, which does not depend on the terminal.
+tests/tui/test_pictures.py compares the dashboard with the pictures. After an intended change of the
+dashboard, run this command again.
 """
 
 import argparse
@@ -25,7 +25,7 @@ TRACES = ROOT / "docs/assets/traces"
 
 SHOTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        # Four users with one system prompt, which is cached: shared and cached blocks together.
+        # Four users share a cached system prompt, so there are shared and cached blocks.
         "overview": ("shared-prefix.jsonl", "--step", "110"),
         "overview-light": ("memory-pressure.jsonl", "--step", "76", "--light"),
         "blocks": (

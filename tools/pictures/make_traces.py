@@ -4,17 +4,17 @@
     tools/pictures/make_traces.py
         # all scenarios on smollm2, in place
     tools/pictures/make_traces.py --model tiny-random --out /tmp/traces
-        # no download, and meaningless text
+        # without a download, but with meaningless text
     tools/pictures/make_traces.py --scenario burst
-        # only this one; can be repeated
+        # only this scenario; --scenario can be repeated
     tools/pictures/make_traces.py --scenario policies
         # one scenario under two policies, for `replay --with`
     tools/pictures/make_traces.py --scenario x-ray
         # one decode under the kernel x-ray
 
-All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So a
-trace is identical byte for byte each time, which a test checks. Only another kind of processor may
-round the last digits of `beams` and `x-ray` differently.
+All settings that depend on the machine are fixed: virtual clock, CPU, float32, one thread. So each
+run writes the same bytes, and a test checks this. Only in `beams` and `x-ray`, the last digits may
+differ on another kind of processor.
 """
 
 import argparse
@@ -42,10 +42,10 @@ FIXED = {
     "check_invariants": True,
 }
 POLICIES = ("static+contiguous", "continuous+paged")
-"""Names of configurations as in `minivllm compare`: serving in the past and today."""
+"""Names of configurations, as in `minivllm compare`: how engines served in the past, and today."""
 POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
-"""Its first request is long enough for two tiles of keys."""
+"""Scenario of the x-ray. Its first request is long enough for two tiles of keys."""
 XRAY_STEPS = 4
 
 
@@ -62,10 +62,7 @@ def record(scenario: Scenario, model: str, path: Path) -> None:
 
 
 def record_policies(model_name: str, folder: Path) -> list[Path]:
-    """Run the same requests under two policies, like `minivllm compare`, and record each.
-
-    Returns the recordings' paths.
-    """
+    """Run the same requests under two policies, like `minivllm compare`; return the recordings."""
     common = {**FIXED, "model": model_name}
     model = load_model(EngineConfig(**common))
     trace = make_trace(POLICIES_SCENARIO, model.tokenizer, seed=0)
@@ -83,9 +80,10 @@ def record_policies(model_name: str, folder: Path) -> list[Path]:
 
 
 def record_xray(model: str, path: Path) -> None:
-    """Record a few steps of one request; the second decode has attention data.
+    """Record a few steps of one request. The second decode step also records attention.
 
-    That is attention mass per block for all layers, and the x-ray of one layer's programs.
+    Attention data is the attention mass per block over all layers, and the x-ray of the programs of
+    one layer.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     scenario = SCENARIOS[XRAY_SCENARIO]

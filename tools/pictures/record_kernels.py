@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Runs lessons 5 and 12 with Triton and stores what their kernels did, for machines without it.
+"""Runs lessons 5 and 12 with Triton, and stores what their kernels did for use without Triton.
 
     tools/pictures/record_kernels.py
         # minivllm/runtime/attention/recorded_xray.json and
           lessons/shown/recorded_kernels.json, in place
 
-Numbers of the softmax are rounded, because their last digits differ between processors. A test
-compares new files with the committed ones.
+Floats are rounded, because their last digits differ between processors. A test compares the
+committed files with new files.
 """
 
 from importlib.util import find_spec
@@ -42,7 +42,7 @@ class WatchedShelf(ModelShelf):
 
 
 def record() -> tuple[list[RecordedTrace], RecordedKernels]:
-    """Return the contents of both files. Raises `TritonMissingError`."""
+    """Return the contents of both files. Raises `TritonMissingError` if Triton is missing."""
     if find_spec("triton") is None:
         raise TritonMissingError("tools/pictures/record_kernels.py")
     from minivllm.kernels.attention.decode_split import choose_num_splits

@@ -1,8 +1,8 @@
-"""docs/reference/cli.md: every command of `minivllm` with its options, from argparse's parsers.
+"""Makes docs/reference/cli.md: all commands of `minivllm` with options, from argparse's parsers.
 
-The parsers are read directly, because argparse's help differs between Python versions. Defaults
-from the environment and paths in a home folder must not appear in the page. Options that many
-commands share are listed once.
+This module reads the parsers directly, because argparse's help differs between Python versions.
+Paths in the user's home folder must not appear in the page. Options that many commands share are
+listed once.
 """
 
 import argparse
@@ -14,10 +14,10 @@ from minivllm.cli import COMMANDS, build_parser
 from minivllm.cli.options import add_engine_options, add_sampling_options
 
 Row = tuple[str, str]
-"""An option and its meaning, the two cells of a table row."""
+"""The two cells of a table row: an option, and its meaning."""
 
 SHARED = {"engine": "Engine options", "sampling": "Sampling options"}
-"""Title of a group that many commands share -> heading of its section."""
+"""Title of an option group that many commands share -> heading of the group's section."""
 _HEAD = f"""# Command line
 
 {GENERATED} `minivllm COMMAND --help` prints the same in a terminal.
@@ -89,7 +89,7 @@ def _section(
     text += f"\n```text\n{usage(parser)}\n```\n"
     tables: dict[str, dict[str, Row]] = {}
     for group in parser._action_groups:
-        # argparse's own two groups get no title: their titles depend on the Python version.
+        # Two groups are argparse's own. Their titles depend on the Python version, so drop them.
         title = group.title or "" if group not in (parser._positionals, parser._optionals) else ""
         tables[title] = tables.get(title, {}) | _rows(group._group_actions)
     for title, rows in tables.items():
@@ -120,7 +120,7 @@ def _section(
 
 
 def usage(parser: argparse.ArgumentParser) -> str:
-    """Return the command in one line, with `[OPTIONS]` for all optional options."""
+    """Return the usage in one line, with `[OPTIONS]` in place of all options not required."""
     words = [parser.prog]
     required = [one for one in parser._actions if one.option_strings and one.required]
     words += [f"{one.option_strings[0]} {_value(one)}".strip() for one in required]
@@ -181,7 +181,7 @@ def _metavar(action: argparse.Action) -> str:
 def _meaning(action: argparse.Action) -> str:
     values = {name: value for name, value in vars(action).items() if value is not argparse.SUPPRESS}
     help_ = (action.help or "") % values
-    # Add a default that the help does not state, unless it means "not given".
+    # If the help does not state the default, add it, unless the default means "not given".
     if "default:" not in help_ and action.default not in (
         None,
         argparse.SUPPRESS,

@@ -1,8 +1,8 @@
-"""docs/reference/configuration.md: all options of engine, request and server, with what is refused.
+"""Makes docs/reference/configuration.md: all options of engine, request and server, with rules.
 
-Types, defaults and meanings come from the dataclasses. Rules are found by trial: each field gets
-impossible values, and the table has the error message. Rules about two fields are tried with the
-combinations of `TOGETHER`.
+Types, defaults and meanings are from the dataclasses. To find the rule of a field, this module
+tries impossible values and takes the rule from the error message. To find rules about several
+fields, it tries the combinations in `TOGETHER`.
 """
 
 import dataclasses
@@ -21,12 +21,12 @@ from minivllm.sampling_params import SamplingParams
 from minivllm.server.options import ServerOptions
 
 _PROBES: tuple[object, ...] = (-1000.5, "?", -(10**30), 10**30, "")
-"""Trial values; any field that refuses something by itself refuses at least one of these."""
+"""Values to try. A field with a rule of its own refuses at least one of these values."""
 _OURS = frozenset(
     {"kv_cache_allocator", "batching", "batch_delay", "batch_size", "check_invariants"}
 )
-"""Engine options that vLLM does not have: what paging and continuous batching have replaced, and
-the checks.
+"""Engine options that vLLM does not have: the methods that paging and continuous batching have
+replaced, and the checks.
 """
 
 TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
@@ -49,7 +49,7 @@ TOGETHER: Mapping[type, tuple[dict[str, Any], ...]] = MappingProxyType(
         ServerOptions: ({"host": "0.0.0.0"}, {"api_key": ("",)}),
     }
 )
-"""Combinations that are refused because of another value that is given or missing."""
+"""Combinations of values that are refused, although each value alone could be valid."""
 
 _HEAD = f"""# Configuration
 
@@ -140,10 +140,10 @@ def _default(field: dataclasses.Field) -> object:
 
 
 def _rule(cls: type, name: str) -> str:
-    """Return the rule for a value, in the words of the errors; empty if the type says it all."""
+    """Return a field's rules in the words of the errors; empty if the type is the only rule."""
     rules: dict[str, None] = {}
     for probe in _PROBES:
-        # A message that starts with another field or has no "must" is about two fields.
+        # If a message starts with another field or has no "must", it is about several fields.
         rule = re.match(rf"{name} (must .*?)(; got |$)", str(refusal(cls, {name: probe})))
         if rule and not rule[1].startswith(("must be one of", "must be True or False")):
             rules[sentence(rule[1])] = None
@@ -151,12 +151,12 @@ def _rule(cls: type, name: str) -> str:
 
 
 def refusal(cls: type, given: dict[str, Any]) -> ConfigError | InvalidSamplingParamsError | None:
-    """Return the error that `cls` raises for these values; None if there is none."""
+    """Return the error that `cls` raises for these values; None if it raises no error."""
     try:
         cls(**given)
     except (ConfigError, InvalidSamplingParamsError) as error:
         return error
-    except TypeError:  # no check expects this value: the field accepts anything of its type
+    except TypeError:  # a check failed on the probe's type: the field has no rule for it
         pass
     return None
 

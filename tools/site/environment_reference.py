@@ -1,7 +1,7 @@
-"""Environment variables that minivllm reads and files that it writes, for configuration.md.
+"""Lists environment variables that minivllm reads, and files that it writes, for configuration.md.
 
-The meanings are written here, and the names are found in the source. A variable in only one of the
-two is an error.
+The meanings are written in this module. The names are also found in the source code, and it is an
+error if the two sets of names differ.
 """
 
 import ast
@@ -12,7 +12,7 @@ from page_text import ROOT, code, prose, source_link, table
 
 FOLDERS = ("minivllm", "kernels", "tui", "lessons")
 ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
-"""Code that runs in another engine's process and sets that engine's variables."""
+"""Code that runs in another engine's process. It sets variables of the other engine."""
 
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
@@ -146,7 +146,7 @@ def section() -> str:
 
 
 def variables_read() -> Iterator[str]:
-    """Yield every name used with `os.environ`, for reading or setting."""
+    """Yield every name that the source code reads from or writes to `os.environ`."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).rglob("*.py")):
             text = path.read_text(encoding="utf-8")

@@ -1,7 +1,7 @@
-"""docs/reference/events.md: every kind of event with its fields, its source and a real example.
+"""Makes docs/reference/events.md: every kind of event with fields, source and a real example.
 
-The page is read from the structs in `minivllm.events.types`, the strings under their fields and
-their source. A field without a description is an error, so that no field can be left out.
+The page is made from the structs in `minivllm.events.types` and the strings under their fields. A
+field without a description is an error, so that the page describes every field.
 """
 
 import inspect
@@ -57,7 +57,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "kernel": "Name of the Triton kernel.",
     }
 )
-"""Descriptions of fields that have none in the source."""
+"""Descriptions of fields that have no description in the source."""
 
 _HEAD = f"""# Events
 
@@ -147,7 +147,7 @@ def _example(line: str) -> str:
 
 
 def _fields(struct: type[msgspec.Struct], own: bool = True) -> str:
-    """Return a table of the fields, for an event without those of the envelope."""
+    """Return a table of the fields. own: leave out the envelope's fields of an event"""
     envelope_fields = ev.Event.__struct_fields__ if own and issubclass(struct, ev.Event) else ()
     shown = [one for one in msgspec.structs.fields(struct) if one.name not in envelope_fields]
     docs = field_docs(struct)
@@ -175,7 +175,7 @@ def _as_json(value: object) -> str:
 
 
 def _parts(module: ModuleType, kinds: Iterable[type[ev.Event]]) -> list[type[msgspec.Struct]]:
-    """Return the structs of a module that are not events but types of their fields."""
+    """Return the structs of a module that are not events, but types of events' fields."""
     structs = [
         one
         for one in vars(module).values()

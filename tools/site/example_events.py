@@ -1,8 +1,9 @@
-"""A real recording line for each kind of event, from the committed traces or from an engine.
+"""Finds a real recording line for each kind of event, in the committed traces or from an engine.
 
-The engine makes the events that no scenario has: an x-ray, attention mass, a changed option, an
-aborted request, a full disk and a corrupted block. It runs with random weights (`tiny-random`) and
-the virtual clock. Floats are rounded, because their last digits differ between processors.
+The engine emits the kinds of events that the traces lack: for an x-ray, attention mass, a changed
+option, an aborted request, a full disk and a corrupted block. It runs with random weights
+(`tiny-random`) and the virtual clock. Floats are rounded, because their last digits differ between
+processors.
 """
 
 import io
@@ -26,7 +27,7 @@ _DIGITS = 3
 
 
 def example_lines() -> dict[str, str]:
-    """Tag -> a line, for `meta` and every kind. A trace's line, with a real text, is preferred."""
+    """Return a line for `meta` and for every kind. Lines of traces win: they have real texts."""
     traces = [
         (ROOT / "docs/assets/traces" / name).read_text(encoding="utf-8").splitlines()
         for name in TRACES
@@ -44,12 +45,12 @@ def _best(lines: Iterable[str]) -> dict[str, str]:
 
 
 def _worth(line: str) -> tuple[int, int]:
-    """Prefer more fields (defaults are left out of a line), then the shorter line."""
+    """Prefer the line with more fields (defaults are left out), then the shorter line."""
     return len(json.loads(line)), -len(line)
 
 
 def _engine_lines() -> list[str]:
-    """Return the events of a run with everything that the scenarios lack."""
+    """Return the events of a run with all kinds of events that the traces lack."""
     config = EngineConfig(
         model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
         max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
@@ -91,7 +92,10 @@ def _engine_lines() -> list[str]:
 
 
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
-    """Repeat a request with a stop string that starts with its last character and never comes."""
+    """Return `params` with a stop string whose first character ends ada's text.
+
+    The stop string never appears whole. So the engine withholds that character until the end.
+    """
     text = "".join(
         one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"
     )

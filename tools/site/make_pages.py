@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes the pages of the docs that are made from the code; `make docs-pages` does the same.
 
-    tools/site/make_pages.py                           # all of them, in place
-    tools/site/make_pages.py --only reference/cli.md   # only this one; can be repeated
-    tools/site/make_pages.py --out /tmp/pages          # elsewhere than docs/
+    tools/site/make_pages.py                           # all pages, in place
+    tools/site/make_pages.py --only reference/cli.md   # only this page; --only can be repeated
+    tools/site/make_pages.py --out /tmp/pages          # in another folder than docs/
 
-The pages are committed, and tests/docs/test_pages_are_fresh.py compares each with the current
-result, so a text must not depend on the machine.
+The pages are committed, and tests/docs/test_pages_are_fresh.py compares them with newly made pages.
+So the text of a page must not depend on the machine.
 """
 
 import argparse

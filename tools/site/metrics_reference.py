@@ -1,8 +1,8 @@
-"""docs/reference/metrics.md: the metrics of `GET /metrics`, from the registry that prints them.
+"""Makes docs/reference/metrics.md: the metrics of `GET /metrics`, from a metrics registry.
 
-The registry belongs to a new engine: names, types, labels and buckets exist from the first scrape
-on. The `process_*` metrics of `prometheus_client` exist only on Linux, so a fixed text describes
-them.
+The registry has counted only one HTTP request. This is enough: names, types, labels and buckets do
+not depend on what has been counted. The `process_*` metrics of `prometheus_client` exist only on
+Linux, so a fixed text describes them.
 """
 
 from collections.abc import Iterable, Mapping
@@ -69,7 +69,7 @@ def page() -> str:
         )
         text += f"## {title}\n\n" + table(("Name", "Meaning", "Labels"), rows) + "\n"
     histograms = [one for one in families if one.type == "histogram"]
-    (labels,) = {_labels_of(one) for one in histograms}  # equal for all, so printed once
+    (labels,) = {_labels_of(one) for one in histograms}  # all histograms have the same labels
     text += f"## Histograms\n\nAll have the labels {labels}. Times are in seconds.\n\n"
     text += (
         table(

@@ -1,7 +1,7 @@
 """Building blocks of the generated pages: tables, escaped prose, links to the source, field docs.
 
-Texts for a terminal or for readers of the source can contain `*` or `<`, which would become markup.
-So these are escaped, except between backticks.
+Help texts and docstrings can contain characters such as `*` or `<`, which Markdown would interpret.
+So these characters are escaped, except between backticks.
 """
 
 import ast
@@ -21,7 +21,7 @@ _SPECIAL = re.compile(r"([\\*\[\]{}|]|(?<!\w)_|_(?!\w))")
 
 
 def prose(text: str) -> str:
-    """Escape one paragraph as markdown on a single line, fit for a table."""
+    """Escape a paragraph as one line of Markdown, which can be a table cell."""
     pieces = _CODE.split(" ".join(text.split()))
     for i in range(0, len(pieces), 2):
         pieces[i] = _SPECIAL.sub(r"\\\1", pieces[i]).replace("<", "&lt;")
@@ -39,13 +39,13 @@ def code(text: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a markdown table; the cells must already be markdown."""
+    """Return a Markdown table; the cells must already be Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
 
 
 def sentence(text: str) -> str:
-    """Add a full stop, and a capital letter unless an address or a name of the code comes first."""
+    """Add a full stop. Start with a capital letter, unless the first word is a URL or a name."""
     text = text.strip()
     if not re.search(r"://|_", text.split(" ")[0]):
         text = text[:1].upper() + text[1:]
@@ -53,7 +53,7 @@ def sentence(text: str) -> str:
 
 
 def source_link(target: str, text: str | None = None) -> str:
-    """Link from a page in docs/reference to `package.module:Name.name` or to a module."""
+    """Return a link from a page in docs/reference to a module, or to `package.module:Name.name`."""
     module, _, name = target.partition(":")
     path = _path_of(module)
     shown = code(text or name or module)
@@ -88,9 +88,9 @@ def field_docs(cls: type) -> dict[str, str]:
 
 
 def type_name(cls: type, name: str) -> str:
-    """Return a field's type as markdown, with separate code spans for alternatives.
+    """Return a field's type as Markdown, with separate code spans for alternatives.
 
-    Renderers disagree about a `|` inside code in a table.
+    A `|` is avoided, because Markdown renderers treat it differently in a table's code span.
     """
     hint = get_type_hints(cls)[name]
     alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)

@@ -1,9 +1,10 @@
 """A hook of mkdocs: pages can link to source files, which then become pages of the site.
 
-A page writes `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)`, a link
-that also works on a code host. The site has none and works from file://. So each linked file
-becomes a page, and the name after `#` becomes the line that defines it. A missing file or name is a
-warning, and an error with `mkdocs build --strict`. A folder's link leads to its `__init__.py`.
+In a page, `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)` is a link that
+also works on a code host. The site must work from file://, without a code host. So each linked file
+becomes a page, and the name after `#` is replaced by the line that defines the name. A missing file
+or name is a warning; with `mkdocs build --strict`, it is an error. A link to a package's folder
+leads to the `__init__.py` of the folder.
 """
 
 import ast
@@ -20,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LINK = re.compile(r"\]\((?P<path>(?:\.\./)+[\w./-]+)(?:#(?P<name>[\w.-]+))?\)")
 LINE_ANCHOR = re.compile(r'id="(__codelineno-0-\d+)"')
 PAGES = "source"
-"""The folder of the site with these pages."""
+"""The site's folder for pages made from source files."""
 
 log = logging.getLogger("mkdocs.hooks.source_pages")
 
@@ -34,7 +35,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
                 linked.add(source)
     for source in sorted(linked):
         address = f"{PAGES}/{source}.md"
-        # Mark it as not in the navigation, or the strict build would report it.
+        # Mark the page as not in the navigation. Otherwise the strict build would report it.
         files.append(
             File.generated(
                 config, address, content=_page(source), inclusion=InclusionLevel.NOT_IN_NAV
@@ -44,7 +45,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Replace links to the source by links to the pages made above."""
+    """Replace links to source files by links to the pages that `on_files` made."""
     if page.file.src_uri.startswith(f"{PAGES}/"):
         return markdown  # show the source unchanged
 
@@ -71,14 +72,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Register the line anchors of the pages made above, which mkdocs does not see."""
+    """Register the line anchors of the pages that `on_files` made; mkdocs does not find them."""
     if page.file.src_uri.startswith(f"{PAGES}/") and page.present_anchor_ids is not None:
         page.present_anchor_ids.update(LINE_ANCHOR.findall(html))
     return html
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """Return the repository file of a link; None for a link inside docs/ or to nothing."""
+    """Return the file to which a link leads; None if it is inside docs/ or does not exist."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     path = ROOT / target
     if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):
@@ -94,7 +95,7 @@ def _page(source: str) -> str:
     )
     text = (ROOT / source).read_text(encoding="utf-8")
     fence = "`" * (3 + max((len(run) for run in re.findall("`{3,}", text)), default=0))
-    # Excluded from search, because a page of code would match every query.
+    # Exclude the page from search, because pages of code would match every query.
     head = f"---\ntitle: {source}\nsearch:\n  exclude: true\nhide: [toc]\n---\n\n# {source}\n\n"
     return f'{head}{fence} {{.{language} linenums="1"}}\n{text}\n{fence}\n'
 

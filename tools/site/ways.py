@@ -1,7 +1,8 @@
-"""Two pictures of docs/architecture.md: the path of a request and of an event through the files.
+"""Two pictures of docs/architecture.md: the paths of a request and of an event through the code.
 
-A path (`Way`) is a list of stops, each a function of the source. tests/docs/test_architecture.py
-serves a request and checks that the functions are called in this order.
+A path (`Way`) is a list of stops, and each stop is a function in the source.
+tests/docs/test_architecture.py serves a request and checks that the functions are called in this
+order.
 """
 
 import re
@@ -16,11 +17,11 @@ WIDTH, BOX_WIDTH, BOX_HEIGHT, PITCH, TOP = 890, 168, 36, 50, 34
 
 class Stop(NamedTuple):
     lane: int
-    """Index of its column."""
+    """Index of the stop's column."""
     target: str
     """`module:Class.method` or `module:function`."""
     note: str = ""
-    """What is passed on here, in a few words next to the box."""
+    """A few words next to the box: what this function passes on."""
 
     @property
     def name(self) -> str:
@@ -32,14 +33,14 @@ class Stop(NamedTuple):
 
 
 class Way(NamedTuple):
-    """A picture: columns, and the stops from top to bottom."""
+    """A picture of a path. lanes: names of the columns; stops: boxes from top to bottom"""
 
     name: str
     title: str
     lanes: Sequence[str]
     stops: Sequence[Stop]
     brackets: Sequence[tuple[int, int, str]] = ()
-    """First and last stop of a part of the path, and its label in the margin."""
+    """First and last stop of a part of the path, and the part's label in the margin."""
 
 
 REQUEST = Way(

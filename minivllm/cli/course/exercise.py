@@ -1,7 +1,7 @@
 """`minivllm exercise`: start an exercise, check it, see what went wrong; grade a class.
 
-Exit status: 0 passed, 1 failed, 2 could not run. Without a name, a command uses the first exercise
-in course order that was started and is not passed.
+Exit status: 0 passed, 1 failed, 2 could not run. If no exercise is named, an action uses the first
+exercise in course order that is started but not passed.
 """
 
 import argparse
@@ -209,7 +209,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """Print an error and continue watching."""
+    """Call `act`; if it raises an `ExerciseError`, print the error and continue watching."""
     try:
         act(*arguments)
     except ExerciseError as error:
@@ -237,7 +237,7 @@ def _check_once(args: argparse.Namespace, exercise: Exercise) -> int:
         print(line)
     try:
         Progress().note_check(exercise.name, result.passed)
-    except LessonError as error:  # the check itself has a result
+    except LessonError as error:  # the progress is not saved, but the check has a result
         print(f"minivllm: {error}", file=sys.stderr)
     return result.exit_status
 

@@ -1,6 +1,6 @@
-"""`minivllm exercise grade` and `report`: for teachers, and for one's own progress.
+"""`minivllm exercise grade`, for teachers, and `report`, which shows the user's own progress.
 
-Other users of a machine can see command lines, so the secret can also come from the environment.
+Other users of a machine can see command lines, so the secret can also be an environment variable.
 """
 
 import argparse
@@ -49,7 +49,7 @@ def _gone(_: str) -> None:
 
 
 def grade(args: argparse.Namespace) -> int:
-    """Return 0 if all pass, else 1."""
+    """Grade all submissions; return 0 if all pass, else 1."""
     from minivllm.lessons.checker import grade as grading
     from minivllm.lessons.checker import grade_formats as formats
     from minivllm.text import clean
@@ -80,7 +80,7 @@ def grade(args: argparse.Namespace) -> int:
 
 
 def _make_room_for(args: argparse.Namespace, alone: bool) -> None:
-    """Raise `ExerciseError` if results cannot be written, before an hour of grading."""
+    """Raise `ExerciseError` if the results cannot be written. Call this before grading."""
     files = [args.csv, args.json if alone else None]
     try:
         if args.json is not None and not alone:

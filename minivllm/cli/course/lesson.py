@@ -1,8 +1,8 @@
 """`minivllm lesson`: a lesson on the real engine, in the dashboard, as text, or as Markdown.
 
-Without a lesson, it lists the course and the progress. Without a terminal, the lesson is printed.
-Lessons use the tiny model, so that the first page appears at once. Lessons about text use a real
-model if it is already downloaded.
+If no lesson is named, the command lists all lessons and the user's progress. Without a terminal, it
+prints the lesson. Lessons use the tiny model, so that the first page appears at once. A lesson in
+which the text matters uses a real model if that model is already downloaded.
 """
 
 import argparse
@@ -61,10 +61,10 @@ def run(args: argparse.Namespace) -> int:
     lesson = find_lesson(args.lesson)
     answers_itself = args.auto or args.transcript is not None
     if args.transcript is not None:
-        open(args.transcript, "ab").close()  # fail before anything runs if it cannot be written
+        open(args.transcript, "ab").close()  # fail now if the file cannot be written
     progress, resume = None if answers_itself else Progress(), None
     if progress is not None:
-        done = progress.read().lessons.get(lesson.name)  # raises for a damaged file
+        done = progress.read().lessons.get(lesson.name)  # raises if the file is damaged
         if done is not None and done.left_at is not None and args.first is None:
             resume = _ask_where_to_go_on(lesson, done.left_at)
     shelf = ModelShelf(_model(args.model, lesson))
@@ -109,9 +109,9 @@ def _model(asked: str | None, lesson: Lesson) -> str:
 
 
 def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
-    """Announce recorded kernels before the first page.
+    """If Triton is missing, say that the lesson shows recorded kernels.
 
-    Raises `TritonMissingError` if the kernels can neither run nor be shown as recorded.
+    Raises `TritonMissingError` if there is no recording for this model.
     """
     if not lesson.watches_kernels or triton_is_here():
         return
@@ -127,9 +127,9 @@ def _say_what_is_recorded(lesson: Lesson, model: str) -> None:
 
 
 def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
-    """Ask where to start: the place where the user left, or None for the first page.
+    """Ask whether to continue at `left_at`; return `left_at`, or None to start at the first page.
 
-    Without a terminal it does not ask, and returns None.
+    Without a terminal, returns None and does not ask.
     """
     if left_at.page == 1 or not (sys.stdin.isatty() and sys.stdout.isatty()):
         return None
@@ -146,7 +146,7 @@ def _ask_where_to_go_on(lesson: Lesson, left_at: Place) -> Place | None:
 
 
 def _go_to(player: LessonPlayer, page: int) -> None:
-    """Go to `page`, skipping the questions before it."""
+    """Go to `page` and skip all questions on earlier pages."""
     if page < 1:
         raise LessonError(f"--from must be a page number, at least 1; got {page}.")
     while player.page.number < page:

@@ -1,4 +1,4 @@
-"""`minivllm bench NAME`: runs one measurement of `minivllm.lab.bench`, a module each."""
+"""`minivllm bench NAME`: runs one measurement; each is a module in `minivllm.lab.bench`."""
 
 import argparse
 from importlib import import_module
@@ -17,7 +17,7 @@ BENCHES = {
     "memory": "peak memory compared with weights and KV cache",
     "startup": "time from the start of Python to the first token, by part",
 }
-"""Name of a bench, which is also its module in `minivllm.lab.bench` -> what it measures."""
+"""Name of a bench and of its module in `minivllm.lab.bench` -> what the bench measures."""
 
 IN_A_FOLDER = frozenset({"dashboard", "kernels", "serve", "step", "throughput"})
 """Benches with several files, such as `minivllm.lab.bench.step.step`."""

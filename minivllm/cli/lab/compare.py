@@ -1,11 +1,11 @@
-"""`minivllm compare`: one trace through two configurations, with equal KV cache memory.
+"""`minivllm compare`: runs one trace through two configurations with equal KV cache memory.
 
     minivllm compare --a static+contiguous --b continuous+paged --scenario lengths-8-256 --model
     tiny-random
 
-Every number is computed from recordings of both sides. The numbers of blocks are checked to be
-equal. On a CPU all seconds are processor time of the engine's thread, which a busy machine does not
-change.
+Every number is computed from recordings of both sides. Both sides must have the same number of
+blocks. On a CPU all times are processor time of the engine's thread, which does not depend on how
+busy the machine is.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
     configs = [
         EngineConfig(**common, **side.options_for({**trace.options, **memory})) for side in sides
     ]
-    # Find any error that would end one side before the other side runs.
+    # Check both sides before either side runs, so that an error costs no time.
     num_blocks = [check_trace(config, model, trace) for config in configs]
     if num_blocks[0] != num_blocks[1]:
         raise BenchError(

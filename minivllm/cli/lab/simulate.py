@@ -1,9 +1,9 @@
-"""`minivllm simulate`: what many users would see, before there are users or servers.
+"""`minivllm simulate`: predicts latency and throughput under load, without a model and servers.
 
     minivllm simulate --requests 100000 --arrival poisson --replicas 4 --router least-loaded --json
 
-Scheduler and KV cache are the engine's own. Only the time of a step comes from a formula, fitted to
-measured steps. Its error on other steps is printed with every result.
+Scheduler and KV cache are the engine's own. Only the time of a step comes from a formula, which is
+fitted to measured steps. Every report states the error of the formula on steps outside the fit.
 """
 
 import argparse
@@ -140,7 +140,7 @@ def _add_servers(group: argparse._ArgumentGroup) -> None:
     add("--scheduling-policy", policies, "fcfs", ENGINE_HELP["scheduling_policy"])
     add("--max-num-batched-tokens", positive_int, 512, ENGINE_HELP["max_num_batched_tokens"])
     add("--max-num-seqs", positive_int, 16, ENGINE_HELP["max_num_seqs"])
-    # Blocks of SmolLM2-135M in float32 that fit into 1 GiB, the engine's default on a CPU.
+    # This many blocks of SmolLM2-135M in float32 fit into 1 GiB, the engine's default on a CPU.
     add("--num-gpu-blocks-override", positive_int, 1456, ENGINE_HELP["num_gpu_blocks_override"])
     for name, default in (("block_size", 16), ("max_model_len", 8192)):
         help_ = f"{ENGINE_HELP[name]} (default: {default})"
@@ -215,7 +215,7 @@ def _answer(
 
 
 def _crowd(args: argparse.Namespace) -> list[Arrival]:
-    """Return the requests: drawn, at one per second on average, or from a file, at its times."""
+    """Return the requests: from a file, or drawn at a mean rate of one request per second."""
     if args.arrival not in ("poisson", "bursty"):
         if args.rate is not None or args.burstiness is not None:
             raise ConfigError(
@@ -249,6 +249,6 @@ def _rates(
         return [None]
     if args.rate is not None:
         return args.rate
-    # The first configuration sets the rate, so that all get the same.
+    # Compute the rate for the first configuration, and use this rate for all configurations.
     first = variants(args, common, [math.inf])[0]
     return [comfortable_rate(crowd, first.setup, fit)]

@@ -2,9 +2,9 @@
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-All output except commands and Python is a comment, so it can be pasted whole. vLLM knows neither
-our aliases nor plain GGUF files. So it gets the Hub's name of the same model, or the directory into
-which the file was converted.
+All output except commands and Python is a comment, so that the whole output can be pasted. vLLM
+does not know our aliases and cannot load a plain GGUF file. So it gets the model's name on the Hub,
+or the directory into which the model was converted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
 ITEM_SIZES = {"float32": 4, "bfloat16": 2, "float16": 2, "auto": 2}
-"""Bytes per weight. `auto` is the checkpoint's own type; for float32, vLLM then uses bfloat16."""
+"""Bytes per weight. `auto` is the checkpoint's type, or bfloat16 if that type is float32."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -126,7 +126,7 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
-    """Return vLLM's name for our model `name`, and a remark if its files are elsewhere."""
+    """Return vLLM's name for our model `name`, and a remark about its files if needed."""
     from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
@@ -145,5 +145,5 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
 
 
 def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the weights are needed for the model's shape; otherwise they are not downloaded."""
+    """Whether the model is a GGUF file. Then its weights are needed to read the model's shape."""
     return config.model.endswith(".gguf")

@@ -1,3 +1,3 @@
-"""Commands that show an engine from outside or its recording: `attach`, `replay`, `shot`, `once`
-and `export`.
+"""Commands that show another process's engine, or a recording: `attach`, `replay`, `shot`, `once`,
+`export`.
 """

@@ -1,7 +1,7 @@
 """`minivllm attach`: the dashboard for an engine in another process.
 
-It reads the engine's event stream or its growing recording. With `--vllm`, it shows the metrics of
-a real vLLM server on a separate screen.
+The dashboard reads the engine's event stream, or a recording that is still being written. With
+`--vllm`, it shows the metrics of a real vLLM server on a separate screen.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 
     require_terminal("once SOURCE --json prints the engine's state in one line")
     if hasattr(os, "nice"):
-        # The engine may need every core of this machine: give its steps priority over frames.
+        # The engine may need every core of this machine: lower the dashboard's priority.
         os.nice(_NICENESS)
     notice = ""
     while True:

@@ -2,8 +2,8 @@
 
     minivllm export run.jsonl --perfetto run.json      # then open run.json in ui.perfetto.dev
 
-The format is in `minivllm.events.perfetto.export`. A recording cannot be made again, so this
-command never overwrites it.
+`minivllm.events.perfetto.export` describes the format. A lost recording cannot be made again, so
+this command refuses to overwrite the recording.
 """
 
 import argparse
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    LogReader(args.log).close()  # raises for a file that is not a recording, before any output
+    LogReader(args.log).close()  # raises if the file is not a recording
     if os.path.exists(args.perfetto) and os.path.samefile(args.log, args.perfetto):
         raise ConfigError(
             f"{args.perfetto} is the recording itself: name another file for the trace."

@@ -4,8 +4,8 @@
     minivllm once run.jsonl --step 12 --json       # everything as one line of JSON, for a script
     minivllm once http://localhost:8000 --json     # the same for a running server
 
-The JSON is `EngineState` with a few more fields. The state stops at the first lost event, which
-both forms report.
+The JSON is `EngineState` with a few more fields. If events were lost, the state is the one before
+the first lost event, and both the text and the JSON report the loss.
 """
 
 import argparse
@@ -23,17 +23,17 @@ from minivllm.tui.sources.source import open_source
 from minivllm.tui.state.decisions import deferral
 
 QUIET_SECONDS = 0.5
-"""Without an event for so long, a server has sent everything so far."""
+"""After this time without an event, assume that a server has sent all events so far."""
 TEXT_WIDTH = 60
-"""Length of a text in the summary, in terminal cells."""
+"""Maximum width of a request's text in the summary, in terminal cells."""
 
 
 class Found(NamedTuple):
-    """A state, and whether the recording was readable up to it."""
+    """A state, and whether the recording could be read up to the requested state."""
 
     fold: Fold
     damage: str | None
-    """One sentence, if the recording could not be read up to the requested state."""
+    """What is damaged, in one sentence; None if the state is the requested state."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def fold_once(source: str, step: int | None) -> Found:
-    """Return the state after `step` of a recording or an event stream; None means the newest."""
+    """Return the state of a recording or event stream after `step`; None is the newest step."""
     opened = open_source(source, follow=False)
     try:
         quiet_since = time.monotonic()
@@ -88,7 +88,7 @@ def fold_once(source: str, step: int | None) -> Found:
 
 
 def state_json(fold: Fold) -> dict[str, object]:
-    """Return `EngineState` with more fields that a script needs."""
+    """Return `EngineState` with a few more fields that scripts need."""
     header = fold.header
     return {
         "model": header.model,

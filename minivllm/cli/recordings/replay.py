@@ -1,4 +1,4 @@
-"""`minivllm replay`: shows recordings in the dashboard, one after another, from their start."""
+"""`minivllm replay`: plays recordings in the dashboard, one after another."""
 
 import argparse
 from pathlib import Path
@@ -47,9 +47,9 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace, number: int, unreadable: str) -> str | None:
-    """Show one recording until the user leaves; return `NEXT` if the next one is requested.
+    """Show a recording until the user leaves; return `NEXT` to show the next recording.
 
-    unreadable: why the previous recording is not shown
+    unreadable: why the previous recording could not be shown, if so
     """
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS

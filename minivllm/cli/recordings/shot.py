@@ -1,6 +1,6 @@
 """`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it.
 
-It needs no terminal. The picture is an SVG without references to other hosts (`tui.svg`).
+The command needs no terminal. The picture is an SVG file that loads nothing from other hosts.
 """
 
 import argparse
@@ -137,7 +137,7 @@ def _target(app: "DashboardApp", what: str, log: str) -> "Target":
 
 
 def _open(path: str) -> "ReplaySource[DashboardModel]":
-    """Open a whole recording. A damaged one is shown up to the damage, with a note."""
+    """Open a whole recording. If it is damaged, print a note and show it up to the damage."""
     from minivllm.tui.sources.replay import ReplaySource
     from minivllm.tui.state.model import MODELS
 

@@ -1,8 +1,8 @@
 """`minivllm chat`: a conversation in the terminal.
 
-Each turn sends the whole conversation history; the prefix cache makes that cheap. Ctrl-C must end
-the answer and not the engine, so the engine runs in its own thread, where no KeyboardInterrupt can
-break a step.
+Each turn sends the whole conversation history, which is cheap because of the prefix cache. Ctrl-C
+must end the answer but not the engine. So the engine runs in its own thread, in which a step cannot
+be interrupted by a KeyboardInterrupt.
 """
 
 import argparse
@@ -26,7 +26,7 @@ from minivllm.outputs import RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.2, "top_p": 0.9, "max_tokens": 512}
-"""Advice of SmolLM2's authors; at temperature 0 a small model repeats itself."""
+"""Values that SmolLM2's authors recommend. At temperature 0, a small model repeats itself."""
 HELP = "/reset clears the conversation, /exit or Ctrl-D ends it, Ctrl-C stops an answer."
 
 
@@ -52,7 +52,7 @@ def run(args: argparse.Namespace) -> int:
 class _Conversation:
     def __init__(self, thread: EngineThread, params: SamplingParams, system: str | None) -> None:
         self.was_refused = False
-        """Whether a message was refused, most likely because it was too long."""
+        """Whether a message was refused, most likely because the conversation was too long."""
         self._thread = thread
         self._params = params
         self._opening = [] if system is None else [{"role": "system", "content": system}]
@@ -101,7 +101,7 @@ class _Conversation:
         self._messages = [*messages, {"role": "assistant", "content": answer}]
 
     def _stream_answer(self, messages: list[dict[str, str]]) -> str:
-        """Show the answer as it is generated, until it ends or Ctrl-C; return the text shown."""
+        """Show the answer as it is generated, until its end or Ctrl-C; return the shown text."""
         now = MonotonicClock().now
         began, answer, num_tokens = now(), "", 0
         request_id = next(self._request_ids)
@@ -111,7 +111,7 @@ class _Conversation:
         prompt = {"prompt_token_ids": token_ids, "prompt": messages[-1]["content"]}
         outputs: SimpleQueue[RequestOutput | None] = SimpleQueue()
         future = self._thread.add_request(request_id, prompt, self._params, on_output=outputs.put)
-        # wake up `get` at the end, whatever the reason
+        # End the loop below, even after an error.
         future.add_done_callback(lambda _: outputs.put(None))
         cached = 0
         try:

@@ -1,8 +1,8 @@
 """`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in its own thread; dashboard, recording and summary use its events. The thread must
-stop before the recording is closed, even after an early quit, Ctrl-C or a failed engine: its last
-events are written while it ends.
+The engine runs in its own thread; dashboard, recording and summary use the engine's events. The
+thread must stop before the recording is closed, because the engine's last events are written while
+the thread ends, even after an early quit, Ctrl-C or an error in the engine.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 SECONDS_PER_STEP_WATCHED = 0.1
-"""Minimum time per step in the dashboard: with a tiny model, a run would end before it is seen."""
+"""Minimum time per step in the dashboard. Otherwise a run with a tiny model would end too soon."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -84,7 +84,7 @@ def run(args: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             interrupted = True
         error = demo.thread.ended.exception()
-        if error is None or isinstance(error, InvariantError):  # a violation is a result too
+        if error is None or isinstance(error, InvariantError):  # a violation is a result, too
             print_report(
                 scenario,
                 demo.facts,
@@ -106,11 +106,11 @@ class _Demo:
         self._engine = engine
         self.header = engine.log_header()
         self.facts = RunFacts(self.header)
-        """Written in the engine's thread: read it there, or after that thread has ended."""
+        """Updated in the engine's thread. Other threads may read it only after that thread ended."""
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
         self.is_over = False
-        """Whether the scenario and all other requests had ended when the engine last looked."""
+        """Whether all requests, of the scenario and of the user, had ended at the last check."""
         self._num_ended_when_over = 0
         self._on_over: Callable[[], object] = lambda: None
         self.thread = EngineThread(
@@ -125,7 +125,7 @@ class _Demo:
         self._run(lambda: wait((over, self.thread.ended), return_when=FIRST_COMPLETED))
 
     def run_in_dashboard(self, args: argparse.Namespace, recorder: LogWriter | None) -> None:
-        """Show the dashboard until the user leaves, also after the scenario's end."""
+        """Show the dashboard until the user leaves, even after the scenario has ended."""
         from minivllm.cli.serving.engine_control import EngineThreadControl
         from minivllm.tui.sources.in_process import InProcessSource
         from minivllm.tui.state.model import MODELS
@@ -157,7 +157,7 @@ class _Demo:
         self.is_over = self._player.over
         counters = self.facts.fold.counters
         num_ended = counters.finished_requests + counters.aborted_requests
-        # This happens again if the user adds requests; the summary then counts all of them.
+        # If the user adds requests, they end later. The summary is then shown again with them.
         if self.is_over and num_ended != self._num_ended_when_over:
             self._num_ended_when_over = num_ended
             self._on_over()

@@ -1,8 +1,7 @@
 """The output of a headless demo: a line for each decision, and a report at the end.
 
-Only events that concern a whole request get a line; other steps are skipped, with a status line
-every two seconds. A beam search forks at every step, so it gets lines only until its first beam is
-pruned.
+Only events that concern a whole request get a line. After two seconds without a line, a status line
+is printed. A beam search forks at every step, so it gets lines only until its first beam is pruned.
 """
 
 import shutil
@@ -20,9 +19,9 @@ from minivllm.tui.state.decisions import DecisionLog
 
 SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
-"""Length of an answer in the report without a terminal, in characters."""
+"""Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
-"""Shown length of the beams' common start, in characters from its end."""
+"""How many characters of the beams' common prefix are shown: the last ones."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -39,7 +38,7 @@ _TOLD = (
 
 
 class ProgressLines:
-    """A listener that prints lines to standard error. `fold` must process each event before."""
+    """A listener that prints lines to standard error. `fold` must process each event first."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
@@ -50,12 +49,12 @@ class ProgressLines:
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
-        """Print the event if it concerns a whole request."""
+        """Print a line if the event concerns a whole request, or if a status line is due."""
         if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
             if decision is self._told_last:
-                return  # it still waits for the same reason
+                return  # the request still waits for the same reason
             self._told_last = decision
             words = "".join(text for text, _ in decision.spans())
             self._say(event, f"{decision.name:<6} {words}")
@@ -69,7 +68,7 @@ class ProgressLines:
             )
 
     def _is_everyday(self, event: ev.Event) -> bool:
-        """Whether the event is routine: a beam search after its first pruned beam."""
+        """Whether the event is a routine event of a beam search that has already pruned a beam."""
         if not isinstance(event, (ev.RequestForked, ev.BlockCopied, ev.BeamPruned)):
             return False
         request_id = event.seq_id.rpartition(".")[0]
@@ -85,14 +84,14 @@ class ProgressLines:
 
 
 def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
-    """Print the texts, the counts, and what happened. `is_over`: the run reached its end."""
+    """Print texts, counts, and what happened. is_over: whether the run was not stopped early"""
 
     def say(line: str) -> None:
         print(line, file=stream)
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # A pipe has no width. Long answers are still cut there, but sentences are not wrapped.
+    # A pipe has no width: sentences are not wrapped, but long answers are still cut.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
@@ -128,12 +127,12 @@ def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: 
 
 
 def _num_requests(scenario: Scenario, facts: RunFacts) -> int:
-    """Count the scenario's requests, arrived or not, and those that a user has added."""
+    """Count the scenario's requests, even future ones, and the requests that a user has added."""
     return len({arrival.request_id for arrival in scenario.arrivals} | facts.requests.keys())
 
 
 def _answers(request: RequestFacts) -> list[str]:
-    """Return one line per text of a request; the common start of beams has a line of its own."""
+    """Return one line per text of a request. The common prefix of beams has its own line."""
     texts = [clean(text.strip()) for text in request.texts]
     if request.beams_found is None:
         return [f"> {text}" for text in texts]
@@ -146,7 +145,7 @@ def _answers(request: RequestFacts) -> list[str]:
 
 
 def _common_beginning(texts: list[str]) -> str:
-    # All texts between the first and the last in sorted order share the start of these two.
+    # In sorted order, every text shares the common prefix of the first and the last text.
     first, last = min(texts), max(texts)
     length = next(
         (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),

@@ -1,8 +1,8 @@
 """`EngineThreadControl`: the dashboard's keys for an engine in a thread of this process.
 
 Each key becomes a command of `EngineThread`, and a result that the user should see becomes a
-message. The caller draws fifteen frames a second, so nothing here waits for a future. Results
-arrive by callback in the engine's thread, which appends messages to a deque.
+message. The caller draws fifteen frames a second, so no method here waits for a future. Instead, a
+callback in the engine's thread appends messages to a deque.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ BURST_PREFIX = (
     "Visitors see a sheet in the reading room, one at a time, on weekdays from nine to five.",
     "Copies cost four coins a page and are ready on the next day.",
 )
-"""Common start of a burst's prompts: as many sentences as the KV cache has room for."""
+"""Common prefix of a burst's prompts. Sentences that do not fit into the KV cache are left out."""
 BURST_QUESTIONS = (
     "May I borrow a map?",
     "When can I come?",
@@ -33,7 +33,10 @@ BURST_QUESTIONS = (
 
 
 class EngineThreadControl:
-    """Implements `minivllm.tui.control.EngineControl` for one `EngineThread`, started or not."""
+    """Implements `minivllm.tui.control.EngineControl` for one `EngineThread`.
+
+    The thread may be started later.
+    """
 
     def __init__(self, thread: EngineThread) -> None:
         self._thread = thread
@@ -100,7 +103,7 @@ class EngineThreadControl:
             if not question.prompt.strip():
                 raise EmptyPromptError("There is nothing to send: type a message first.")
             prompt = _as_prompt(engine, question.prompt)
-            # At least one: `add_request` reports what is wrong with a prompt that is too long.
+            # At least one token: if the prompt is too long, `add_request` raises a clear error.
             max_tokens = min(question.max_tokens, max(1, _room_for_output(engine, prompt)))
             params = SamplingParams(
                 temperature=question.temperature, max_tokens=max_tokens, n=question.n
@@ -114,7 +117,7 @@ class EngineThreadControl:
 
     def _tell_refusal(self, future: Future) -> None:
         error = future.exception()
-        # When the engine fails, all pending commands fail. `_tell_end` reports that once.
+        # When the engine fails, all pending commands fail. `_tell_end` reports the failure once.
         if error is None or (isinstance(error, EngineDeadError) and error.__cause__ is not None):
             return
         self._messages.append(
@@ -126,14 +129,14 @@ class EngineThreadControl:
             self._messages.append(f"The engine failed: {error}")
 
     def _say_if_it_waits(self, what: str) -> None:
-        """Say that a command waits for the end of a paused step, so the user does not repeat it."""
+        """If a command waits for the end of a paused step, say so. The user need not repeat it."""
         paused, next_phase = self.state()
         if paused and next_phase != "schedule":
             self._messages.append(f"{what} when the current step has ended.")
 
 
 def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
-    """Convert a text to a prompt: a message for a chat model, else the start of a text."""
+    """Convert a text to a prompt: a chat message if the model has a chat template."""
     if not engine.tokenizer.has_chat_template:
         return {"prompt_token_ids": engine.tokenizer.encode(text), "prompt": text}
     messages = [{"role": "user", "content": text}]
@@ -141,7 +144,7 @@ def _as_prompt(engine: LLMEngine, text: str) -> TokensPrompt:
 
 
 def _burst_texts(engine: LLMEngine) -> list[str]:
-    """Return a burst's prompts, short enough for answers of `MAX_TOKENS` if possible."""
+    """Return a burst's prompts. If possible, they leave room for `MAX_TOKENS` output tokens."""
     for num_sentences in range(len(BURST_PREFIX), 0, -1):
         texts = [
             " ".join([*BURST_PREFIX[:num_sentences], question]) for question in BURST_QUESTIONS
@@ -152,7 +155,7 @@ def _burst_texts(engine: LLMEngine) -> list[str]:
 
 
 def _room_for_output(engine: LLMEngine, prompt: TokensPrompt) -> int:
-    """Tokens that fit into context and KV cache after the prompt."""
+    """Return how many tokens fit into context and KV cache after the prompt."""
     header = engine.log_header()
     return min(header.max_model_len, header.num_blocks * header.block_size) - len(
         prompt["prompt_token_ids"]

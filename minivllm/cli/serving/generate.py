@@ -1,8 +1,8 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
-A single text appears token by token. Several texts (prompts, samples or beams) are generated
-together, and each is printed in order as soon as possible. A bad prompt is refused, and the others
-continue.
+A single text appears token by token. Several texts (for several prompts, samples or beams) are
+generated together and printed in order, each as soon as possible. If a prompt is refused, the other
+prompts continue.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from minivllm.outputs import CompletionOutput, Logprob, RequestOutput
 from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
-"""vLLM's defaults (1.0 and 16) are for servers; a terminal user wants a likely and longer text."""
+"""Defaults for the terminal: a likely and long text. vLLM's defaults for servers are 1.0 and 16."""
 SAMPLES_TEMPERATURE = 1.0
-"""The default for several samples; at temperature 0 they would all be the same text."""
+"""The default for several samples. At temperature 0, all samples would be the same text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -94,7 +94,7 @@ class _Run:
     ) -> None:
         self.prompts = prompts
         self.finished: dict[int, RequestOutput] = {}
-        """Outputs by number of the prompt, each with all of its texts."""
+        """Number of a prompt -> the prompt's output, with all texts."""
         self.refused: dict[int, InvalidRequestError] = {}
         self._engine = engine
         self._params = params
@@ -136,7 +136,7 @@ class _Run:
             show("\n" + probabilities(output.outputs[0]))
 
     def print_in_order(self) -> None:
-        """Show each whole text as early as the order allows."""
+        """Show each whole text, in order, as soon as all earlier texts are shown."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:
@@ -159,7 +159,7 @@ class _Run:
 
 
 def probabilities(output: CompletionOutput) -> str:
-    """Return one line per token with log-probabilities: its own and the most likely others."""
+    """Return one line per token: its probability, and those of the most likely other tokens."""
     lines = []
     for token_id, likely in zip(output.token_ids, output.logprobs or (), strict=False):
         others = [
@@ -181,12 +181,12 @@ def _quoted(token: Logprob) -> str:
 def _params(args: argparse.Namespace) -> SamplingParams:
     params = sampling_params(args, SAMPLING_DEFAULTS)
     if params.use_beam_search:
-        # With four beams requested, show all four; the server's default of one is for programs.
+        # Show as many texts as there are beams. The server's default shows only the best text.
         return params if hasattr(args, "n") else dataclasses.replace(params, n=params.num_sequences)
     if params.num_sequences > 1 and not hasattr(args, "temperature"):
         params = dataclasses.replace(params, temperature=SAMPLES_TEMPERATURE)
-    # A typed seed applies to each prompt, so a text depends only on seed and prompt, not on its
-    # batch-mates.
+    # A typed seed applies to each prompt, so that a text depends only on seed and prompt, and not
+    # on other requests in the batch.
     return dataclasses.replace(params, seed=getattr(args, "seed", None))
 
 
@@ -202,7 +202,7 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     except UnicodeDecodeError as error:
         source = "standard input" if from_stdin else args.file
         raise InvalidRequestError(f"{source} is not UTF-8 text: convert it first.") from error
-    # Skip empty lines between prompts. An empty argument is a prompt, which will be refused.
+    # Skip empty lines between prompts. But an empty argument is a prompt, and will be refused.
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 

@@ -1,7 +1,7 @@
-"""`minivllm live`: your own engine in the dashboard, which you feed, pause, step and change by key.
+"""`minivllm live`: your own engine in the dashboard; keys send requests, pause, step and set options.
 
-It is `demo` without a script: the engine is idle until the user sends a request (key a, key A for
-four at once, or --ask).
+The command is `demo` without a scenario: the engine is idle until the user sends a request (key a,
+key A for four requests at once, or --ask).
 """
 
 import argparse
@@ -24,7 +24,7 @@ OPTIONS = {
     "max_num_batched_tokens": 128,
     "max_model_len": 1024,
 }
-"""Options of an engine that is small enough to fit on the screen."""
+"""Options for a small engine, all of which fits on the screen."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,7 +1,7 @@
-"""`minivllm model list | fetch | path`: which models are on this machine, and where.
+"""`minivllm model list | fetch | path`: lists and downloads models, and prints where they are.
 
-`path` is for scripts: its last line on standard output is the directory of a checkpoint that
-`transformers` can read. Everything else goes to standard error.
+`path` is for scripts: the last line on standard output is the directory of a checkpoint that
+`transformers` can read. All messages go to standard error.
 """
 
 import argparse

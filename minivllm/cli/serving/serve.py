@@ -2,8 +2,8 @@
 
     minivllm serve smollm2 --port 8000
 
-It binds the address before it loads the model, so that "in use" is reported at once. Logs go to
-standard error, one line of JSON each.
+The command binds the address before it loads the model, so that an error such as "address in use"
+is reported at once. Logs go to standard error; each message is one line of JSON.
 """
 
 import argparse
@@ -117,14 +117,14 @@ def run(args: argparse.Namespace) -> int:
     options, config = _server_options(args), engine_config(args)
     kv_events = KVEventsConfig.from_json(args.kv_events_config)
     set_up_logging(args.uvicorn_log_level)
-    # The tokenizer's library cannot split a single prompt over threads. Its threads would only use
-    # tens of MiB each.
+    # The tokenizer's library cannot divide a single prompt among threads, and each of its threads
+    # would use tens of MiB.
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     with bind(options) as bound, kv_events.publishing() as publisher:
         engine = _load(config)
         server = assemble(engine, options, publisher)
-        # All current objects stay alive. A full garbage collection that visits every block of the
-        # pool would delay a step by tens of ms.
+        # All current objects stay alive, so exclude them from garbage collections. A collection
+        # that visits every block of the pool would delay a step by tens of milliseconds.
         gc.collect()
         gc.freeze()
         run_server(server.app, server.service, options, bound)
@@ -143,7 +143,7 @@ def _server_options(args: argparse.Namespace) -> ServerOptions:
         for field in fields(ServerOptions)
         if hasattr(args, field.name)
     }
-    # Users can set the variable instead: a key on the command line shows in the list of processes.
+    # A key on the command line is visible in the list of processes, so users can set the variable.
     keys = tuple(args.api_key) or tuple(filter(None, [os.environ.get(API_KEY)]))
     return ServerOptions(
         **taken | {"api_key": keys, "allowed_hosts": tuple(args.allowed_hosts or ())}

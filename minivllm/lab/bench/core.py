@@ -1,12 +1,13 @@
 """`minivllm bench core`: the cost of planning a step, without a model and without torch.
 
-It times `Scheduler.schedule()` while all sequences decode. The time should depend only on the
-number of sequences. So each number runs with a small and a large pool, and with short and long
-contexts. Contexts share all but their last tokens, so that long ones fit into the small pool.
+The bench times `Scheduler.schedule()` while all sequences decode. This time should depend only on
+the number of sequences. To check this, each number of sequences runs with a small and a large pool,
+and with short and long contexts. All contexts share a long prefix, so that long contexts fit into
+the small pool.
 
-A sequence allocates and hashes blocks every `BLOCK_SIZE` tokens. With equal offsets, one step in
-sixteen would do all that work, and the median would miss it. So offsets are spread; the `together`
-rows measure the worst step.
+A sequence allocates a block and hashes a block every `BLOCK_SIZE` tokens. If all sequences did this
+in the same step, one step in sixteen would do all that work, and the median would not show it. So
+prompt lengths differ, except in the `together` rows, which measure the worst step.
 """
 
 import argparse
@@ -35,7 +36,7 @@ from minivllm.sampling_params import SamplingParams
 BLOCK_SIZE = 16
 VOCAB_SIZE = 50_000
 NUM_STEPS = 320
-"""Timed steps of each scenario: each sequence fills a block twenty times."""
+"""Timed steps of each scenario: enough for each sequence to fill twenty blocks."""
 
 SMALL_POOL, LARGE_POOL = 4096, 65536
 SHORT_CONTEXT, LONG_CONTEXT = 100, 4000
@@ -50,7 +51,7 @@ class CoreScenario:
     recording: bool = False
     """Whether a `LogWriter` writes every event to a file."""
     together: bool = False
-    """Whether all sequences cross their block borders in the same step."""
+    """Whether all sequences start a new block in the same step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,9 +103,9 @@ def build_decoding_scheduler(scenario: CoreScenario, bus: EventBus) -> Scheduler
 
 
 def decode_steps(scheduler: Scheduler) -> Iterator[None]:
-    """Append a token to every sequence, as the model would, before each item.
+    """Before each yield, append a token to every sequence, as the model would.
 
-    Ends before blocks run short.
+    Ends when the free blocks might not suffice for another step.
     """
     # A sequence needs at most one new block per step.
     while scheduler.kv_cache_manager.pool.num_free_blocks >= len(scheduler.running):
@@ -114,14 +115,14 @@ def decode_steps(scheduler: Scheduler) -> Iterator[None]:
 
 
 def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> ScheduleTimes:
-    """Time `num_steps` calls of `schedule()`, with a new scheduler each time the pool is full."""
+    """Time `num_steps` calls of `schedule()`. When the pool is full, build a new scheduler."""
     clock = MonotonicClock()
     seconds: list[float] = []
     while len(seconds) < num_steps:
         bus = EventBus(clock)
         scheduler = build_decoding_scheduler(scenario, bus)
-        # Exclude the pool and the garbage of building from collections during the steps, as in
-        # `minivllm serve`.
+        # Collect the garbage of building, and exclude the pool from garbage collections during the
+        # steps, as `minivllm serve` does.
         gc.unfreeze()
         gc.collect()
         gc.freeze()
@@ -142,9 +143,9 @@ def time_steps(scenario: CoreScenario, num_steps: int, log_path: Path) -> Schedu
 def growth(
     times: dict[CoreScenario, ScheduleTimes], dimension: str, small: int, large: int
 ) -> float:
-    """How many times the median time grows when `dimension` goes from `small` to `large`.
+    """Return the factor by which the time grows if `dimension` is `large` instead of `small`.
 
-    The result is the median over all pairs of rows that differ only in it, since rows are noisy.
+    Rows are noisy, so this is the median over all pairs of rows that differ only in `dimension`.
     """
     pairs = (
         (row, replace(row, **{dimension: large}))

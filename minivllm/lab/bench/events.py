@@ -1,10 +1,11 @@
 """`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
-Of each two neighbouring decode steps of a real model, one is recorded, chosen at random. Neighbours
-have the same batch and nearly the same context, so the median ratio of many pairs is the slowdown.
-A fixed order would be wrong: block borders come at fixed distances too.
+Decode steps of a real model are measured in pairs: one step of each pair is recorded, and the other
+is not. Both steps have the same batch and nearly the same context, so the slowdown is the median
+ratio of many pairs. The order within a pair is random. With a fixed order, the steps in which
+sequences start a new block could all be recorded steps, because they come at fixed distances.
 
-Opening and seeking need no model: `traffic.py` records a busy engine that answers at once.
+Opening and seeking need no model: `traffic.py` records a busy engine without a model.
 """
 
 import argparse
@@ -42,7 +43,7 @@ NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
 
-# All 16 prompts fit into one step; then a few warm-up steps and about 62 pairs of decode steps.
+# All 16 prompts fit into one step. After a few warm-up steps, about 62 pairs of decode steps follow.
 _STEPS = WorkloadSpec(
     "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
 )
@@ -62,13 +63,13 @@ class SeekTimes:
     num_events: int
     num_bytes: int
     open_seconds: float
-    """Until the header is read and a dashboard could be drawn."""
+    """Seconds until the header is read and a dashboard could be drawn."""
     index_seconds: float
-    """From then until every moment can be shown."""
+    """Seconds from opening until every step of the recording can be shown."""
     index_memory_bytes: int
-    """Growth of the process while opening and indexing."""
+    """By how much the process's peak memory grew while opening and indexing."""
     keyframe_bytes: int
-    """The keyframes' part of that memory."""
+    """Size of the keyframes, in bytes."""
     seek_seconds: list[float]
 
 
@@ -114,12 +115,12 @@ def _time_step(engine: LLMEngine, writer: LogWriter | None, clock: Clock) -> flo
 
 
 def slowdown(pairs: list[StepPair]) -> float:
-    """By what share recording makes a step longer: 0.01 is 1 %. A value under 0 is noise."""
+    """Return how much longer recording makes a step: 0.01 is 1 %. A value under 0 is noise."""
     return statistics.median(pair.recorded / pair.plain for pair in pairs) - 1
 
 
 def time_seeks(path: Path, num_events: int, num_blocks: int, num_seeks: int) -> SeekTimes:
-    """Record, open and seek to random steps. Raises `BenchError` if a state is wrong."""
+    """Make a recording, open it and seek. Raises `BenchError` if a restored state is wrong."""
     return time_reading(
         path,
         record_traffic(path, num_events, num_blocks, seed=0),
@@ -138,7 +139,7 @@ def time_reading(
 ) -> SeekTimes:
     """Open a recording of `traffic`, index it and seek to random steps.
 
-    fold_of: returns the engine's state of a view
+    fold_of: returns the engine's state in a view
     """
     clock = MonotonicClock()
     keyframes = Keyframes()

@@ -2,10 +2,10 @@
 
     minivllm bench linear --num-threads 2 --rows 1,4,16,512 --json
 
-A pass multiplies through all layers of the model's shapes, each with its own random weights: a
-single layer's weights would stay in the processor's cache. The backends take turns within a round,
-and ratios are medians over rounds. The same run measures how fast the weights can be read
-(`machine_speed.py`).
+A pass computes the linear layers of all decoder layers. Each layer has its own random weights,
+because the weights of a single layer would stay in the processor's cache. The backends take turns
+within a round, and ratios are medians over rounds. The same run measures how fast the machine can
+read the weights (`machine_speed.py`).
 """
 
 import argparse
@@ -33,7 +33,7 @@ WAYS = ("cpu", "onednn", "torch")
 DEFAULT_ROWS = (1, 2, 4, 8, 16, 32, 64, 512)
 DEFAULT_ROUNDS = 7
 MAX_WEIGHT_BYTES = 4 << 30
-"""Limit for one backend's weights; there are three backends."""
+"""Limit for the weights of one backend. All three backends have their own weights."""
 MAX_ROWS = 1 << 16
 """More tokens than any step has."""
 
@@ -41,8 +41,9 @@ Shape = tuple[int, int]
 
 
 def decoder_shapes(model: str) -> tuple[list[Shape], int]:
-    """Return the (out_features, in_features) of one decoder layer's linear layers, fused as in our
-    decoder, and the number of layers.
+    """Return the shapes of one decoder layer's linear layers, and the number of decoder layers.
+
+    A shape is (out_features, in_features). Layers are fused as in our decoder.
     """
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.model.weight_map import weight_shards
@@ -78,7 +79,7 @@ class LinearBench:
         self._shapes, self._dtype, self._clock = shapes, dtype, clock
         self.ways: dict[str, list[Matrix]] = {}
         self.left_out: dict[str, str] = {}
-        """Backend -> why it cannot run here."""
+        """Backend -> why this backend cannot run here."""
         for way in WAYS:
             try:
                 make_matrix = choose_linear_backend(way, dtype, torch.device("cpu"))
@@ -89,7 +90,7 @@ class LinearBench:
             self.ways[way] = [make_matrix(weight, False) for weight in weights]
 
     def measure(self, num_rows: int, num_rounds: int) -> dict[str, list[float]]:
-        """Backend -> seconds of a pass through all layers, one per round."""
+        """Return for each backend the seconds of a pass through all layers, one entry per round."""
         import torch
 
         inputs = [

@@ -1,8 +1,8 @@
 """`minivllm bench memory`: the engine's peak memory, compared with its weights and KV cache.
 
-A separate process loads a model, runs one workload and ends. It runs on a CPU only. The KV cache is
-just as large as the largest batch needs. The system does not allocate memory that is never touched,
-so a larger cache would make any engine look economical.
+A separate process loads a model on a CPU, runs one workload and ends. The KV cache is just large
+enough for the largest batch. A larger cache would make any engine look economical, because the
+operating system does not allocate memory that is never used.
 """
 
 import argparse
@@ -26,11 +26,11 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 BLOCK_SIZE = 16
 NUM_ROUNDS = 2
-"""The second round finds the pool full of the first round's blocks."""
+"""In the second round, the pool is full of cached blocks from the first round."""
 
 
 def num_blocks_for(spec: WorkloadSpec) -> int:
-    """Number of blocks for the longest requests that `spec` allows, all at once, nothing shared."""
+    """Return the blocks for a full batch of the longest requests in `spec` without sharing."""
     longest = spec.shared_prefix_len + spec.prompt_len[1] + spec.output_len[1]
     return min(spec.num_requests, MAX_NUM_SEQS) * -(-longest // BLOCK_SIZE)
 
@@ -39,7 +39,7 @@ def measure_this_process(
     spec: WorkloadSpec, *, model: str, dtype: str, num_threads: int
 ) -> dict[str, object]:
     """Load the model, run `NUM_ROUNDS` rounds and return this process's peak memory, in bytes."""
-    # Read the memory after the imports and before the model: every torch program needs that much.
+    # Read the memory after the imports and before the model: the memory of any torch program.
     from minivllm.runtime.kv_cache import KVCacheSpec
     from minivllm.runtime.loader import load_model
     from minivllm.runtime.model.weight_map import weight_shards
@@ -56,7 +56,7 @@ def measure_this_process(
     )
     loaded = load_model(config)
     after_loading = peak_rss_bytes()
-    # Count the checkpoint's weights, since the decoder's tensors may be laid out for a kernel.
+    # Count the checkpoint's weights, because a kernel's layout may change the decoder's tensors.
     num_weights = sum(math.prod(shard.shape) for shard in weight_shards(loaded.config).values())
     weights = num_weights * loaded.dtype.itemsize
     kv_cache = (
@@ -115,7 +115,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import resolve_model
 
-    # Here, so that a wrong name is the caller's error and a download shows its progress.
+    # Resolve the model in this process, so that a wrong name is reported and a download shows its
+    # progress.
     resolve_model(args.model)
     command = [sys.executable, "-m", __spec__.name]
     for option in ("workload", "model", "dtype", "num_threads"):

@@ -1,10 +1,10 @@
 """`minivllm bench sharing`: KV cache memory saved by samples and beams that share blocks.
 
-As in the PagedAttention paper (section 6.3): blocks saved by sharing, divided by the blocks that
-the same sequences need without it, averaged over the steps. Lengths are the averages of the paper's
-data sets (Alpaca short, ShareGPT long). The prefix cache is off, because it would save blocks too.
-A fork shares everything until it writes, so each step is measured after its copies have been made
-(`events/kv_usage.py`).
+As in the PagedAttention paper (section 6.3), the result is the number of blocks saved by sharing,
+divided by the number of blocks that the same sequences need without sharing, averaged over the
+steps. Lengths are the averages of the paper's data sets (Alpaca is `short`, ShareGPT is `long`).
+The prefix cache is off, because it would save blocks, too. A forked sequence shares all blocks
+until it writes, so each step is measured after the step's block copies (`events/kv_usage.py`).
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def measure_case(
 
 
 def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
-    """Cut `number` pieces of `length` tokens from a text, each with another start."""
+    """Cut `number` pieces of `length` tokens from a text; each piece has a different start."""
     (diary,) = (one for one in SCENARIOS["long-and-short"].arrivals if one.request_id == "diary")
     token_ids = tokenizer.encode(diary.messages[-1]["content"])
     starts = [i * (len(token_ids) - length) // number for i in range(number)]

@@ -3,9 +3,9 @@
     minivllm bench startup --model smollm2 --json
 
 Each measurement is a separate process. The parent reads the clock just before it starts the child,
-and both use the system's monotonic clock. The table has medians, and the processor time, which a
-busy machine disturbs less. The first process is not counted, because the system has not cached the
-files yet.
+and both processes use the system's monotonic clock. The table also has the processor time, which
+depends less on how busy the machine is. The first process is not counted, because the operating
+system has not cached the files yet.
 """
 
 import argparse
@@ -61,7 +61,7 @@ class Started:
     """Times of one process from its start to its first token, in seconds."""
 
     parts: dict[str, float]
-    """Seconds by the names in `PARTS`."""
+    """Part, as in `PARTS` -> seconds."""
     processor: float
     """Processor time of all threads; other programs on the machine hardly change it."""
 
@@ -105,7 +105,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from minivllm.runtime.store.model_store import resolve_model
 
-    # Here, so that a wrong name is the caller's error and a download is not measured.
+    # Resolve the model in this process, so that a wrong name is reported and a download is not
+    # measured.
     resolve_model(args.model)
     options = {"model": args.model, "dtype": args.dtype, "num_threads": args.num_threads}
     runs = []

@@ -1,7 +1,7 @@
 """Where a measurement ran: processor, versions, threads, and this process's peak memory.
 
-`getrusage` gives a child the peak memory of its parent. Linux's `VmHWM` starts at zero for each
-program, so `getrusage` is used only where there is no /proc.
+On Linux, the peak memory is `VmHWM` in /proc, which starts at zero for each program. `getrusage` is
+used only where there is no /proc, because in a child process it starts at the parent's peak.
 """
 
 import os
@@ -31,7 +31,7 @@ def describe_environment(*packages: str) -> dict[str, object]:
 
 
 def cpu_model() -> str:
-    """The processor's name; the architecture if the name is not available."""
+    """Return the processor's name, or the architecture if the name is not available."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,9 +1,9 @@
 """Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
-The middle is always the median, because one interruption by the system outweighs a hundred
-undisturbed steps in a mean. A progress bar that redraws itself would take time from the
-measurement.
+Reports use the median, not the mean: in a mean, one interruption by the operating system outweighs
+a hundred undisturbed steps. The progress bar redraws only between measurements, because redrawing
+takes time.
 """
 
 import argparse
@@ -76,7 +76,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def progress_bar() -> Progress:
-    """Return a progress bar on standard error that redraws only on request, while not timing."""
+    """Return a progress bar on standard error that redraws only when the caller asks for it."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -89,14 +89,14 @@ def progress_bar() -> Progress:
 
 
 def nearest_rank(values: Seq[float], percent: float) -> float:
-    """Percentile without interpolation: the smallest value that `percent` % do not exceed."""
+    """Return the smallest value such that `percent` % of the values do not exceed this value."""
     ordered = sorted(values)
     rank = math.ceil(len(ordered) * percent / 100)
     return ordered[max(rank, 1) - 1]
 
 
 def report_console(as_json: bool) -> Console:
-    """Console for the report: standard error if there is JSON output."""
+    """Return the console for the report: standard error if JSON goes to standard output."""
     return Console(highlight=False, stderr=as_json)
 
 
@@ -110,7 +110,7 @@ def print_report(
 ) -> None:
     """Print the table (first column left, others right) and one line per note.
 
-    With JSON, these go to standard error and the JSON to standard output.
+    With `as_json`, the table and the notes go to standard error, and JSON goes to standard output.
     """
     table = Table()
     for number, column in enumerate(columns):

@@ -1,9 +1,9 @@
-"""`Stopwatch`: measures where the time of a call goes, part by part, without changing the code.
+"""`Stopwatch`: measures how the time of a call divides into named parts, without changing the code.
 
-Methods of single objects and torch modules get the name of a part. Each moment counts for the
-innermost running part, so the parts add up to the whole. A GPU works asynchronously, so the clock
-must wait for it (`waiting_clock`), or a part gets only the time of its launch. Watching costs about
-half a microsecond per call.
+The caller names a part for a method of one object, or for a torch module. If parts are nested, time
+is added to the innermost running part only, so that the parts add up to the whole time. A GPU works
+asynchronously, so use a clock that waits for the GPU (`waiting_clock`). Otherwise a part would only
+get the time that launching its GPU work takes. Watching costs half a microsecond per call.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 class PartWatcher(ABC):
-    """Base class of watchers, which are called when watched parts begin and end."""
+    """Base class: `begin` and `end` are called when a watched part begins and ends."""
 
     @abstractmethod
     def begin(self, part: str) -> None:
-        """Note that `part` starts, inside the part that ran before."""
+        """Note that `part` begins, inside the part that was running, if any."""
 
     @abstractmethod
     def end(self) -> None:
@@ -32,18 +32,18 @@ class PartWatcher(ABC):
 
     @contextmanager
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
-        """Watch methods of single objects, each given as (object, name of the method, part)."""
+        """Watch methods of single objects, each given as (object, method name, part name)."""
         for owner, name, part in watched:
             setattr(owner, name, self._told(getattr(owner, name), part))
         try:
             yield
         finally:
             for owner, name, _ in watched:
-                delattr(owner, name)  # uncovers the class's method again
+                delattr(owner, name)  # makes the class's own method visible again
 
     @contextmanager
     def modules(self, watched: list[tuple[nn.Module, str]]) -> Iterator[None]:
-        """Watch calls of torch modules, each given as (module, part)."""
+        """Watch calls of torch modules, each given as (module, part name)."""
         handles = []
         for module, part in watched:
             handles.append(module.register_forward_pre_hook(lambda *_, part=part: self.begin(part)))
@@ -72,7 +72,7 @@ class Stopwatch(PartWatcher):
         self._running: list[str] = []
         self._since = 0.0
         self.seconds: dict[str, float] = {}
-        """Part -> seconds since `clear`."""
+        """Part name -> seconds spent in the part since `clear`."""
 
     def clear(self) -> None:
         self.seconds = {}
@@ -94,7 +94,10 @@ class Stopwatch(PartWatcher):
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:
-    """Return a clock that first waits for all work on `device`; on a CPU, `now` itself."""
+    """Return a clock that waits for all work on `device` before it reads `now`.
+
+    On a CPU, return `now` itself.
+    """
     if device.type != "cuda":
         return now
 

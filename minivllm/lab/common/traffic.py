@@ -1,8 +1,8 @@
 """Makes a long recording without a model: the real engine, with a runner that answers at once.
 
-Only tokens and text are random, with realistic lengths. The recording has shared prefixes, cache
-hits, evictions, preemptions and hundreds of block tables, like that of a busy server. More
-sequences run than fit into the pool, because seeking is slow only under memory pressure.
+Tokens and text are random; their lengths are realistic. Like the recording of a busy server, it has
+shared prefixes, cache hits, evictions, preemptions and hundreds of block tables. The sequences do
+not all fit into the pool, because seeking in a recording is slow only under memory pressure.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 
 VOCAB_SIZE = 50_000
 MAX_UNFINISHED = 96
-"""Number of unfinished requests; up to `MAX_NUM_SEQS` of them run, if memory allows."""
+"""Number of unfinished requests at a time; at most `MAX_NUM_SEQS` of them run."""
 MAX_NUM_SEQS = 64
 
 
@@ -44,7 +44,7 @@ class RandomRunner:
 
 
 class WordTokenizer:
-    """Replaces the tokenizer: every token is a short word. It never encodes, as prompts are ids."""
+    """Replaces the tokenizer: every token is a short word. Prompts are already token ids."""
 
     vocab_size = VOCAB_SIZE
     eos_token_ids: frozenset[int] = frozenset()
@@ -61,14 +61,14 @@ class WordTokenizer:
 
 @dataclass(frozen=True, slots=True)
 class RecordedTraffic:
-    """The engine's state at the end of the recording, which a reader must reproduce."""
+    """Number of events, and the engine's last state, which a reader of the file must reproduce."""
 
     num_events: int
     final_state: EngineState
 
 
 def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> RecordedTraffic:
-    """Record at least `num_events` events, up to the end of a step."""
+    """Record at least `num_events` events, and stop at the end of a step."""
     rng = Random(f"traffic/{seed}")
     config = EngineConfig(model="none", max_num_seqs=MAX_NUM_SEQS, max_num_batched_tokens=2048)
     engine = LLMEngine(
@@ -84,7 +84,7 @@ def record_traffic(path: Path, num_events: int, num_blocks: int, seed: int) -> R
         while counter.num_events < num_events:
             while num_unfinished < MAX_UNFINISHED:
                 prompt = rng.choice(system_prompts) + _random_tokens(rng, rng.randint(16, 400))
-                # No one reads the outputs, so each is built only at its end.
+                # Nothing reads the outputs, so each output is built only when its request ends.
                 params = SamplingParams(
                     max_tokens=rng.randint(64, 640), output_kind=RequestOutputKind.FINAL_ONLY
                 )

@@ -1,8 +1,8 @@
 """Short names of configurations: `static+contiguous` becomes options of the engine.
 
-A name has parts joined by `+`, and each part sets one or two options; the others keep the engine's
-defaults or the trace's own values. So `static` has paged memory, and `continuous+paged` is the
-engine itself.
+A name has parts joined by `+`. Each part sets one option; all other options keep the trace's values
+or the engine's defaults. So `static` still has paged memory, and `continuous+paged` is the engine
+with its defaults.
 """
 
 from collections.abc import Mapping
@@ -20,8 +20,8 @@ PARTS: Mapping[str, Mapping[str, object]] = MappingProxyType(
         "contiguous": {"kv_cache_allocator": "contiguous"},
         "chunked": {"enable_chunked_prefill": True},
         "unchunked": {"enable_chunked_prefill": False},
-        # Long enough to be visible next to a step, short enough for a user; typical for servers
-        # with dynamic batching.
+        # 50 ms is visible next to a step's time, but short enough for a user. Servers with dynamic
+        # batching often have such a delay.
         "delay": {"batch_delay": 0.05},
     }
 )
@@ -35,7 +35,7 @@ class Configuration:
     """Values for fields of `EngineConfig`."""
 
     def options_for(self, trace_options: Mapping[str, object]) -> dict[str, object]:
-        """Return all options for a trace that has some options of its own."""
+        """Return the trace's options, with this configuration's options in place of equal names."""
         options = {**trace_options, **self.options}
         if options.get("enable_chunked_prefill") is False:
             # A step must have room for the longest prompt.

@@ -1,7 +1,8 @@
 """Latencies from events: time to first token, and time between tokens.
 
-They are measured in seconds, and in tokens of all sequences that the model computed in between. A
-long prompt that delays all others shows in the tokens on any machine, however busy.
+The time between tokens is measured in seconds and also in computed tokens: the tokens of all
+sequences that the model computed in between. If a long prompt delays other sequences, this number
+of tokens shows the delay on any machine, even on a busy one.
 """
 
 from collections.abc import Iterable
@@ -20,13 +21,13 @@ class Latencies:
     between_tokens: list[float] = field(default_factory=list)
     """Seconds from one token of a sequence to its next."""
     tokens_between_tokens: list[int] = field(default_factory=list)
-    """Tokens of all sequences computed in between, with the step of the next token."""
+    """Computed tokens of all sequences between the two tokens, with the second token's step."""
 
 
 def measure_latencies(events: Iterable[ev.Event]) -> Latencies:
     latencies, ledger = Latencies(), RequestLedger()
     num_computed = 0
-    computed_at_token: dict[str, int] = {}  # `num_computed` when a sequence got its last token
+    computed_at_token: dict[str, int] = {}  # sequence -> `num_computed` at its last token
     for event in events:
         match event:
             case ev.StepScheduled():

@@ -1,8 +1,8 @@
 """`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
-sampled at each step and averaged over the steps. Latencies are percentiles, not means: users notice
-a single stall.
+sampled at each step and averaged over the steps. Latencies are percentiles and not means, because
+users notice a single stall.
 """
 
 from dataclasses import dataclass
@@ -26,14 +26,14 @@ class Measured:
     began: float
     """Arrival of the first request, in seconds on the run's clock (`ProcessorClock` on a CPU)."""
     seconds: float
-    """Seconds from then to the end of the last step."""
+    """Seconds from `began` to the end of the last step."""
     output_tokens: int
     preemptions: int
 
     def as_json(self) -> dict[str, object]:
-        """The value of `a` or `b` in the JSON of `minivllm compare`.
+        """Return the value of `a` or `b` in the JSON of `minivllm compare`.
 
-        Fractions are from 0 to 1, times in seconds.
+        Fractions are from 0 to 1; times are in seconds.
         """
         usage, latencies = self.usage, self.latencies
         return {
@@ -59,7 +59,7 @@ class Measured:
 
 
 def measure_recording(name: str, path: Path) -> Measured:
-    """Measure a whole recording. Raises `BenchError` if it has no step."""
+    """Measure a whole recording. Raises `BenchError` if the recording has no step."""
     recording = Recording(path)
     events = list(recording.events(0, len(recording)))
     meter = KVUsageMeter(recording.header)
@@ -81,5 +81,5 @@ def measure_recording(name: str, path: Path) -> Measured:
 
 
 def _percentile(values: list[float], percent: float) -> float | None:
-    """Return a percentile; None without values, as in a run of one token per request."""
+    """Return a percentile; None if there are no values, as with one token per request."""
     return nearest_rank(values, percent) if values else None

@@ -1,7 +1,7 @@
 """The plot of a comparison: memory and slots over time, and latency curves, for both sides.
 
-matplotlib is an extra (`pip install 'minivllm[plot]'`), which is checked before anything runs. This
-module avoids `pyplot`, which keeps global state and looks for a screen; a `Figure` does not.
+matplotlib is an extra (`pip install 'minivllm[plot]'`); `check_plot` looks for it before a run.
+This module uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
 """
 
 import os
@@ -16,14 +16,14 @@ from minivllm.events.recording.whole_file import whole_file
 from minivllm.lab.compare.measure import Measured
 
 _COLORS = ("#d95f02", "#1b6ca8")
-"""Colours of `a` and `b`, also distinct in print and with red-green colour blindness."""
+"""Colours of `a` and `b`. They differ in print and with red-green colour blindness, too."""
 
 
 FORMATS = (".svg", ".png", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """Raise `ConfigError` if no plot can be drawn to `path`; called before a run of minutes."""
+    """Raise `ConfigError` if no plot can be written to `path`. Call this before the long run."""
     if find_spec("matplotlib") is None:
         raise ConfigError(
             "--plot needs matplotlib, which is not installed: pip install 'minivllm[plot]'."
@@ -48,7 +48,7 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
         allocated = _over_time(
             memory, side, lambda one: 100 * one.allocated / one.total, color=color, linestyle=":"
         )
-        # The area between the two curves is memory that is allocated but not used.
+        # The area between the curves `used` and `allocated` is wasted memory.
         memory.fill_between(
             allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0
         )
@@ -82,7 +82,7 @@ def _over_time(
 
 
 def _distribution(axes: Any, values: list[float], **style: object) -> None:
-    """Plot the sorted values, fastest first: the right end is the tail."""
+    """Plot the sorted values, smallest first, so that the tail is at the right end."""
     ordered = sorted(values)
     axes.plot([100 * (i + 1) / len(ordered) for i in range(len(ordered))], ordered, **style)
 

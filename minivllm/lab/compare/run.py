@@ -1,8 +1,8 @@
 """Runs a trace through one configuration and records it.
 
-The model is loaded once for both sides; each side has its own engine and KV cache. On a CPU, time
-is the engine's own processor time, since a busy machine would disturb wall-clock time. As a
-warm-up, each configuration first answers one short request on another engine.
+Both sides share one loaded model, but each side has its own engine and KV cache. On a CPU, time is
+the engine's own processor time, because on a busy machine wall-clock time is unreliable. As a
+warm-up, another engine with the same configuration first answers one short request.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Run:
     num_blocks: int
     block_size: int
     clock: Literal["processor", "wall"]
-    """The clock of the recording's seconds."""
+    """The clock that measures the seconds in the recording."""
     outputs: dict[str, list[list[int]]]
-    """Request id -> token ids of each of its outputs."""
+    """Request id -> token ids of each output of the request."""
 
 
 class TracePlayer(ScenarioPlayer):
-    """Plays a trace like a scenario; its prompts are already token ids."""
+    """Plays a trace like a scenario, but with prompts that are already token ids."""
 
     def _send(self, arrival: TraceRequest) -> None:
         prompt = {"prompt_token_ids": arrival.prompt_token_ids}
@@ -45,9 +45,9 @@ class TracePlayer(ScenarioPlayer):
 
 
 def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
-    """Check all requests of `trace` on an engine that does not run; return its number of blocks.
+    """Check that the engine accepts all requests of `trace`; return the engine's number of blocks.
 
-    Raises the `MinivllmError` that would end the run.
+    The engine runs no step. If it refuses a request, its `MinivllmError` is raised.
     """
     engine = LLMEngine.from_model(config, model)
     for request in trace.requests:
@@ -60,7 +60,7 @@ def check_trace(config: EngineConfig, model: LoadedModel, trace: Trace) -> int:
 
 def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording: Path) -> Run:
     _warm_up(LLMEngine.from_model(config, model))
-    # On a GPU the cost includes waiting for the device, so the clock is the wall clock.
+    # On a GPU, processor time misses the waiting for the device, so use the wall clock.
     on_cpu = model.device.type == "cpu"
     engine = LLMEngine.from_model(
         config, model, clock=ProcessorClock() if on_cpu else MonotonicClock()
@@ -74,7 +74,7 @@ def run_trace(config: EngineConfig, model: LoadedModel, trace: Trace, recording:
 
 
 def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
-    """Send all requests and step until they end; return their token ids by request."""
+    """Send all requests and step until all have ended; return token ids by request id."""
     outputs: dict[str, list[list[int]]] = {}
     player = TracePlayer(trace, engine)
     player.before_step()

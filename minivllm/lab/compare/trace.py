@@ -1,9 +1,9 @@
 """Traces: the same requests in the same order for both sides of a comparison.
 
 A trace is one of the demo's scenarios, or a set of requests with random lengths that all arrive at
-the start. Every request runs to its `max_tokens`, or a side could win with shorter answers. A
-request arrives at a *step* of its wave, because step times differ between models. `max_model_len`
-is what a server would allow, since it cannot know the lengths in advance.
+the start. Every request generates `max_tokens` tokens, so that neither side wins with shorter
+answers. A request arrives at a *step* of its wave, because step times differ between models. With
+random lengths, `max_model_len` is longer than any request: a server cannot know lengths in advance.
 """
 
 from collections.abc import Mapping
@@ -37,13 +37,13 @@ class TraceRequest:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests, and options of the engine that they are sent to."""
+    """Requests, and options of the engine that serves the requests."""
 
     name: str
     options: Mapping[str, object]
     """`EngineConfig` fields, with `max_model_len` and `max_num_batched_tokens` always set."""
     waves: tuple[tuple[TraceRequest, ...], ...]
-    """A wave starts when all requests of the wave before have ended."""
+    """A wave starts when all requests of the previous wave have ended."""
 
     @property
     def requests(self) -> list[TraceRequest]:
@@ -52,14 +52,14 @@ class Trace:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """A trace with random lengths, in tokens: (lowest, highest), both included."""
+    """A trace with random lengths. Each length is in tokens: (lowest, highest), both included."""
 
     name: str
     num_requests: int
     prompt_len: tuple[int, int] | None
     output_len: tuple[int, int] | None
     total_len: tuple[int, int] | None
-    """Used instead of those two: prompt plus output, half of it prompt."""
+    """Length of prompt plus output, half each. If set, the two lengths above are None."""
     max_num_seqs: int
 
     def draw(self, rng: Random) -> tuple[int, int]:
@@ -76,15 +76,15 @@ LENGTHS: Mapping[str, Lengths] = MappingProxyType(
     }
 )
 _MAX_MODEL_LEN = 2048
-"""A limit that small models allow today at least, as do `tiny-random` and the paper's OPT."""
+"""A limit that today's small models allow; so do `tiny-random` and the OPT models of the paper."""
 _NUM_BLOCKS = 576
-"""9,216 tokens with 16 per block: four and a half sequences of the longest kind."""
+"""576 blocks of 16 tokens hold 9,216 tokens: four and a half sequences of `_MAX_MODEL_LEN`."""
 
 TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
 def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
-    """Make the trace of this name; it depends only on the arguments."""
+    """Make the trace `name`. Equal arguments give equal traces."""
     if name in LENGTHS:
         return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
     if name in SCENARIOS:
@@ -97,7 +97,7 @@ def _trace_of_lengths(lengths: Lengths, vocab_size: int, seed: int) -> Trace:
     wave = []
     for number in range(lengths.num_requests):
         prompt_len, output_len = lengths.draw(rng)
-        # Random tokens: all prompts start differently, so nothing is shared by chance.
+        # Random tokens: prompts start differently, so no two requests share a prefix by chance.
         prompt = [rng.randrange(vocab_size) for _ in range(prompt_len)]
         wave.append(
             TraceRequest(

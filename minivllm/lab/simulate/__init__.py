@@ -1,4 +1,4 @@
-"""Runs the real scheduler and KV cache under a load that no machine here could serve.
+"""Simulates a load that this machine could not serve, with the real scheduler and KV cache.
 
-Only the model's time is simulated.
+Only the time that the model takes is simulated.
 """

@@ -3,8 +3,9 @@
     arrival,prompt_tokens,output_tokens,prefix_group,prefix_tokens,priority
     0.00,420,64,support,256,0
 
-`arrival` is in seconds and can start anywhere; the first request moves to 0. The last three columns
-are optional. An unreadable line is an error, because skipping it would simulate a smaller load.
+`arrival` is in seconds. All arrivals are shifted so that the first request arrives at 0. The last
+three columns are optional. A line that cannot be parsed raises an error, because without the line
+the simulated load would be too small.
 """
 
 import csv
@@ -23,7 +24,7 @@ KNOWN = (*NEEDED, "prefix_group", "prefix_tokens", "priority")
 def read_arrivals(path: Path) -> list[Arrival]:
     """Return the requests of a file in order of arrival.
 
-    Raises `SimulationError` if the file cannot be read or has no request.
+    Raises `SimulationError` if the file cannot be read or parsed, or has no request.
     """
     try:
         text = path.read_text(encoding="utf-8-sig")

@@ -1,6 +1,7 @@
-"""Small text charts for the terminal: a distribution and a time series, in eighths of a character.
+"""Small text charts for the terminal: a distribution, and a time series.
 
-The distribution's axis is logarithmic, because waiting times differ by a factor of a thousand.
+Bars have a resolution of an eighth of a character. The distribution's axis is logarithmic, because
+waiting times differ by a factor of a thousand.
 """
 
 import numpy as np
@@ -9,7 +10,7 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 
 
 def columns(heights: np.ndarray, rows: int) -> list[str]:
-    """Draw bars of `heights`, 0 to 1, as `rows` lines, top first; any height over 0 shows."""
+    """Draw bars with `heights` from 0 to 1 as `rows` lines, top first. No bar over 0 is empty."""
     eighths = np.ceil(np.clip(heights, 0, 1) * rows * 8).astype(int)
     return [
         "".join(_EIGHTHS[min(max(one - 8 * row, 0), 8)] for one in eighths)
@@ -18,9 +19,9 @@ def columns(heights: np.ndarray, rows: int) -> list[str]:
 
 
 def distribution(values: np.ndarray, width: int, rows: int) -> list[str]:
-    """Draw the cumulative share of `values` (over 0) on a logarithmic axis.
+    """Draw the cumulative distribution of `values` (all over 0) on a logarithmic axis.
 
-    The last line has the axis' ends.
+    The last line shows the first and the last value of the axis.
     """
     ordered = np.sort(np.maximum(values, 1e-9))
     axis = np.geomspace(ordered[0], max(ordered[-1], ordered[0] * 1.001), width)
@@ -34,10 +35,11 @@ def over_time(
 ) -> np.ndarray:
     """Average a step function over `width` equal intervals from 0 to `end`.
 
-    The function is `values[i]` from `began[i]` on for `seconds[i]`, and 0 where no step ran.
+    The function has the value `values[i]` for `seconds[i]`, starting at `began[i]`. It is 0 at
+    times when no step ran.
     """
     edges = np.linspace(0.0, end, width + 1)
-    # Integral up to each edge: all steps that have ended, and the running step's part.
+    # Integral up to each edge: all steps that have ended, plus a part of the running step.
     area = np.concatenate([[0.0], np.cumsum(values * seconds)])
     index = np.searchsorted(began, edges, side="right") - 1
     inside = np.maximum(index, 0)

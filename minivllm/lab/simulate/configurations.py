@@ -1,8 +1,9 @@
 """Several configurations in one command: `--scheduling-policy fcfs,priority
 --max-num-batched-tokens 256,512`.
 
-Every option of `VARIED` takes a list. Each combination is one simulation of the same requests and
-one row of the table. The default rate is four fifths of the replicas' highest rate by the fit.
+Every option in `VARIED` takes a list. Each combination is one simulation of the same requests and
+one row of the table. The default rate is 80 % of the highest rate that the replicas can serve
+according to the fit.
 """
 
 import argparse
@@ -28,7 +29,7 @@ VARIED: Mapping[str, str] = MappingProxyType(
         "num_gpu_blocks_override": "blocks",
     }
 )
-"""Options that can have several values -> title of their column."""
+"""Option that can have several values -> title of the option's column."""
 COMFORTABLE = 0.8
 """Share of the highest possible rate that is used if no rate is given."""
 
@@ -39,7 +40,7 @@ class Variant:
     """Values by option of `VARIED`."""
     setup: Setup
     rate: float | None
-    """Requests per second; None if a file has the arrival times."""
+    """Requests per second; None if the arrival times are from a file."""
 
     def name(self, names: list[str]) -> str:
         return (
@@ -51,9 +52,9 @@ class Variant:
 def variants(
     args: argparse.Namespace, common: Mapping[str, object], rates: list[float | None]
 ) -> list[Variant]:
-    """Return every combination; `common` are the engine's other options.
+    """Return every combination; `common` has the engine's other options.
 
-    Raises `ConfigError` like the engine.
+    Raises `ConfigError` if the engine would refuse a combination.
     """
     lists = {name: rates if name == "rate" else getattr(args, name) for name in VARIED}
     return [
@@ -79,9 +80,9 @@ def _variant(values: dict[str, object], common: Mapping[str, object], seed: int)
 
 
 def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
-    """Estimate the requests per second that keep the replicas four fifths busy.
+    """Estimate the requests per second that keep the replicas busy for 80 % of the time.
 
-    It assumes prompts and outputs of average length, full batches and no cache hits.
+    The estimate assumes prompts and outputs of average length, full batches and no cache hits.
     """
     config = setup.config
     prompt = sum(one.prompt_tokens for one in crowd) / len(crowd)
@@ -102,7 +103,7 @@ def comfortable_rate(crowd: list[Arrival], setup: Setup, fit: Fit) -> float:
 
 
 def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
-    """Make an argparse type for values of `read`, separated by commas."""
+    """Make an argparse type for a list, separated by commas; `read` parses each element."""
 
     def read_all(text: str) -> list[object]:
         return [read(part.strip()) for part in text.split(",")]

@@ -2,12 +2,12 @@
 
     seconds = constant + f(tokens) + a * decodes + b * context tokens
 
-`f` is linear between a few knots: up to about sixteen rows, reading the weights dominates; later,
-arithmetic does. Negative coefficients are removed, the worst first, because more work never takes
-less time.
+`f` is linear between a few knots, because up to about sixteen tokens, reading the weights takes
+most of the time, and with more tokens, arithmetic does. Terms with a negative coefficient are
+removed, the most negative first, because more work never takes less time.
 
 The fit minimizes the relative error, so that a few long prefills do not outweigh the decodes. The
-reported error is that of cross-validation: each point is predicted by a fit without it.
+reported error is from cross-validation: each point is predicted by a fit to other points.
 """
 
 from collections.abc import Sequence as Seq
@@ -23,8 +23,8 @@ KNOTS = (1, 4, 16, 64, 256, 1024)
 """Tokens per step at which the slope of `f` can change."""
 MIN_POINTS = 12
 ROUNDS = 6
-"""Iterations of least squares. Each takes its weights from the one before; after four, the results
-hardly change.
+"""Iterations of least squares. Each iteration takes its weights from the previous result. After
+four iterations, the result hardly changes.
 """
 FOLDS = 20
 """Number of groups for cross-validation; with few points, each group has one point."""
@@ -32,7 +32,7 @@ FOLDS = 20
 
 @dataclass(frozen=True, slots=True)
 class FitQuality:
-    """How well a fit predicts points that it has not seen."""
+    """How well a fit predicts points to which it was not fitted."""
 
     num_points: int
     r_squared: float
@@ -45,12 +45,12 @@ class StepTimeModel:
         constant, *slopes, self.per_decode, self.per_context_token = (
             float(one) for one in coefficients
         )
-        # The model is called about a million times, so the part by tokens is a table.
+        # `seconds` is called about a million times, so `constant + f(tokens)` is a table.
         tokens = np.arange(max_tokens + 1)
         self._by_tokens = (constant + _segments(tokens) @ np.array(slopes)).tolist()
 
     def seconds(self, num_tokens: int, num_decodes: int, num_context_tokens: int) -> float:
-        """Predict a step's time. `num_tokens`: of the whole step, from 1 to `max_tokens`."""
+        """Predict a step's time. num_tokens: all tokens of the step, from 1 to `max_tokens`"""
         return (
             self._by_tokens[num_tokens]
             + self.per_decode * num_decodes
@@ -61,7 +61,7 @@ class StepTimeModel:
 @dataclass(frozen=True, slots=True)
 class Fit:
     coefficients: tuple[float, ...]
-    """Constant, slopes between the knots, per decode, per context token; all in seconds."""
+    """In seconds: the constant, slopes between the knots, time per decode and context token."""
     quality: FitQuality
 
     def model(self, max_tokens: int) -> StepTimeModel:
@@ -69,7 +69,7 @@ class Fit:
 
 
 def fit_step_times(points: Seq[StepPoint]) -> Fit:
-    """Fit a model to `points`. Raises `SimulationError` if they are too few or too similar."""
+    """Fit a model. Raises `SimulationError` if `points` are too few or too similar."""
     if len(points) < MIN_POINTS:
         raise SimulationError(
             f"{len(points)} measured steps are too few for a fit, which needs {MIN_POINTS}:"
@@ -108,8 +108,9 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Find the non-negative coefficients with the least relative error.
 
-    The error is relative to the prediction, so several rounds are needed. Relative to the measured
-    time, slow steps would count too little, and the fit would follow the fastest ones.
+    The error is relative to the predicted time, so several rounds are needed. With an error
+    relative to the measured time, slow steps would count too little, and the predictions would be
+    too fast.
     """
     expected = seconds
     for _ in range(ROUNDS):
@@ -120,7 +121,7 @@ def _least_squares(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
 
 def _not_negative(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
     scale = np.linalg.norm(rows, axis=0)
-    # Columns without measurements (for example, longer steps) cannot be fitted.
+    # A column of zeros cannot be fitted (for example, sizes beyond the longest measured step).
     kept = np.flatnonzero(scale)
     while True:
         found = np.linalg.lstsq(rows[:, kept] / scale[kept], values, rcond=None)[0]
@@ -132,7 +133,7 @@ def _not_negative(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 
 def _extrapolated(coefficients: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Continue with the last measured slope beyond the longest measured step."""
+    """Beyond the longest measured step, continue with the last measured slope."""
     for column in range(2, len(KNOTS) + 1):
         if not rows[:, column].any():
             coefficients[column] = coefficients[column - 1]
@@ -146,7 +147,7 @@ def _features(points: Seq[StepPoint]) -> np.ndarray:
 
 
 def _segments(tokens: np.ndarray) -> np.ndarray:
-    """Count each number's tokens between every two knots, with a last column beyond all knots."""
+    """Split each token count into its tokens between knots; the last column is beyond all knots."""
     borders = (*KNOTS, np.inf)
     return np.column_stack(
         [np.clip(tokens - low, 0, high - low) for low, high in zip(KNOTS, borders[1:], strict=True)]

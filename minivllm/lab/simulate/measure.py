@@ -1,9 +1,10 @@
 """The results of a simulation, from the times of its requests and the samples of its steps.
 
 Names and definitions are those of `vllm bench serve`: TTFT, TPOT (a mean per request, without the
-first token), ITL (all gaps) and E2EL. Goodput is requests per second that meet every target.
-Percentiles interpolate as numpy does. KV use, running and waiting requests are means over time. The
-many ITL gaps have few different values, which are counted instead of listed.
+first token), ITL (all gaps between tokens) and E2EL. Goodput is the number of requests per second
+that meet every target. Percentiles interpolate like numpy's. KV use, running and waiting requests
+are means over time. The millions of gaps have few distinct values, so each value is stored once
+with a count.
 """
 
 import math
@@ -22,7 +23,7 @@ Answer = dict[str, object]
 
 
 def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
-    """Parse targets in milliseconds, like `ttft:500 tpot:50` of `vllm bench serve --goodput`."""
+    """Parse targets in milliseconds like `ttft:500 tpot:50`, as in `vllm bench serve --goodput`."""
     targets: dict[str, float] = {}
     for pair in pairs:
         name, _, number = pair.partition(":")
@@ -46,7 +47,7 @@ def parse_goodput(pairs: Seq[str]) -> dict[str, float]:
 
 
 def check_targets(targets: Mapping[str, float], fit: Fit) -> None:
-    """Raise `ConfigError` for a target that is shorter than a step of one token."""
+    """Raise `ConfigError` if a target is shorter than the time of a step with one token."""
     quickest = fit.model(max_tokens=1).seconds(1, 0, 0) * 1000
     for name, target in targets.items():
         if target < quickest:
@@ -129,7 +130,7 @@ def summarise(replicas: Seq[Replica], goodput: Mapping[str, float]) -> Answer:
 
 
 def _percentiles(name: str, seconds: np.ndarray) -> Answer:
-    """Mean and percentiles in milliseconds under vLLM's keys; None without values."""
+    """Return mean and percentiles in milliseconds by vLLM's keys; None if there are no values."""
     ms = seconds * 1000
     found: Answer = {f"mean_{name}_ms": float(ms.mean()) if len(ms) else None}
     return found | {
@@ -154,7 +155,7 @@ def _gap_percentiles(replicas: Seq[Replica]) -> Answer:
 
 
 def _over_time(replicas: Seq[Replica], seconds: float) -> Answer:
-    """Means over the whole time and all replicas; an idle replica counts as 0."""
+    """Return means over the whole time and all replicas, and peaks. An idle replica counts as 0."""
     total = replicas[0].config.num_gpu_blocks_override
     whole = seconds * len(replicas)
 
@@ -190,9 +191,10 @@ def _counters(replicas: Seq[Replica]) -> Answer:
 
 
 def _imbalance(replicas: Seq[Replica], seconds: float) -> Answer:
-    """Return each replica's work, and the busiest replica's share relative to the mean.
+    """Return each replica's work, and `replica_imbalance`.
 
-    That ratio shows what a better router could gain.
+    `replica_imbalance` is the busy time of the busiest replica, divided by the mean busy time. A
+    high value shows that a better router could help.
     """
     busy = [sum(replica.samples.seconds) / seconds for replica in replicas]
     rows = [

@@ -1,7 +1,7 @@
 """The plot of a simulation: latency distributions, and memory and queue over time.
 
-matplotlib is an extra; `compare.plot.check_plot` checks for it before anything runs. A picture of a
-million steps would have a hundred megabytes, so time is divided into a few hundred intervals.
+matplotlib is an extra; `compare.plot.check_plot` looks for it before the simulation. A picture with
+a million steps would have a hundred megabytes, so the curves over time have a few hundred points.
 """
 
 from collections.abc import Sequence as Seq
@@ -62,7 +62,7 @@ def plot_simulations(title: str, sides: Seq[tuple[str, Seq[Replica]]], path: Pat
         axes.set_xlabel(x)
         axes.set_ylabel(y)
         axes.grid(alpha=0.3)
-        if axes.lines:  # empty if every output has one token: no time between tokens
+        if axes.lines:  # no lines if every output has one token: no time per output token
             axes.legend(fontsize="small")
     first.set_xscale("log")
     with whole_file(path) as file:

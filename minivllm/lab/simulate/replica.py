@@ -1,12 +1,12 @@
 """`Replica`: one engine without a model: the real scheduler and KV cache, and a formula for time.
 
-    begin a step   the scheduler plans it, and the step-time model sets its end
-    end a step     each sequence that has computed all its tokens gets a new one,
-                   and sequences with all their tokens finish
+    begin a step   the scheduler plans the step, and the step-time model sets its end
+    end a step     each sequence that has computed all its tokens gets a new token,
+                   and a sequence with its full output length finishes
 
-Requests can arrive between the two. They must not join the running step, and a router must not see
-its results yet. All of a request's own tokens are one number, which differs from other requests'
-numbers for the prefix cache.
+Requests can arrive between begin and end. They must not join the running step, and a router must
+not see the step's results yet. All tokens of a request outside its shared prefix have the same id.
+This id differs between requests, so that the prefix cache finds no other matches.
 """
 
 import math
@@ -32,7 +32,7 @@ from minivllm.lab.simulate.workload import Arrival
 from minivllm.sampling_params import SamplingParams
 
 IDLE_SECONDS = 0.001
-"""Length of a step in which nothing could run (`MonotonicClock.idle`)."""
+"""Duration of a step in which nothing could run, as in `MonotonicClock.idle`."""
 TEXT = "·"
 
 
@@ -40,13 +40,13 @@ TEXT = "·"
 class ServedRequest(TokenTimes):
     arrival: Arrival
     output_tokens: int
-    """Tokens that it will have: those of its arrival, if the context has room for them."""
+    """Output length: the arrival's output length, cut at the maximum model length."""
     admitted: float | None = None
 
 
 @dataclass(slots=True)
 class Samples:
-    """Series with one entry per step, which holds from its start to its end."""
+    """Series with one entry per step. A value holds from the step's start to its end."""
 
     began: array = field(default_factory=lambda: array("d"))
     seconds: array = field(default_factory=lambda: array("d"))
@@ -57,7 +57,7 @@ class Samples:
 
 @dataclass(slots=True)
 class Gaps:
-    """Seconds between neighbouring tokens, and how many pairs had them; few values differ."""
+    """Times between neighbouring tokens; `counts[i]` pairs of tokens had the gap `seconds[i]`."""
 
     seconds: array = field(default_factory=lambda: array("d"))
     counts: array = field(default_factory=lambda: array("l"))
@@ -85,7 +85,7 @@ class Replica:
     # ---- requests in ----
 
     def add(self, arrival: Arrival, request: Request) -> None:
-        """Queue a request at its arrival time; call `run_until` with that time first."""
+        """Queue a request at its arrival time. First call `run_until` with the same time."""
         self._clock.advance_to(arrival.at)
         try:
             refuse_if_too_large(request, self.scheduler.kv_cache_manager, self.config.max_model_len)
@@ -112,7 +112,7 @@ class Replica:
         return self._clock.now()
 
     def run_until(self, moment: float) -> None:
-        """Run until `moment`. Steps that end by then have ended; one may still be running."""
+        """Run until `moment`. A step that ends after `moment` is left running."""
         while True:
             if self._plan is None:
                 if not self.scheduler.requests or self._clock.now() >= moment:
@@ -161,7 +161,7 @@ class Replica:
                 num_tokens += 1
                 served = in_service[sequence]
                 # Inlined `add_token`, to avoid a call for each of millions of tokens.
-                # Most sequences also had a token in the step before this one.
+                # Most sequences also got a token in the previous step, so they have the same gap.
                 if served.last_token == before:
                     num_usual += 1
                 elif served.last_token is not None:
@@ -195,7 +195,7 @@ class Replica:
         self._bus.subscribe(listener)
 
     def inspect(self) -> EngineState:
-        """Return the whole state as plain data, also during a step; it equals the fold."""
+        """Return the whole state as plain data, even during a step. It equals the events' fold."""
         return inspect_engine(
             self.scheduler, self._last_plan, lambda sequence: TEXT * sequence.num_output_tokens
         )
@@ -218,9 +218,9 @@ class Replica:
 
 
 def make_request(number: int, arrival: Arrival) -> Request:
-    """Make a request that shares its prefix with its group, and nothing with other requests."""
+    """Make a request that shares only its prefix, and only with requests of its group."""
     own = number + 1
-    # Groups count down from the largest token id that a block's hash supports.
+    # A group's token id counts down from the largest id that a block's hash supports.
     shared = (
         []
         if arrival.prefix_group is None
@@ -233,5 +233,5 @@ def make_request(number: int, arrival: Arrival) -> Request:
 
 @lru_cache(maxsize=4096)
 def _params(output_tokens: int) -> SamplingParams:
-    """Share one object per length: validating its fields costs more than queueing a request."""
+    """Share one object per length: validating its fields takes longer than queueing a request."""
     return SamplingParams(temperature=0.0, max_tokens=output_tokens, ignore_eos=True)

@@ -1,7 +1,8 @@
 """Runs all configurations of a command and reports the results.
 
-The report has a row for each, the fit, two small charts and one line of JSON. The p99.9 of a
-hundred requests is just the slowest one, so the report states the number of requests.
+The report has a table row for each configuration, the quality of the fit, small charts, and with
+`--json` one line of JSON. The report states the number of requests, because the p99.9 of a hundred
+requests is just the slowest request.
 """
 
 import math
@@ -25,7 +26,7 @@ from minivllm.lab.simulate.workload import Arrival, at_rate
 
 WIDTH = 60
 MAX_PICTURES = 3
-"""With more configurations the table alone is easier to read; `--plot` draws all."""
+"""Charts are printed for this many configurations at most; `--plot` draws all configurations."""
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",
@@ -59,7 +60,7 @@ _COLUMNS = (
     ("preempted", "preemptions", "{:,}"),
     ("imbalance", "replica_imbalance", "{:.2f}"),
 )
-"""Columns of the table with one row per configuration; latencies in milliseconds."""
+"""Columns of the table with one row per configuration; latencies are in milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +149,7 @@ def print_answers(
 
 
 def _json_rate(rate: float | None) -> float | str | None:
-    """Replace infinity, which JSON does not have; other programs could not read the line."""
+    """Replace infinity by text, because JSON has no infinity."""
     return "inf" if rate == math.inf else rate
 
 
@@ -171,7 +172,7 @@ def _one_in_detail(one: Simulated) -> Table:
 
 
 def _row_for_each(simulated: list[Simulated]) -> Table:
-    # Leave out a column that is empty or zero in every row.
+    # Leave out a column whose cells all mean "nothing" (empty, 0, or an imbalance of 1).
     columns_ = [
         column
         for column in _COLUMNS
@@ -200,7 +201,7 @@ def _warnings(simulated: list[Simulated], step_times: StepTimes) -> list[str]:
 
 
 def _draw(one: Simulated, console: Console) -> None:
-    """Draw two small charts, before the table, which people should see last."""
+    """Draw two small charts. They come before the table, so that the table is seen last."""
     ttft = latencies(one.replicas)["ttft"]
     console.print(f"{one.name}: share of the requests with their first token within", markup=False)
     for line in distribution(ttft, WIDTH, rows=5):
@@ -213,6 +214,6 @@ def _draw(one: Simulated, console: Console) -> None:
 
 
 def _cell(answer: Answer, key: str, form: str) -> str:
-    """Format a value; empty if it is missing (no goodput without targets, for example)."""
+    """Format a value; return "" if the value is missing (goodput without targets, for example)."""
     value = answer.get(key)
     return "" if value is None else form.format(value)

@@ -1,10 +1,10 @@
-"""Routers: choose the replica for a request, from outside, as a load balancer does.
+"""Routers: choose the replica for a request, like a load balancer in front of the replicas.
 
-    random        a random replica, from a seed: a balancer without information
+    random        a random replica, from a seed: a load balancer without information
     least-loaded  the replica with the least load; a waiting request counts like four running
-                  ones (vLLM's measure)
-    prefix-aware  the replica with most of the prompt in its real cache, unless it is much busier;
-                  otherwise one popular prefix would send all requests to one replica
+                  requests (vLLM's measure)
+    prefix-aware  the replica that has most of the prompt in its cache, but no much busier
+                  replica, so that one popular prefix does not overload one replica
 
 To add a router, add a class here and its name to `ROUTERS`.
 """
@@ -19,16 +19,16 @@ from minivllm.core.request import Request
 from minivllm.lab.simulate.replica import Replica
 
 FAR_BUSIER = 1.5
-"""A replica is too busy if its load is more than the least load times this, and more than `SLACK`
-above the least load.
+"""A replica is much busier if its load is more than this factor times the least load, and more than
+`SLACK` above the least load.
 """
 SLACK = 16
-"""Differences of a few requests in load do not justify losing a cached prefix."""
+"""A small difference in load does not justify losing a cached prefix."""
 
 
 class Router(Protocol):
     needs_replicas_now: bool
-    """Whether `choose` looks at the replicas, which must then have run until the arrival."""
+    """Whether `choose` looks at the replicas. If so, they must first run until the arrival."""
 
     def choose(self, request: Request, replicas: Seq[Replica]) -> Replica:
         """Choose the replica that serves `request`."""
@@ -45,7 +45,11 @@ class RandomRouter:
 
 
 class LeastLoadedRouter:
-    """Chooses the least load; ties in turn, or the first replica would get all work when quiet."""
+    """Chooses the least loaded replica.
+
+    Equally loaded replicas take turns. Otherwise the first replica would get every request while
+    all replicas are idle.
+    """
 
     needs_replicas_now = True
 
@@ -61,8 +65,9 @@ class LeastLoadedRouter:
 
 
 class PrefixAwareRouter:
-    """Chooses the longest cached prefix among replicas that are not much busier than the least
-    loaded one.
+    """Chooses the replica with the longest cached prefix of the prompt.
+
+    A replica that is much busier than the least loaded replica is not considered.
     """
 
     needs_replicas_now = True
@@ -73,7 +78,7 @@ class PrefixAwareRouter:
     def choose(self, request: Request, replicas: Seq[Replica]) -> Replica:
         least = self._least_loaded.choose(request, replicas)
         limit = max(least.load + SLACK, FAR_BUSIER * least.load)
-        # The request caches its block hashes, so several replicas need no new hashing.
+        # The request stores its block hashes, so they are computed once for all replicas.
         best, most = least, _num_cached(least, request)
         for replica in replicas:
             if replica.load <= limit and (cached := _num_cached(replica, request)) > most:
@@ -90,4 +95,4 @@ def _num_cached(replica: Replica, request: Request) -> int:
 ROUTERS: Mapping[str, Callable[[int], Router]] = MappingProxyType(
     {"random": RandomRouter, "least-loaded": LeastLoadedRouter, "prefix-aware": PrefixAwareRouter}
 )
-"""Name -> function that makes the router from a seed."""
+"""Name of a router -> function that makes the router from a seed."""

@@ -1,7 +1,7 @@
 """`simulate`: run requests through a router and replicas, event by event, until all are served.
 
-Arrivals drive the time. Before each arrival, all replicas that the router looks at run until that
-moment and no further. If a replica ran ahead, the router would see the future.
+Before each arrival, all replicas that the router looks at run until the time of the arrival, but
+not further. If a replica ran ahead, the router would see the future.
 """
 
 import gc
@@ -22,8 +22,8 @@ REPORT_EVERY = 256
 @dataclass(frozen=True, slots=True)
 class Setup:
     config: EngineConfig
-    """Must set `max_model_len` and `num_gpu_blocks_override`, since there is no model to derive
-    them from.
+    """Must set `max_model_len` and `num_gpu_blocks_override`, because there is no model from which
+    they could be derived.
     """
     num_replicas: int
     router: str
@@ -41,14 +41,14 @@ def simulate(
     crowd: Seq[Arrival],
     progress: Callable[[int], None] = lambda finished: None,
 ) -> None:
-    """Serve all of `crowd`, which is in order of arrival.
+    """Serve all requests of `crowd`, which must be in order of arrival.
 
-    progress: called now and then with the number of finished requests
+    progress: called from time to time with the number of finished requests
     """
     router = ROUTERS[setup.router](setup.seed)
     was_enabled = gc.isenabled()
-    # This loop leaves no reference cycles (`Replica._finish`), and a garbage collector that visits
-    # a million live objects costs a tenth of the time.
+    # This loop leaves no reference cycles (`Replica._finish`), but visiting a million live objects
+    # would cost the garbage collector a tenth of the time.
     gc.disable()
     try:
         for number, arrival in enumerate(crowd):
@@ -70,7 +70,7 @@ def simulate(
 
 
 def _drain(replicas: Seq[Replica], progress: Callable[[int], None]) -> None:
-    """Run all replicas, one interval of simulated time after another, until every request ends."""
+    """Run all replicas until every request ends, interval by interval to report progress."""
     moment = max(replica.now for replica in replicas)
     stretch = 1.0
     while any(replica.scheduler.requests for replica in replicas):

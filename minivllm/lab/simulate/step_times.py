@@ -1,7 +1,7 @@
-"""Measured steps, read from `minivllm bench step --json`: contents and time of each.
+"""Reads measured steps, with contents and time, from the output of `minivllm bench step --json`.
 
-People often save the bench's whole output, of which only the last line is JSON. So if the file as a
-whole is not JSON, the last line is tried.
+People often save the bench's whole output, in which only the last line is JSON. So if the whole
+file is not JSON, the last line is parsed alone.
 """
 
 import json
@@ -22,11 +22,11 @@ COUNTS = ("num_scheduled_tokens", "num_decodes", "num_prefill_tokens", "num_cont
 class StepTimes:
     points: tuple[StepPoint, ...]
     label: str
-    """Model, machine and versions as text, without which the times cannot be compared."""
+    """Model, machine and versions as text. Without this text, times cannot be compared."""
 
 
 def read_step_times(path: Path | None) -> StepTimes:
-    """Read the steps of a file, or the package's default. Raises `SimulationError`."""
+    """Read the steps of a file; None reads the package's default. Raises `SimulationError`."""
     if path is None:
         default = files(__package__).joinpath("step_times.json")
         return _parse(default.read_text(encoding="utf-8"), "the default step times")

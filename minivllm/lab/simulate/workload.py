@@ -1,9 +1,10 @@
 """The simulated requests: arrival times, lengths of prompts and outputs, and shared prefixes.
 
 Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
-distribution with the burstiness as shape (1 is a Poisson process; less is more bursty). Lengths are
-uniform around their mean, or lognormal, for the long tail of real traffic. Each drawn quantity has
-its own generator, so that other lengths do not change the arrivals. The rate only scales times.
+distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is more
+bursty. Lengths are uniform around their mean, or lognormal, like the long tail of real traffic.
+Each quantity has its own random generator, so that options for lengths do not change the arrivals.
+The rate only scales the arrival times.
 """
 
 from dataclasses import dataclass
@@ -16,14 +17,14 @@ from minivllm.errors import ConfigError, SimulationError
 Lengths = Literal["uniform", "lognormal"]
 
 BURSTY = 0.25
-"""Default burstiness of `--arrival bursty`: gaps vary twice as much as with Poisson."""
+"""Default burstiness of `--arrival bursty`: gaps vary twice as much as in a Poisson process."""
 
 
 class Arrival(NamedTuple):
     at: float
     """Seconds from the start."""
     prompt_tokens: int
-    """Prompt length with the shared prefix."""
+    """Prompt length, including the shared prefix."""
     output_tokens: int
     prefix_group: int | None = None
     """Requests of one group start with the same `prefix_tokens` tokens."""
@@ -40,7 +41,7 @@ class CrowdOptions:
     random_range_ratio: float = 0.0
     length_distribution: Lengths = "uniform"
     length_sigma: float = 1.0
-    """Standard deviation of the logarithm, for the lognormal distribution."""
+    """Standard deviation of the logarithm of a length; used by the lognormal distribution."""
     random_prefix_len: int = 0
     prefix_groups: int = 1
     urgent_share: float = 0.0
@@ -79,9 +80,9 @@ class CrowdOptions:
 
 
 def draw_crowd(options: CrowdOptions, max_model_len: int) -> list[Arrival]:
-    """Draw requests at a rate of one per second, in order of arrival.
+    """Draw requests, in order of arrival, at a mean rate of one request per second.
 
-    A lognormal length that exceeds `max_model_len` is cut.
+    Lognormal lengths are cut so that prompt and output fit into `max_model_len`.
     """
     count, prefix = options.num_prompts, options.random_prefix_len
     arrivals, inputs, outputs, groups, priorities = np.random.default_rng(options.seed).spawn(5)

@@ -1,10 +1,11 @@
-"""How much a watching dashboard slows the engine's steps, in the same process and from another.
+"""How much a dashboard slows the engine's steps, in the same process and in another process.
 
-Each round decodes the same batch unwatched and with each kind of dashboard, in random order; the
-result is the median ratio. In the same process, the engine has its own thread, as in `minivllm
-live`. In the other case it records, and `minivllm attach` follows the file.
+Each round decodes equal batches without a dashboard and with each kind of dashboard, in random
+order. The result is the median ratio. For a dashboard in the same process, the engine runs in its
+own thread, as in `minivllm live`. For one in another process, the engine writes a recording, and
+`minivllm attach` follows the file.
 
-The measure is the time of all steps together, since only fifteen a second have a frame.
+Steps are timed together and not one by one, because the dashboard draws only 15 frames a second.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ class StepTimer:
         self._num_batches = 0
 
     def seconds_per_step(self, watched: Watched) -> float:
-        """Return the mean over a batch that decodes for `num_steps` steps."""
+        """Return the mean seconds of `num_steps` decode steps of one batch."""
         self._num_batches += 1
         match watched:
             case "nobody":
@@ -84,13 +85,13 @@ class StepTimer:
             return self._in_a_thread()
 
     def _in_a_thread(self) -> float:
-        """Decode in a thread of its own, as in the watched cases."""
+        """Decode in a separate thread."""
         with ThreadPoolExecutor(1) as thread:
             return thread.submit(self._decode).result()
 
     def _decode(self) -> float:
         engine = self._engine
-        # A few tokens more than timed, so that no sequence ends during the timing.
+        # A few more tokens than timed steps, so that no sequence ends during the timing.
         num_tokens = _WARM_UP_STEPS + self._num_steps + 2
         spec = WorkloadSpec(
             "attached", MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(num_tokens, num_tokens)
@@ -114,7 +115,7 @@ class StepTimer:
 def time_rounds(
     timer: StepTimer, num_rounds: int, ways: tuple[Watched, ...] = WAYS
 ) -> list[dict[Watched, float]]:
-    """Seconds per step, by way of watching, for each round."""
+    """Return for each round: way of watching -> seconds per step."""
     order = Random(0)
     return [
         {watched: timer.seconds_per_step(watched) for watched in order.sample(ways, len(ways))}
@@ -123,10 +124,10 @@ def time_rounds(
 
 
 def slowdowns(rounds: list[dict[Watched, float]], watched: Watched) -> list[float]:
-    """By what share steps were longer than unwatched ones of the same round: 0.01 is 1 %."""
+    """Return the slowdown in each round, compared with no dashboard: 0.01 is 1 %."""
     return [times[watched] / times["nobody"] - 1 for times in rounds]
 
 
 def median_slowdown(rounds: list[dict[Watched, float]], watched: Watched) -> float:
-    """Median over all rounds. A value under 0 is noise."""
+    """Return the median slowdown over all rounds. A value under 0 is noise."""
     return statistics.median(slowdowns(rounds, watched))

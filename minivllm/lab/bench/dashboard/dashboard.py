@@ -3,11 +3,11 @@
     paint      time until a replay shows its first picture
     screens    processor time of each screen while every frame shows a new step
     flood      whether a flood of events is processed completely
-    seek       time of a seek, with all that the dashboard keeps for a moment
-    attached   how much longer a watched engine's steps are
+    seek       time of a seek, including all state that the dashboard shows at that time
+    attached   how much a dashboard slows the engine's steps
 
-`traffic.py` records a busy engine that answers at once, so only the last part needs a model. First
-pictures and screens run as real processes in a terminal (`terminal.py`).
+`traffic.py` records a busy engine without a model, so only `attached` needs a model. `paint` and
+`screens` run the dashboard as a real process in a terminal (`terminal.py`).
 """
 
 import argparse
@@ -55,16 +55,16 @@ SECONDS_PER_SCREEN = 6.0
 FLOOD_EVENTS_PER_SECOND = 20_000
 FLOOD_SECONDS = 5
 SECONDS_PER_RUN = 1.5
-"""Approximate length of one timed run, which sets the number of steps."""
+"""Approximate duration of one timed run of `attached`; it determines the number of steps."""
 PARTS = ("paint", "screens", "flood", "seek", "attached")
 _SHORT_EVENTS = 5000
-"""Length of a second recording: the first picture must not depend on the length."""
+"""Events of a second, short recording: the first picture must not depend on the length."""
 
 
 def first_paint(log: Path, num_paints: int) -> dict[str, object]:
-    """Measure seconds from the start of `minivllm replay` to its first picture.
+    """Measure the seconds from the start of `minivllm replay` to its first picture.
 
-    Also check whether torch was imported.
+    The result also says whether the process has imported torch.
     """
     shows_the_run = f"{NUM_BLOCKS:,} blocks of"
     seconds = []
@@ -84,7 +84,7 @@ def first_paint(log: Path, num_paints: int) -> dict[str, object]:
 
 
 def seek_times(log: Path, traffic: RecordedTraffic, num_seeks: int) -> dict[str, object]:
-    """Measure seeks with the dashboard's models, and with the engine's state alone."""
+    """Measure seeks with the dashboard's models; index once more with the engine's state alone."""
     fold = time_reading(log, traffic, 1, FOLD, lambda view: view)
     models = time_reading(log, traffic, num_seeks, MODELS, lambda view: view.fold)
     return {

@@ -1,9 +1,9 @@
 """The dashboard's cost under load: each screen with a new step per frame, and a flood of events.
 
 For the screens, `minivllm attach` in a terminal follows a recording that grows by fifteen steps a
-second. For the flood, a thread emits events at a steady rate, and the app, without a terminal, must
-process every one. The recording has a full pool with evictions and preemptions (`traffic.py`), as a
-map in which nothing changes would cost nothing.
+second. For the flood, a thread sends events at a steady rate to the app, which runs without a
+terminal and must process every event. The recording has a full pool with evictions and preemptions
+(`traffic.py`), because a block map in which nothing changes would cost nothing.
 """
 
 import asyncio
@@ -24,19 +24,16 @@ if TYPE_CHECKING:
     from textual.pilot import Pilot
 
 SCREENS = {"overview": "1", "blocks": "2", "scheduler": "3", "requests": "4", "events": "5"}
-"""Screen -> its key."""
+"""Name of a screen -> the key that opens the screen."""
 _STEPS_BEFORE = 1000
-"""Number of steps until the pool is full and requests come and go at the same rate."""
+"""Number of steps after which the pool is full and as many requests arrive as finish."""
 _HANG_SECONDS = 600.0
 _SETTLE_SECONDS = 1.0
 _PUT_EVERY = 0.005
 
 
 class GrowingLog:
-    """Copies a recording to a new file in a thread, step by step at a steady pace.
-
-    A context manager.
-    """
+    """Context manager with a thread that copies a recording step by step at a steady pace."""
 
     def __init__(self, recording: Path, copy: Path, steps_per_second: float) -> None:
         self._steps = steps_of(recording)
@@ -45,7 +42,7 @@ class GrowingLog:
         self._pace = 1 / steps_per_second
         self._stop = threading.Event()
         self.has_ended = False
-        """Whether all steps are written; from then on the dashboard would be idle."""
+        """Whether all steps are written, so that the dashboard is idle from now on."""
         self._thread = threading.Thread(target=self._write, name="growing log", daemon=True)
 
     def _write(self) -> None:
@@ -69,7 +66,7 @@ class GrowingLog:
 
 
 def steps_of(recording: Path) -> Iterator[bytes]:
-    """Yield the lines of each step; the header comes with the first step."""
+    """Yield the lines of each step; the first step's lines include the header."""
     lines: list[bytes] = []
     with open(recording, "rb") as file:
         for line in file:
@@ -80,7 +77,7 @@ def steps_of(recording: Path) -> Iterator[bytes]:
 
 
 def cpu_of_screens(recording: Path, copy: Path, seconds: float) -> dict[str, float]:
-    """Screen -> share of one core that the whole process uses while it shows that screen."""
+    """Return for each screen: share of one core that the dashboard uses while showing it."""
     clock = MonotonicClock()
     shares: dict[str, float] = {}
     from minivllm.tui.app import FRAMES_PER_SECOND
@@ -109,13 +106,13 @@ class Flood:
     num_put: int
     num_lost: int
     events_per_second: float
-    """Rate from the first event sent to the last one processed."""
+    """Mean rate between sending the first event and processing the last event."""
     cpu: float
     """Share of one core, without the sending thread."""
 
 
 def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
-    """Send the first events of `recording` to a dashboard at a rate that it should handle."""
+    """Send the first events of `recording` to a dashboard at a steady rate."""
     from minivllm.tui.app import FRAMES_PER_SECOND, DashboardApp
     from minivllm.tui.sources.in_process import InProcessSource
     from minivllm.tui.state.model import MODELS
@@ -147,8 +144,8 @@ def flood(recording: Path, num_events: int, events_per_second: float) -> Flood:
         await pilot.pause(_SETTLE_SECONDS)
         started, used = clock.now(), time.process_time()
         await asyncio.to_thread(put_all)
-        # The next frames process the last events. Nothing is ever dropped, so only a hang ends this
-        # loop early.
+        # The next frames process the last events. The dashboard never drops an event, so this loop
+        # only gives up if the dashboard hangs.
         while len(source.recording) < len(events) and clock.now() - started < _HANG_SECONDS:
             await pilot.pause(1 / FRAMES_PER_SECOND)
         seconds, cpu = clock.now() - started, time.process_time() - used - producer_seconds

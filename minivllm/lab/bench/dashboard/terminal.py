@@ -1,8 +1,8 @@
 """`DashboardProcess`: the real `minivllm` command in a pseudo-terminal, driven from outside.
 
-It measures the time from process start to first picture, and the processor time of the whole
-process. A terminal's buffer holds only a few kilobytes, and a full one would block the dashboard.
-So a thread reads all the time, as a terminal does.
+The class measures the time from the start of the process to its first picture, and the processor
+time of the whole process. A terminal's buffer holds only a few kilobytes, and a full buffer would
+block the dashboard. So a thread reads the output all the time, as a terminal does.
 """
 
 import fcntl
@@ -21,14 +21,14 @@ from minivllm.errors import BenchError
 COLUMNS, ROWS = 120, 36
 _READ_BYTES = 1 << 16
 _KEPT_BYTES = 1 << 18
-"""Output bytes kept for `wait_for`: more than a whole screen needs."""
+"""How many bytes of output are kept for `wait_for`: more than a whole screen needs."""
 
 
 class DashboardProcess:
-    """Runs `minivllm ARGUMENTS` at 120x36 until it is closed. A context manager."""
+    """Context manager: runs `minivllm ARGUMENTS` at 120x36 characters until it is closed."""
 
     def __init__(self, *arguments: str, import_times: bool = False) -> None:
-        """import_times: have the interpreter print the name of each module that it imports"""
+        """import_times: make the interpreter print the name of each module that is imported"""
         self._clock = MonotonicClock()
         self._output = bytearray()
         self._news = threading.Condition()
@@ -69,7 +69,7 @@ class DashboardProcess:
     def wait_for(self, text: str, seconds: float = 20.0) -> float:
         """Return the seconds from the process's start until `text` appears on the screen.
 
-        Raises `BenchError` if it does not appear within `seconds`.
+        Raises `BenchError` if the text does not appear within `seconds`.
         """
         wanted, deadline = text.encode(), self._clock.now() + seconds
         with self._news:
@@ -91,7 +91,7 @@ class DashboardProcess:
 
     @property
     def output(self) -> bytes:
-        """The newest part of its output."""
+        """The newest part of the process's output."""
         with self._news:
             return bytes(self._output)
 
@@ -108,8 +108,8 @@ class DashboardProcess:
     def cpu_seconds(self) -> float:
         """Return the processor time used so far. Raises `BenchError` without /proc."""
         try:
-            # Fields 3 and on come after the command's name, which is in brackets and may contain
-            # any character.
+            # The command's name, in parentheses, may contain any character, so take the fields
+            # after the last parenthesis.
             fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
         except OSError as error:
             raise BenchError(

@@ -1,1 +1,1 @@
-"""`minivllm bench kernels`: attention and cache writes, compared with device copies and peers."""
+"""`minivllm bench kernels`: attention and cache writes, compared with a plain copy and peers."""

@@ -1,8 +1,9 @@
-"""Shapes, tensors and bytes of what `minivllm bench kernels` measures.
+"""Shapes, tensors and byte counts of the cases of `minivllm bench kernels`.
 
-The bytes are those that the task needs: every key and value of the contexts once, queries in,
-outputs out. A kernel that reads keys once per query head shows a lower speed. Block tables and
-lengths (under one part in a thousand) are left out. A write counts twice, like a copy.
+A case's bytes are the minimum that any implementation must move: each key and value of the contexts
+once, the queries and the outputs. A kernel that reads keys once per query head moves more bytes and
+so shows a lower speed. Block tables and lengths (under a thousandth) are left out. A cache write
+counts its bytes twice, as read and as written, like a copy.
 
 Blocks are in shuffled order, because neighbouring blocks would be read as one range.
 """
@@ -23,9 +24,9 @@ CONTEXTS = (512, 4096, 16384)
 class KernelCase:
     kernel: Kernel
     batch: int
-    """Number of sequences; for `kv_write` tokens, for `block_copy` blocks."""
+    """Number of sequences; `kv_write` counts tokens, and `block_copy` counts blocks."""
     context: int
-    """Tokens of each sequence, all of which a prefill computes; 0 for `kv_write`, `block_copy`."""
+    """Tokens per sequence; a prefill computes all of them. 0 for `kv_write` and `block_copy`."""
     chunk: int = 0
     """For `mixed`: the last sequence computes its last `chunk` tokens; the others decode."""
     heads: int = 16
@@ -75,7 +76,7 @@ INTERPRETED_CASES = [
     KernelCase("kv_write", 5, 0, **TINY),
     KernelCase("block_copy", 2, 0, **TINY),
 ]
-"""Enough to test the bench itself: the times of interpreted kernels have no meaning."""
+"""These cases only test the bench itself, because times of interpreted kernels have no meaning."""
 
 
 @dataclass(slots=True)
@@ -83,12 +84,15 @@ class Batch:
     query: torch.Tensor
     """[num_queries, heads, head_size]"""
     key: torch.Tensor
-    """[batch, kv_heads, head_size]: new keys for `kv_write`; `value` has the new values."""
+    """[batch, kv_heads, head_size]: new keys for `kv_write`."""
     value: torch.Tensor
+    """[batch, kv_heads, head_size]: new values for `kv_write`."""
     caches: torch.Tensor
-    """[2, num_blocks, kv_heads, block_size, head_size]: keys, then values, as a backend's layer."""
+    """[2, num_blocks, kv_heads, block_size, head_size]: keys and values of a layer, as in a
+    backend.
+    """
     block_tables: torch.Tensor
-    """[batch, blocks of a context] int32"""
+    """[batch, blocks per context] int32"""
     seq_lens: torch.Tensor
     """[batch] int32"""
     slots: torch.Tensor
@@ -103,7 +107,7 @@ class Batch:
     def gathered(self, context: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Return keys and values without paging, for peers.
 
-        Each is contiguous, [batch, kv_heads, context, head_size].
+        Both tensors are contiguous, [batch, kv_heads, context, head_size].
         """
         views = (
             cache[self.block_tables.long()].flatten(1, 2)[:, :context]
@@ -130,7 +134,7 @@ def make_batch(case: KernelCase, device: torch.device, seed: int = 0) -> Batch:
         key=random(case.batch, case.kv_heads, case.head_size),
         value=random(case.batch, case.kv_heads, case.head_size),
         caches=random(2, num_blocks, case.kv_heads, case.block_size, case.head_size),
-        # A write or copy has no contexts; its "table" is the list of blocks.
+        # `kv_write` and `block_copy` have no contexts; their "table" is a list of blocks.
         block_tables=order.int().view(case.batch, -1),
         seq_lens=torch.full((case.batch,), case.context, dtype=torch.int32, device=device),
         slots=order[: case.batch] * case.block_size,

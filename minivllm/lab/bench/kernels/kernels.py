@@ -1,11 +1,11 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
-Attention in decoding does little but read keys and values. So a kernel is measured by the share of
-the device's copy speed that it reaches in the same run. Installed peers run after all of ours,
-because some compile for minutes.
+In decoding, attention mostly reads keys and values. So the bench reports a kernel's speed as a
+share of the device's copy speed, measured in the same run. Installed peers run after all of our
+kernels, because some peers compile for minutes.
 
 Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
-Prefill computes more than it reads, so its share stays low even for a good kernel.
+Prefill is compute-bound, so even a good kernel has a low share.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 MIN_RUNS = 5
 COPY, READ = "device/copy", "device/read"
-"""Keys of the rows that measure the device, not a kernel."""
+"""Keys of the two rows that measure the device and not a kernel."""
 
 
 def result_row(
@@ -53,10 +53,11 @@ def measure_rows(
 ) -> Iterator[dict[str, object]]:
     """Check and time all kernels and peers; yield each row as soon as it is measured.
 
-    wants: called with each row's unique `key`; returns whether to measure it, and may raise to end
+    wants: called with each row's unique `key`; returns whether to measure the row, or raises an
+        error to end the measurement
 
-    The first two rows are `device/copy` and `device/read`. A failed kernel or peer has a `reason`
-    instead of times. Raises `TritonMissingError`, or `BenchError` for no CUDA device.
+    The first two rows are `device/copy` and `device/read`. The row of a failed kernel or peer has a
+    `reason` instead of times. Raises `TritonMissingError`, or `BenchError` without a CUDA device.
     """
     _require_device(interpret)
     import torch
@@ -100,7 +101,7 @@ def measure_rows(
                         "seconds_in_a_row": statistics.median(in_a_row),
                         "runs_in_a_row": in_a_row,
                     }
-            except Exception as error:  # one failure must not lose the results of the others
+            except Exception as error:  # a failure must not lose the other results
                 row = {
                     "name": name,
                     **asdict(case),

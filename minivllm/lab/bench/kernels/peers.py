@@ -1,8 +1,8 @@
 """Peers for `minivllm bench kernels`: torch's attention in several forms, and FlashInfer.
 
-Each peer gets the layout that suits it best, and preparing the data is not timed. A peer without
-paging gets gathered keys and values, FlexAttention gets pages of 128 tokens. A peer that is not
-installed is left out; one that cannot run a shape is reported with the reason.
+Each peer gets the data layout that suits the peer best, and preparing the data is not timed. A peer
+without paging gets gathered keys and values; FlexAttention gets pages of 128 tokens. A peer that is
+not installed is left out. If a peer cannot run a shape, the report states the reason.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 from minivllm.lab.bench.kernels.runs import Run
 
 PAGE_SIZE = 128
-"""Tokens per page of FlexAttention: a page is a block of its block mask, 128 by default."""
+"""Tokens per page of FlexAttention: the default block size of FlexAttention's block masks."""
 
 
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a peer -> function that makes its run; making and running may raise any exception."""
+    """Return for each peer's name a function that makes the peer's `Run`.
+
+    The function and the run may raise any exception.
+    """
     match case.kernel:
         case "decode":
             return _decode_peers(case, batch)
@@ -74,7 +77,7 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
     sdpa = torch.nn.functional.scaled_dot_product_attention
 
     def run() -> torch.Tensor:
-        # [batch, heads, context, head_size]; for a single sequence this is a view
+        # sdpa returns [batch, heads, context, head_size]; for a single sequence, `flatten` is free.
         return (
             sdpa(query, key, value, is_causal=True, enable_gqa=True).transpose(1, 2).flatten(0, 1)
         )
@@ -89,7 +92,7 @@ def _sdpa_prefill(case: KernelCase, batch: Batch, backend: object | None) -> Run
 def _compiled_flex_attention() -> Callable[..., torch.Tensor]:
     from torch.nn.attention.flex_attention import flex_attention
 
-    # Reset, because after eight shapes torch silently runs the ninth uncompiled.
+    # Reset, because after compiling eight shapes torch silently runs others uncompiled.
     torch._dynamo.reset()
     return torch.compile(flex_attention, dynamic=False, fullgraph=True)
 

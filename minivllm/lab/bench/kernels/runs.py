@@ -1,7 +1,7 @@
-"""Our kernels as `minivllm bench kernels` runs them, and the check of their results.
+"""Our kernels as `minivllm bench kernels` runs them, and the check of all results.
 
-Every run, those of `peers` included, is compared with `minivllm.kernels.reference` before it is
-timed. Only some rows of a large batch are compared, because the reference computes token by token.
+Before a run is timed, its result is compared with `minivllm.kernels.reference`; this includes the
+runs of `peers`. In a large batch only some rows are compared, because the reference is slow.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
-"""Largest error relative to the largest output; it covers rounding of outputs and products."""
+"""Largest allowed error, relative to the largest output. It allows for rounding in the dtype."""
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Name of a kernel -> function that makes its run, which returns the tensor to check."""
+    """Return for each kernel's name a function that makes its `Run`.
+
+    A `Run` returns the tensor to check.
+    """
     match case.kernel:
         case "decode":
             return _decode_rungs(case, batch)
@@ -49,7 +52,7 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
         case "kv_write":
             return {"kv_write": lambda: partial(_write, batch)}
         case _:
-            # Columns of the table are source and destination; no block is in both.
+            # The columns of the table are source and destination; no block is in both columns.
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
@@ -86,10 +89,10 @@ def _expected(
             ),
             rows,
         )
-    # The last tokens of a chunk see its whole context.
+    # Compare the last tokens of a chunk, because they attend to the whole context.
     num_rows = min(8, case.query_lens[-1])
     last_rows = list(range(len(batch.query) - num_rows, len(batch.query)))
-    # In `mixed`, decodes come before the chunk; compare the first and the last of them.
+    # In `mixed`, decodes come before the chunk; compare the first and the last decode.
     decodes = [0, case.batch - 2] if case.kernel == "mixed" else []
     rows, sequences = [*decodes, *last_rows], [*decodes, case.batch - 1]
     caches, tables = _exact_contexts(batch, sequences)
@@ -104,13 +107,13 @@ def _expected(
 
 
 def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tensor], torch.Tensor]:
-    """Caches with only these sequences' blocks, and their block tables.
+    """Return caches with only these sequences' blocks, and block tables for these caches.
 
-    They are float32, so that the reference does not round.
+    The caches are float32, so that the reference does not round.
     """
     tables = batch.block_tables[sequences].long()
     caches = [cache[tables.flatten()].float() for cache in batch.key_value_views]
-    # on the CPU, where the reference reads it
+    # The table is on the CPU, because the reference reads it there.
     return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
@@ -142,7 +145,7 @@ def _prefill(case: KernelCase, batch: Batch) -> Run:
 
 
 def _mixed(case: KernelCase, batch: Batch) -> Run:
-    """Run prefill and decode kernel into one output, as the engine does in a mixed step."""
+    """Let prefill and decode kernels write into one output, as in a mixed step of the engine."""
     num_decodes, scale = case.batch - 1, case.head_size**-0.5
     num_splits = choose_num_splits(
         num_decodes, case.kv_heads, case.context, num_processors_of(batch.query.device)
@@ -163,7 +166,7 @@ def _mixed(case: KernelCase, batch: Batch) -> Run:
 
 
 def _unified(case: KernelCase, batch: Batch) -> Run:
-    """Compute all sequences in one launch; pure decodes are split as in kernel version `split`."""
+    """Compute all sequences in one launch. Without a chunk, contexts are split as in `split`."""
     has_chunks, num_splits = max(case.query_lens) > 1, 1
     if not has_chunks:
         num_processors = num_processors_of(batch.query.device)

@@ -1,8 +1,8 @@
 """Times kernels with CUDA events around single runs, with a cold L2 cache.
 
-Each run is preceded by filling a large buffer. That clears the L2 cache, as the other layers do in
-an engine. It also keeps the device busy while Python launches the kernel, which takes longer than a
-small kernel itself.
+Before each run, the device fills a large buffer. This clears the L2 cache, as the other layers do
+in an engine. It also keeps the device busy while Python launches the kernel. Otherwise the time of
+a small kernel would include the launch, which takes longer than the kernel.
 
 Source: triton 3.7 `triton/testing.py` (`do_bench`).
 """
@@ -16,11 +16,11 @@ import torch
 from minivllm.clock import MonotonicClock
 
 FLUSH_BYTES = 512 << 20
-"""Ten times the L2 cache of an H200; writing it takes over 100 microseconds."""
+"""Ten times the L2 cache of an H200. Writing this many bytes takes over 100 microseconds."""
 COPY_BYTES = 2 << 30
 WARM_UP_RUNS = 3
 IN_A_ROW = 28
-"""Number of layers of Qwen3-0.6B."""
+"""Number of launches without a pause: one for each layer of Qwen3-0.6B."""
 
 
 def seconds_of_runs(
@@ -45,11 +45,12 @@ def seconds_of_runs(
 def seconds_in_a_row(
     function: Callable[[], object], device: torch.device, num_runs: int, *, as_graph: bool
 ) -> list[float]:
-    """Return the time per launch of `IN_A_ROW` launches with no pause between, for each run.
+    """Return the time per launch in each run; a run is `IN_A_ROW` launches without a pause.
 
-    If Python's launch takes longer than the kernel, the result is the launch time.
+    If Python needs more time to launch the kernel than the kernel runs, the result is the launch
+    time.
 
-    as_graph: record the launches as a CUDA graph and replay it, as the engine does
+    as_graph: record the launches as a CUDA graph and replay the graph, as the engine does
     """
     if device.type != "cuda":
         return [_time_on_cpu(function) for _ in range(num_runs)]
@@ -79,7 +80,7 @@ def seconds_in_a_row(
 
 @dataclass(frozen=True, slots=True)
 class Movement:
-    """A plain movement of bytes by the device, with which kernels are compared."""
+    """A plain copy or read on the device. Kernels are compared with its speed."""
 
     num_bytes: int
     """Bytes read plus bytes written."""
@@ -92,7 +93,7 @@ class Movement:
 
 
 def measure_copy(device: torch.device, num_runs: int) -> Movement:
-    """Time a large copy, counting bytes read and written: the upper bound for a kernel."""
+    """Time a large copy, the upper bound for a kernel. Bytes read and bytes written count."""
     source = _large_buffer(device)
     target = torch.empty_like(source)
     return Movement(
@@ -101,7 +102,7 @@ def measure_copy(device: torch.device, num_runs: int) -> Movement:
 
 
 def measure_read(device: torch.device, num_runs: int) -> Movement:
-    """Time a large sum, which writes almost nothing, like attention in decoding."""
+    """Time a large sum. Like attention in decoding, it writes almost nothing."""
     source = _large_buffer(device)
     return Movement(source.nbytes, seconds_of_runs(source.sum, device, num_runs))
 

@@ -1,9 +1,10 @@
 """Measures candidates for the attention kernels' launch table on this device.
 
-For each kernel and head size, every candidate runs on one case that fills a GPU. The minimum length
-of a split runs on two cases that do not fill it. `conclude` compares the fastest candidates with
-`minivllm.kernels.launch_table`. The table is not changed: a person commits an entry, with the
-reason. A failed candidate (too much shared memory, for example) has a reason instead of a time.
+For each kernel and head size, every candidate runs on one case that fills a GPU. Candidates for the
+minimum length of a split run on two cases that do not fill a GPU. `conclude` compares the fastest
+candidates with `minivllm.kernels.launch_table`. It does not change the table: a person commits an
+entry and writes down the reason. The row of a failed candidate (for example, with too much shared
+memory) has a reason instead of a time.
 """
 
 import statistics
@@ -30,7 +31,7 @@ RUNS = 9
 HEADS = {64: (32, 8), 128: (16, 8), 256: (8, 4)}
 """Head size -> query heads and key heads, as in Llama-3.2-1B, Qwen3-0.6B and Gemma-3-1B."""
 WORTH_CHANGING = 0.02
-"""Share of the time by which a candidate must beat the current entry to replace it."""
+"""A candidate replaces the current entry only if it needs less time by at least this share."""
 MIN_TOKENS = "MIN_TOKENS_PER_SPLIT"
 
 Candidate = LaunchParameters | int
@@ -39,10 +40,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Entry:
-    """One entry of the launch table with its candidates, the current one first."""
+    """One entry of the launch table with its candidates; the first is the current entry."""
 
     name: str
-    """Used in the rows' keys, for example `prefill (128, 2)`."""
+    """Part of the rows' keys, for example `prefill (128, 2)`."""
     table: str
     """The table's name in `launch_table`."""
     key: tuple[int, int] | None
@@ -60,7 +61,7 @@ class Entry:
         """Return a context in which kernels are launched with the candidate's parameters."""
         if self.key is not None:
             return mock.patch.dict(getattr(launch_table, self.table), {self.key: candidate})
-        # Patch it where `choose_num_splits` reads it: that module imports the name.
+        # Patch the constant in `decode_split`: `choose_num_splits` reads the name imported there.
         return mock.patch.object(decode_split, self.table, candidate)
 
     def line(self, candidate: Candidate) -> str:
@@ -77,8 +78,8 @@ def tune(
 ) -> None:
     """Measure the wanted candidates and pass each row to `on_row` as soon as it is measured.
 
-    dry_run: measure two candidates on tiny shapes; they may be interpreted
-    wants: called with a row's key just before it; returns whether to measure it
+    dry_run: measure only two candidates per entry, on tiny shapes; interpreted kernels will do
+    wants: called with a row's key; returns whether to measure the row
     """
     device = torch.device("cpu" if INTERPRETED else "cuda")
     num_runs = 2 if dry_run else RUNS
@@ -101,7 +102,7 @@ def tune(
                         run: Run = make_runs(case, batch)[entry.kernel]()
                         check(case, batch, entry.kernel, run)
                         runs = seconds_of_runs(run, device, num_runs)
-                    # Too much shared memory or too few registers is a result too.
+                    # An error (too much shared memory, too few registers) is a result, too.
                     except Exception as error:
                         on_row(row | {"reason": f"{type(error).__name__}: {error}"[:200]})
                         continue
@@ -111,7 +112,7 @@ def tune(
 def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
     """Yield which candidate to commit, for each entry with rows for all candidates.
 
-    rows: those of `tune`, from this run and earlier ones
+    rows: rows of `tune`, from this run and from earlier runs
     """
     found = {row["key"]: row for row in rows}
     for entry in _entries(dry_run):
@@ -124,7 +125,7 @@ def conclude(rows: Iterable[Row], dry_run: bool) -> Iterator[Row]:
 
 
 def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
-    """Yield lines of `launch_table`, those of each table below its name."""
+    """Yield lines for `launch_table`: the name of each table, then the table's entries."""
     table = None
     for row in conclusions:
         if "entry" not in row:
@@ -136,7 +137,10 @@ def entries_to_commit(conclusions: Iterable[Row]) -> Iterator[str]:
 
 
 def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
-    """Choose the current candidate, unless another is clearly faster or the current one failed."""
+    """Choose the fastest candidate if it clearly beats the current one; else keep the current.
+
+    If the current candidate failed, choose the fastest of the others.
+    """
     current = entry.candidates[0]
     row = {
         "key": f"{entry.name} to commit", "kernel": entry.name.partition(" (")[0],
@@ -166,7 +170,7 @@ def _conclusion(entry: Entry, rows_of: dict[Candidate, list[Row]]) -> Row:
 
 
 def _entries(dry_run: bool) -> Iterator[Entry]:
-    """Yield the entries to tune; in a dry run with two candidates each, on tiny shapes."""
+    """Yield the entries to tune. In a dry run, each has two candidates and tiny shapes."""
     decode = partial(KernelCase, "decode", 64, 4096)
     for name, table, kernel, make in (
         ("split", "DECODE", "split", decode),
@@ -197,13 +201,13 @@ def _entries(dry_run: bool) -> Iterator[Entry]:
 
 
 def _candidates(table: str) -> Iterator[LaunchParameters]:
-    """Candidates worth trying: few enough to compile and run in two minutes."""
+    """Yield the candidates of a table: few enough to compile and run in two minutes."""
     if table in ("DECODE", "UNIFIED_DECODE"):
         for tile, num_warps, num_stages in product((32, 64, 128), (1, 2, 4), (2, 3, 4)):
             yield LaunchParameters(MIN_DOT, tile, num_warps, num_stages)
         return
-    # A bound on registers sets how many warps fit on a multiprocessor, so each program size has its
-    # own bounds.
+    # The bound on registers per thread limits how many warps fit on a multiprocessor, so each
+    # program size has its own bounds.
     for (rows, num_warps, bounds), tile, num_stages in product(
         ((64, 4, (None, 128, 168)), (128, 8, (None, 128))), (32, 64, 128), (2, 3)
     ):
@@ -215,7 +219,7 @@ def _candidates(table: str) -> Iterator[LaunchParameters]:
 
 
 def _name(candidate: Candidate) -> str:
-    """Name a candidate: rows x tile, warps, stages, bound on registers; or the split's tokens."""
+    """Describe a candidate: rows x tile, warps, stages and registers, or tokens per split."""
     if isinstance(candidate, int):
         return f"{candidate} tokens"
     bound = "" if candidate.max_registers is None else f", {candidate.max_registers} registers"

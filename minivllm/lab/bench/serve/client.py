@@ -1,8 +1,8 @@
 """Send one request to an OpenAI-compatible server and time its stream; compute arrival times.
 
 As in vLLM's bench, the first token is the first message with a choice, even if its text is empty,
-and a request lasts until its last choice. A stream can break off, so a request counts as a success
-only if the server sent a finish reason.
+and a request lasts until the last message with a choice. A stream can break off, so a request
+succeeds only if the server has sent a finish reason.
 
 Source: vLLM `vllm/benchmarks/lib/endpoint_request_func.py`, `vllm/benchmarks/serve.py`.
 """
@@ -19,7 +19,7 @@ from minivllm.errors import BenchError
 
 CONNECT_SECONDS = 10.0
 SILENT_SECONDS = 600.0
-"""Longest allowed time between two pieces of an answer."""
+"""Maximum time between two parts of a response."""
 LONGEST_ERROR = 200
 
 
@@ -40,7 +40,7 @@ class Timing:
 
     @property
     def tpot(self) -> float | None:
-        """Mean time per output token after the first; None with only one token."""
+        """Mean time per output token after the first token; None with fewer than two tokens."""
         return (
             (self.latency - self.ttft) / (self.output_tokens - 1)
             if self.output_tokens > 1
@@ -51,8 +51,8 @@ class Timing:
 def arrival_times(number: int, rate: float, seed: int) -> list[float]:
     """Return when to send each request: a Poisson process of `rate` requests per second.
 
-    An infinite rate sends all at once. The times last exactly `number / rate` seconds, as in vLLM,
-    so that the seed does not change the rate.
+    With an infinite rate, all times are 0. Otherwise the last time is exactly `number / rate`
+    seconds, as in vLLM, so that the seed does not change the mean rate.
     """
     if math.isinf(rate):
         return [0.0] * number
@@ -65,7 +65,7 @@ def arrival_times(number: int, rate: float, seed: int) -> list[float]:
 
 
 def connect(base_url: str, api_key: str | None) -> httpx2.AsyncClient:
-    """Create a client with no limit on connections: waiting here would look like a slow server."""
+    """Create a client with unlimited connections: waiting for one would look like a slow server."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     timeout = httpx2.Timeout(SILENT_SECONDS, connect=CONNECT_SECONDS)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
@@ -93,7 +93,7 @@ async def first_model(client: httpx2.AsyncClient) -> str:
 
 
 async def send(client: httpx2.AsyncClient, endpoint: str, body: dict[str, object]) -> Timing:
-    """Send a request and read its answer to the end. A failure is recorded in the result."""
+    """Send a request and read the response to its end. A failure is recorded in the result."""
     timing = Timing(perf_counter())
     try:
         async with client.stream("POST", endpoint, json=body) as answer:

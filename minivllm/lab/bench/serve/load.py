@@ -1,7 +1,7 @@
 """The load of `minivllm bench serve`: random prompts from a seed, sent at their arrival times.
 
-One request is sent before the clock starts, because the first also pays for connections and kernel
-compilation. If it fails, nothing is measured.
+One request is sent before the clock starts, because the first request also waits for a connection
+and for kernel compilation. If this request fails, nothing is measured.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.serve.client import Timing, arrival_times, connect, first_model, send
 from minivllm.lab.common.report import progress_bar
 
-# Short, common words: each is about one token in any tokenizer.
+# Short, common words: each word is about one token in any tokenizer.
 _WORDS = (
     "time year people way day man thing woman life child world school state family student group"
     " country problem hand part place case week company system program question work number night"
@@ -28,9 +28,9 @@ WORDS = tuple(_WORDS.split())
 
 
 def make_prompts(number: int, num_words: int, seed: int) -> list[str]:
-    """Return prompts that depend only on the arguments.
+    """Return random prompts. Equal arguments give equal prompts.
 
-    Their starts differ, so that the prefix cache is not measured.
+    The prompts start differently, so that there are hardly any prefix cache hits.
     """
     random = Random(f"prompts/{seed}")
     return [" ".join(random.choices(WORDS, k=num_words)) for _ in range(number)]

@@ -1,11 +1,11 @@
 """The numbers of `minivllm bench serve`, with the names and definitions of `vllm bench serve`.
 
     TTFT   time to first token
-    TPOT   time per output token after the first, a mean for each request
-    ITL    inter-token latency, from one message to the next, of all requests together
+    TPOT   time per output token after the first token, a mean for each request
+    ITL    inter-token latency: the time from one message to the next, over all requests together
     E2EL   end-to-end latency
 
-Percentiles are numpy's, as in vLLM, which interpolate; our other benches use the nearest rank.
+Percentiles interpolate, as in vLLM (numpy's default); our other benches use the nearest rank.
 
 Source: vLLM `vllm/benchmarks/serve.py`, `calculate_metrics`.
 """
@@ -24,13 +24,13 @@ LATENCIES = {
     "itl": ("ITL", "Inter-token Latency"),
     "e2el": ("E2EL", "End-to-end Latency"),
 }
-"""vLLM's key -> abbreviation and title in its report."""
+"""vLLM's key -> abbreviation and title in vLLM's report."""
 
 Result = dict[str, float | int | None]
 
 
 def summarise(timings: Seq[Timing], seconds: float, percentiles: Seq[float]) -> Result:
-    """Return results by vLLM's keys; latencies in milliseconds, None if all requests failed."""
+    """Return results by vLLM's keys. Latencies are in milliseconds; None means no values."""
     good = [timing for timing in timings if timing.error is None]
     output_tokens = sum(timing.output_tokens for timing in good)
     input_tokens = sum(timing.prompt_tokens for timing in good)

@@ -2,9 +2,9 @@
 
     minivllm bench serve --base-url http://127.0.0.1:8000 --request-rate 4 --num-prompts 100
 
-It works with any server that has `/v1/completions`. Requests arrive as a Poisson process or all at
-once, and answers are streamed. The report has vLLM's lines, so that servers can be compared. With
-`--max-concurrency`, a request's clock starts when it is sent, not while it waits for its turn.
+The command works with any server that has `/v1/completions`. Requests arrive as a Poisson process
+or all at once, and responses are streamed. The report has vLLM's lines, so that servers can be
+compared. With `--max-concurrency`, a request may wait before it is sent; this time is not counted.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from minivllm.lab.common.report import add_json_argument, positive_int, request_
 
 PERCENTILES = (50.0, 90.0, 99.0)
 API_KEYS = ("VLLM_API_KEY", "OPENAI_API_KEY")
-"""Environment variables for the key, the first that is set: vLLM's name, then OpenAI's."""
+"""Environment variables for the key; the first variable that is set is used."""
 SHOWN_ERRORS = 10
 
 
@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Measure and report; return 1 if a request failed."""
-    # imported here, so that `minivllm bench --help` does not wait for numpy and an HTTP client
+    # Imported here, so that `minivllm bench --help` does not wait for numpy and an HTTP client.
     from minivllm.lab.bench.serve.load import run_load
     from minivllm.lab.bench.serve.metrics import report, summarise
 

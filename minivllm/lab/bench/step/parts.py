@@ -1,9 +1,10 @@
-"""Names the parts of an engine for `minivllm bench step`: its methods and modules.
+"""Gives names to parts of an engine for `minivllm bench step`: to methods and modules.
 
-It uses the engine's internals, so the engine needs no code for being measured. Time outside of any
-part counts for its caller: the decoder's own time is the glue between its layers, the step's own
-time is the loop. A method that was bound earlier (the runner's `_forward`) cannot be watched, so
-modules are watched instead: they look up their hooks at each call.
+This module uses the engine's internals, so that the engine needs no code for measurements. Time
+between nested parts is added to the part around them: `layers` gets the time between the decoder's
+modules, and `step` gets the time of the engine's loop. A method of which the engine keeps a bound
+copy (the runner's `_forward`) cannot be watched. Modules can, because they look up their hooks at
+each call.
 """
 
 from collections.abc import Iterator
@@ -43,7 +44,7 @@ def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     methods = [
         (engine, "step", "step"),
         (engine._stepper.scheduler, "schedule", "schedule"),
-        # Around the decoder, this method builds the step's arrays and copies them to the device.
+        # Outside the decoder, this method builds the step's arrays and copies them to the device.
         (runner, "execute_model", "prepare"),
         (runner._attention, "forward", "attention"),
         (decoder.rotary, "cos_sin", "embed"),
@@ -57,7 +58,8 @@ def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     for layer in decoder.layers:
         attention, mlp = layer.self_attn, layer.mlp
         modules += [(layer.input_layernorm, "norms"), (layer.post_attention_layernorm, "norms")]
-        # The remaining time of both, without their linear layers and the attention itself.
+        # `rotary` and `silu` get the remaining time of `attention` and `mlp`, without the nested
+        # parts.
         modules += [
             (attention, "rotary"),
             (attention.qkv_proj, "qkv_proj"),

@@ -1,7 +1,7 @@
-"""Single steps of an engine as points, to fit a model of step times to.
+"""Measures single steps of an engine as points, to which a model of step times is fitted.
 
 The points cover all kinds of steps: only decodes at several contexts, only prompts, later chunks of
-long prompts, and decodes next to a chunk. The context of a step is the tokens *before* it.
+long prompts, and decodes together with a chunk. A step's context is the tokens *before* the step.
 """
 
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
-"""Lengths of prompts that run one at a time; the longest need more than one step of the default
-budget.
+"""Lengths of prompts that run one at a time. With the default token budget, the longest prompts need
+several steps.
 """
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)
 NUM_DECODES = 6
-"""Number of decode steps after each batch's prompts."""
+"""Output tokens of each single prompt, and of each request in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepPoint:
     num_scheduled_tokens: int
     num_decodes: int
-    """Number of sequences that got one token after the known ones."""
+    """Number of sequences that computed one token and sampled the next."""
     num_prefill_tokens: int
     num_context_tokens: int
-    """Tokens before this step's own, summed over its sequences."""
+    """Tokens computed before this step, summed over the step's sequences."""
     seconds: float
 
 
@@ -45,7 +45,7 @@ def point_of(plan: SchedulerOutput, seconds: float) -> StepPoint:
 
 
 class RandomRequests:
-    """Adds greedy requests of random tokens to one engine."""
+    """Adds greedy requests with random prompts to an engine."""
 
     def __init__(self, engine: LLMEngine, seed: int) -> None:
         self._engine = engine

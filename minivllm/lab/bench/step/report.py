@@ -1,11 +1,12 @@
 """The report of `minivllm bench step`: a table of parts, and two ratios that have goals.
 
-    over the floor      time of a decode step of one sequence, divided by the time to read the
-                        weights once at the machine's own speed
-    outside the model   share of the step for schedule, prepare, sample, detokenize, outputs, loop
+    over the floor      time of a decode step, divided by the time that this machine needs to read
+                        the weights once; the goal is for a step with one sequence
+    outside the model   share of the step's time in schedule, prepare, sample, detokenize, outputs
+                        and the loop
 
-Watching makes a step longer, mostly in the layers. So the share outside the model is relative to
-the time of a plain step.
+Watching makes a step longer, mostly in the layers. So shares are relative to the time of a plain
+step.
 """
 
 import math
@@ -20,14 +21,14 @@ if TYPE_CHECKING:
 
 
 def weight_bytes(model: "LoadedModel") -> int:
-    """Bytes of all weights that a step reads; a tied embedding table is read as the head."""
+    """Return the bytes of all weights that a step reads, including a tied embedding table."""
     from minivllm.runtime.model.weight_map import weight_shards
 
-    # Count the checkpoint's weights, since the decoder's tensors may be laid out for a kernel.
+    # Count the checkpoint's weights, because a kernel's layout may change the decoder's tensors.
     shards = weight_shards(model.config)
     numbers = sum(math.prod(shard.shape) for shard in shards.values())
     if not model.config.tie_word_embeddings:
-        # Only a few rows of the embedding table are read.
+        # A step reads only a few rows of an embedding table that is not tied to the head.
         numbers -= model.config.vocab_size * model.config.hidden_size
     return numbers * model.dtype.itemsize
 

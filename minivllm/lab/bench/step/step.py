@@ -1,17 +1,17 @@
-"""`minivllm bench step`: where the milliseconds of a step go, compared with the machine's best.
+"""`minivllm bench step`: where the time of a step goes, compared with the machine's limits.
 
     minivllm bench step --batch-sizes 1,4,16,64 --context 128 --json
     minivllm bench step --batch-sizes 16 --trace step.json  # then open step.json in ui.perfetto.dev
 
-Steps of one engine alternate between three ways:
+The steps of one engine are measured in three ways:
 
     plain      how long a step takes
-    watched    how its time divides into parts (`stopwatch.py`); watching takes time too
-    recorded   what events cost
+    watched    how the time of a step divides into parts (`stopwatch.py`); watching takes time, too
+    recorded   how much time events take
 
-Batches decode from `--context` tokens on; a prefill step is one prompt as long as the token budget.
-No decode step can be faster than reading all weights once, which the same run measures. `--json`
-adds `points`, single steps of many kinds (`points.py`).
+Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
+token budget. No decode step can be faster than reading all weights once, and the same run measures
+the time of this. `--json` adds `points`, which are single steps of many kinds (`points.py`).
 """
 
 import argparse
@@ -84,10 +84,11 @@ class StepBench:
         self._order = Random(seed)
 
     def measure_decodes(self, batch_size: int, context: int, num_steps: int) -> MeasuredSteps:
-        """Measure `num_steps` steps of each way, `batch_size` sequences from `context` on."""
+        """Measure `num_steps` steps in each way; sequences start with `context` tokens."""
         times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
-        # Shuffle: block borders come at fixed distances and must not always fall on the same way.
+        # Shuffle: sequences start new blocks at fixed distances, which must not always coincide
+        # with the same way of measuring.
         self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(
@@ -157,7 +158,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         model=args.model,
         dtype=args.dtype,
         max_num_seqs=max(asked),
-        # room for prompts next to all decodes
+        # Leave room for prompts in a step with all decodes.
         max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),
         enforce_eager=True,  # CUDA graphs would hide the parts of a step
         attention_backend=args.attention_backend,
@@ -208,16 +209,17 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
-    """Tokens that each sequence of a batch needs until the last measured step, with its prompt."""
-    # A step with a prompt is full, and at most `batch_size` of its tokens are decodes.
+    """Return how many tokens a sequence, with its prompt, has after the last measured step."""
+    # Until all prompts are computed, each step is full, and at most `batch_size` of its tokens are
+    # decodes.
     starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
     return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Return the requested batch sizes, or the usual ones that fit.
+    """Return the requested batch sizes, or the usual batch sizes that fit.
 
-    Raises `BenchError` if a requested one does not fit, or none of the usual ones.
+    Raises `BenchError` if a requested batch size does not fit, or if no usual batch size fits.
     """
     fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:

@@ -1,9 +1,9 @@
-"""Writes a few steps as torch's profiler and the engine's events show them, for ui.perfetto.dev.
+"""Writes a trace of a few steps, from torch's profiler and the engine's events, for ui.perfetto.dev.
 
 The profiler records torch's operations and threads, and the parts of a step as ranges. The events
-add the sequences of each step and the decisions. Both are Chrome traces with different clocks. So a
-mark is put into the profiler's trace while the engine's clock is read, and the engine's records are
-shifted by the difference.
+add the sequences of each step and the scheduler's decisions. Both are Chrome traces, but with
+different clocks. So this module reads the engine's clock, puts a mark into the profiler's trace at
+the same time, and shifts the engine's records by the difference between the clocks.
 """
 
 import io
@@ -43,7 +43,7 @@ class PartsInTrace(PartWatcher):
 def write_trace(
     engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
 ) -> None:
-    """Run `batch_size` requests from their prompts to their end; write both traces to `path`."""
+    """Run `batch_size` whole requests, and write both traces to `path`."""
     _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)
@@ -70,9 +70,9 @@ def write_trace(
 
 
 def _mark_time() -> tuple[str, float]:
-    """Put marks into the profiler's trace; return name and time of the mark that was made fastest.
+    """Put marks into the profiler's trace; return the name and time of the fastest mark.
 
-    Between the two clocks of a slower mark, the system may have run another process.
+    While a slower mark was made, the system may have run another process, so its time is inexact.
     """
     clock, marks = MonotonicClock(), []
     for number in range(NUM_MARKS):
@@ -101,7 +101,7 @@ def _merge(operations: dict, log: Path, mark_name: str, marked_at: float) -> dic
 
 
 def _require_writable(path: str) -> None:
-    """Raise `BenchError` now, not after minutes of measuring, if the file cannot be written."""
+    """Raise `BenchError` if the file cannot be written. Call this before minutes of measuring."""
     try:
         open(path, "ab").close()
     except OSError as error:

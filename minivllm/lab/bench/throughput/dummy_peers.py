@@ -1,12 +1,12 @@
-"""`transformers` with the same architecture and the same dummy weights, and continuous batching.
+"""`transformers` with the same architecture and dummy weights as our engine.
 
-The weights equal those of our `load_format="dummy"`, so float32 outputs are equal, which tests
-check. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request has
-its own output length.
+The weights equal the weights of our `load_format="dummy"`. Tests check that float32 outputs are
+equal, too. `ContinuousBatches` uses the manager behind `generate_batch`, because here each request
+has its own output length.
 
-On a GPU the manager sizes its cache from free memory, so engines measured before must have freed
-theirs. On a CPU it gets the blocks that the requests need. `attention` names its attention
-implementation: flash attention where that is installed.
+On a GPU the manager sizes its cache from free memory, so engines measured earlier must have freed
+their memory. On a CPU the manager gets as many blocks as the requests need. `attention` names the
+attention implementation: flash attention if it is installed, otherwise sdpa.
 
 Source: transformers 5.17 and 5.23, `generation/continuous_batching/continuous_api.py`.
 """
@@ -23,7 +23,7 @@ PAGE_SIZE = 256
 """Tokens per block of transformers' cache: the default of 5.17 and 5.23."""
 
 CPU_BATCH_TOKENS = 512
-"""Most tokens per step on a CPU: the default of our engine."""
+"""Maximum number of tokens per step on a CPU: the default of our engine."""
 
 
 def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int) -> Any:
@@ -36,14 +36,14 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
     from minivllm.runtime.model.decoder import random_weights
 
     logging.disable_progress_bar()
-    # Build it on its device: rotary frequencies are not weights and would not be moved.
+    # Build the model on its device: rotary frequencies are not weights and would not be moved.
     with torch.device(device):
         model = AutoModelForCausalLM.from_config(
             AutoConfig.from_pretrained(directory),
             dtype=getattr(torch, dtype),
             attn_implementation="sdpa",
         )
-    # `named_parameters` has a tied embedding only once, so no parameter is left over.
+    # `named_parameters` lists a tied embedding only once, so no parameter is left over below.
     parameters = dict(model.named_parameters())
     with torch.no_grad():
         for name, tensor in random_weights(read_model_config(directory), seed):
@@ -62,7 +62,7 @@ def load_dummy_transformers(directory: Path, dtype: str, device: str, seed: int)
 
 
 class ContinuousBatches:
-    """`transformers`' continuous batching; `close` frees its cache and gives the model back."""
+    """`transformers`' continuous batching. `close` frees the cache and restores the model."""
 
     name = "transformers, continuous batching"
 
@@ -70,8 +70,8 @@ class ContinuousBatches:
         self, model: Any, spec: WorkloadSpec, limit_s: float, clock: Clock | None = None
     ) -> None:
         """
-        spec: the longest requests to come
-        limit_s: seconds after which `generate` gives up
+        spec: maximum number and lengths of the requests
+        limit_s: seconds after which `generate` raises an error
         """
         from transformers import GenerationConfig
         from transformers.generation import ContinuousBatchingConfig
@@ -82,12 +82,12 @@ class ContinuousBatches:
         prompt_len, output_len = spec.shared_prefix_len + spec.prompt_len[1], spec.output_len[1]
         self._model = model
         config = ContinuousBatchingConfig()
-        # By default, either version would try to download a flash kernel from the Hub.
+        # By default, transformers would try to download a flash kernel from the Hub.
         if find_spec("flash_attn") is not None:
             model.set_attn_implementation("flash_attention_2")
         elif hasattr(config, "auto_switch_to_flash"):
             config.auto_switch_to_flash = False
-        else:  # 5.17 encodes it in the name
+        else:  # version 5.17 has no such option; the name of the implementation decides
             model.set_attn_implementation("paged|sdpa")
         if model.device.type == "cpu":
             config.num_blocks = spec.num_requests * (-(-(prompt_len + output_len) // PAGE_SIZE) + 1)
@@ -104,7 +104,7 @@ class ContinuousBatches:
         self._manager.start()
 
     def generate(self, requests: list[BenchRequest]) -> list[list[int]]:
-        """Generate as `BenchEngine`. Raises `BenchError` on a failed request or after the limit."""
+        """Generate like `BenchEngine`. Raises `BenchError` on a failure or after the time limit."""
         give_up_at = self._clock.now() + self._limit_s
         request_ids = [
             self._manager.add_request(request.prompt_token_ids, max_new_tokens=request.max_tokens)
@@ -127,7 +127,7 @@ class ContinuousBatches:
         return [outputs[request_id] for request_id in request_ids]
 
     def close(self) -> None:
-        """End its thread, even if requests are in progress."""
+        """End the manager's thread, even if requests are in progress."""
         self._manager.stop(block=True, timeout=30, hard_stop=True)
         self._manager.destroy()
         self._model.set_attn_implementation("sdpa")

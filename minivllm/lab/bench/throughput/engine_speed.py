@@ -1,7 +1,7 @@
-"""`EngineSpeed`: an engine's speed on rounds of requests, or on as many as fit into a time limit.
+"""`EngineSpeed`: an engine's speed on rounds of requests, optionally with a time limit.
 
-A slow peer gets its requests in batches, and no new batch after the limit. The speed is that of the
-finished requests, which represent the others because their order is random.
+A slow peer gets its requests in batches, and gets no new batch after the time limit. Its speed is
+computed from the finished requests. These represent all requests, because their order is random.
 """
 
 import gc
@@ -14,7 +14,7 @@ from minivllm.lab.bench.throughput.peers import BenchEngine
 from minivllm.lab.bench.throughput.workloads import BenchRequest, count_output_tokens
 
 WARM_UP_TOKENS = 16
-"""Most output tokens per request in the uncounted first round."""
+"""Maximum number of output tokens per request in the first round, which is not counted."""
 
 
 @dataclass(slots=True)
@@ -27,12 +27,12 @@ class EngineSpeed:
     requests: list[int] = field(default_factory=list)
     """Number of requests finished in each round."""
     output_tokens: list[int] = field(default_factory=list)
-    """Tokens that these requests asked for."""
+    """Number of output tokens of these requests."""
     extrapolated: bool = False
-    """Whether some requests were not run, so that the speed is that of the others."""
+    """Whether the engine did not run all requests, so that the speed is an extrapolation."""
     attention: str | None = None
     left_out: str | None = None
-    """Why there is no speed; None if there is one."""
+    """Why there is no speed; None if there is a speed."""
 
     @property
     def tokens_per_s(self) -> float | None:
@@ -52,10 +52,10 @@ def time_engine(
     batch_size: int | None = None,
     limit_s: float | None = None,
 ) -> None:
-    """Warm up with the first of `rounds` and time the others into `speed`.
+    """Warm up with the first of `rounds`, time the other rounds, and add the times to `speed`.
 
-    With `batch_size`, the engine gets that many requests at a time, and no more after `limit_s`
-    seconds.
+    batch_size: number of requests that the engine gets at a time; by default all of them
+    limit_s: seconds after which the engine gets no new batch in a round
     """
     first, *counted = rounds
     warm_up(engine, first[: batch_size or len(first)])
@@ -64,7 +64,7 @@ def time_engine(
 
 
 def warm_up(engine: BenchEngine, requests: list[BenchRequest]) -> None:
-    """Run requests with short outputs that are not counted."""
+    """Run requests with short outputs, without counting the time."""
     engine.generate(
         [
             replace(request, max_tokens=min(request.max_tokens, WARM_UP_TOKENS))
@@ -82,7 +82,7 @@ def time_round(
     batch_size: int | None = None,
     limit_s: float | None = None,
 ) -> None:
-    """Add one round to `speed`; the options are those of `time_engine`."""
+    """Time one round and add it to `speed`; `time_engine` explains the options."""
     step = batch_size or len(requests)
     gc.collect()
     num_done, started = 0, clock.now()

@@ -1,7 +1,7 @@
-"""`measure`: load the engines once, run workloads one after another, return their JSON objects.
+"""`measure`: load the engines once, run workloads one after another, and return JSON objects.
 
 Every engine gets the same checkpoint, dtype, threads and batch size. llama.cpp gets the weights in
-a temporary GGUF file, since it does not read safetensors.
+a temporary GGUF file, because it cannot read safetensors.
 """
 
 import tempfile
@@ -36,7 +36,7 @@ class Settings:
 def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
     """Return the JSON object of each workload.
 
-    Without a peer, a peer's values are null and `peers` is empty.
+    Without peers, the list `peers` is empty, and the values of the first peer are null.
     """
     import torch
 
@@ -47,7 +47,7 @@ def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any
     checkpoint = resolve_model(settings.model)
     with ExitStack() as stack:
         peers: list[BenchEngine] = []
-        # Start peer processes first: this process does not wait while they load.
+        # Start peer processes first, so that our engine is not loaded while they load.
         for name, python in settings.peers.items():
             if python is None:
                 peers.append(TransformersPeer(checkpoint, settings.dtype, device))
@@ -107,7 +107,7 @@ def _result(
         _peer_result(rounds, measured, peer, num_sequences)
         for measured, peer in zip(rounds.peers, peers, strict=True)
     ]
-    # The first peer's values also appear at the top level: most comparisons have only one.
+    # The first peer's values also appear at the top level: most comparisons have only one peer.
     first = told[0] if told else {}
     return {
         "bench": "throughput",
@@ -130,8 +130,8 @@ def _result(
         "differences": first.get("differences"),
         "peers": told,
         "preloaded": preloaded_libraries(),
-        # Of this process, with the weights of both engines if a peer runs in it. `bench memory`
-        # measures our engine alone.
+        # Peak of this process. If a peer runs in this process, the peak includes both engines.
+        # `bench memory` measures our engine alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }

@@ -1,16 +1,16 @@
-"""`minivllm bench throughput --workload nano-vllm`: nano-vllm's published workload, three peers.
+"""`minivllm bench throughput --workload nano-vllm`: nano-vllm's published workload, with peers.
 
     minivllm bench throughput --workload nano-vllm --json
 
 The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
 Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
-request at a time and with static batches of 32, and `transformers`' continuous batching.
+request at a time, the same with static batches of 32, and `transformers`' continuous batching.
 
-Dummy weights give nearly equal logits, so tokens are only counted. Sampling is greedy, while
-nano-vllm samples at temperature 0.6. The engines run one after another, because each needs the
-device's whole memory. A peer with batches gets no more of them after `--peer-seconds`, and its
-speed is that of the finished requests (`extrapolated`). Continuous batching finishes in time or is
-left out.
+Dummy weights give nearly equal logits, so tokens are counted but not compared. Sampling is greedy,
+while nano-vllm samples at temperature 0.6. The engines run one after another, because each engine
+needs the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and
+its speed is computed from the finished requests (`extrapolated`). Continuous batching is left out
+if it does not finish in time.
 """
 
 import argparse
@@ -45,7 +45,7 @@ DEFAULT_ROUNDS = 1
 DEFAULT_PEER_SECONDS = 60
 STATIC_BATCH_SIZE = 32
 MAX_NUM_BATCHED_TOKENS = 16384
-"""Our engine's token budget here, as in nano-vllm; as there, every request has a batch slot."""
+"""Our engine's token budget, the same as nano-vllm's."""
 MAX_CPU_REQUESTS = 8
 CONTINUOUS_LIMIT_S = 240.0
 
@@ -66,7 +66,7 @@ class Settings:
 
 
 def check_number_of_requests(num_requests: int | None, device: str) -> None:
-    """Raise `BenchError` on a CPU without a small `num_requests`: it would run for hours."""
+    """Raise `BenchError` on a CPU unless `num_requests` is small: a full run would take hours."""
     if device == "cpu" and (num_requests is None or num_requests > MAX_CPU_REQUESTS):
         raise BenchError(
             "The workload nano-vllm needs a GPU, and torch finds none: run a few of its requests"
@@ -171,7 +171,7 @@ def measure(settings: Settings) -> dict[str, object]:
         "tokens_per_s": ours.tokens_per_s,
         "runs": ours.runs,
         "engines": [asdict(speed) | {"tokens_per_s": speed.tokens_per_s} for speed in speeds],
-        # How many times as fast as each peer; null if that peer has no speed.
+        # Our speed divided by each peer's speed; null if a peer has no speed.
         "ratios": {
             peer.name: ours.tokens_per_s / peer.tokens_per_s if peer.tokens_per_s else None
             for peer in peers
@@ -183,7 +183,7 @@ def measure(settings: Settings) -> dict[str, object]:
 def _measure_all(
     settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
-    """Measure ours, then the peers. Our errors are raised; a peer that fails is left out."""
+    """Measure our engine, then the peers. Raises our engine's errors; leaves out failed peers."""
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
@@ -215,7 +215,7 @@ def _measure_ours(
 
 
 def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
-    """Create our engine with a batch slot for every request and room for the longest."""
+    """Create our engine with a batch slot for every request and room for the longest request."""
     spec = settings.spec
     return MinivllmEngine(
         settings.model,

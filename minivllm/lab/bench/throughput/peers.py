@@ -1,12 +1,12 @@
 """The engines of `minivllm bench throughput` with one interface: requests in, token ids out.
 
-`MinivllmEngine` is what a user gets from `LLM(...)`. `StaticBatches` calls `transformers`'
-`generate` with left padding, sdpa attention and its default cache; `TransformersPeer` loads a
-checkpoint for it.
+`MinivllmEngine` uses `LLM(...)` like a user. `StaticBatches` calls `transformers`' `generate` with
+left padding, sdpa attention and the default cache. `TransformersPeer` is `StaticBatches` with a
+checkpoint.
 
-A peer gets the same token ids, dtype, device and threads, and full batches. It is configured
-without an end-of-sequence token. Masking the token (`min_new_tokens`) would be more work and give
-other tokens.
+A peer gets the same token ids, dtype, device and number of threads, and full batches. The peers
+have no end-of-sequence token. Masking that token (`min_new_tokens`) would be more work, and the
+tokens would differ.
 """
 
 from pathlib import Path
@@ -26,7 +26,7 @@ class BenchEngine(Protocol):
 
 
 class MinivllmEngine:
-    """Our engine through its public API, with default options except those given."""
+    """Our engine through its public API. Options that are not given have their defaults."""
 
     name = "minivllm"
 
@@ -65,7 +65,7 @@ class StaticBatches:
         self.name = name
         self.batch_size = batch_size
         self._model = model.eval()
-        # A new object, without the checkpoint's defaults (temperature, penalties, end-of-sequence).
+        # Without the checkpoint's own defaults (temperature, penalties, end-of-sequence).
         self._model.generation_config = GenerationConfig(
             do_sample=False, eos_token_id=None, pad_token_id=0
         )

@@ -1,8 +1,8 @@
-"""`measure_rounds`: runs engines in strict turns on the same requests; times, ratios, differences.
+"""`measure_rounds`: lets engines take turns on the same requests, and compares times and tokens.
 
 A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
-compared. OpenMP threads keep spinning after their work, Intel's for 200 ms. So an engine in another
-process gets a pause before and after its turn.
+compared. OpenMP threads keep spinning after their work (Intel's OpenMP: for 200 ms). So if an engine
+runs in another process, there is a pause before each turn.
 """
 
 import gc
@@ -23,7 +23,7 @@ from minivllm.lab.bench.throughput.workloads import (
 )
 
 WARM_UP_ROUND = 0
-"""The round that is not counted: the first run of a shape also pays for compilation and memory."""
+"""The round that is not counted, because first runs include compilation and allocation."""
 SETTLE_S = 0.3
 
 
@@ -63,7 +63,7 @@ class Rounds:
         )
 
     def ratios(self, peer: PeerRounds) -> list[float]:
-        """Return how many times as fast as the peer our engine is, for each round."""
+        """Return for each round our engine's speed divided by the peer's speed."""
         return [theirs / ours for ours, theirs in zip(self.runs, peer.runs, strict=True)]
 
     def ratio(self, peer: PeerRounds) -> float:
@@ -145,5 +145,5 @@ def _differences(
                 found.append(
                     TokenMismatch(round_number, request, position, token_id, peer_token_id)
                 )
-                break  # after a different token, the texts have nothing in common
+                break  # only the first difference counts: later tokens depend on it
     return found

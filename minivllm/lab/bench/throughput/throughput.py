@@ -3,12 +3,12 @@
     minivllm bench throughput --workload ragged --model smollm2 --vs transformers --json
     minivllm bench throughput --workload all --vs vllm --peer-python ~/vllm/bin/python
 
-All engines load the same weights, get the same token ids, and take strict turns after one uncounted
-round. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and llama.cpp run in their
-own Python (`peer_process.py`). The workload `nano-vllm` has a module of its own.
+All engines load the same weights and get the same token ids. The engines take turns, and the first
+round is not counted. Speeds and ratios are medians over the rounds (`rounds.py`). vLLM and
+llama.cpp run in their own Python (`peer_process.py`). `nano_vllm.py` has the workload `nano-vllm`.
 
-Every round's tokens are compared, since speeds of different outputs say little. The JSON lists
-preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
+The tokens of every round are compared, because a speed says little if the outputs differ. The JSON
+lists preloaded allocators and OpenMP libraries, which can change a speed by a quarter.
 """
 
 import argparse
@@ -98,7 +98,7 @@ def run(args: argparse.Namespace) -> int:
                 f"The workload {NANO_VLLM.name} has its own peers and size: leave out"
                 " --peer-python, --quick."
             )
-        # imported here, because it imports torch, which `minivllm bench --help` does not need
+        # Imported here, because `nano_vllm` imports torch, which `minivllm bench --help` must not.
         from minivllm.lab.bench.throughput import nano_vllm
 
         return nano_vllm.run(args)
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def peers_with_python(names: list[str], pythons: list[str]) -> dict[str, str | None]:
-    """Map each requested peer to its Python, in order; None means this process."""
+    """Map each requested peer to its Python interpreter; None means this process."""
     if len(set(names)) < len(names):
         raise BenchError("--vs names a peer twice: name each once.")
     apart = [name for name in names if name != "transformers"]

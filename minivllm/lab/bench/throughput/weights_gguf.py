@@ -1,9 +1,9 @@
-"""`write_gguf`: writes a checkpoint's weights as a GGUF file for llama.cpp, to compare speeds.
+"""`write_gguf`: writes a checkpoint's weights as a GGUF file, for speed comparisons with llama.cpp.
 
 The file has no tokenizer. Matrices have the requested dtype; norms and biases are float32, as
-llama.cpp requires. For the `llama` architecture, llama.cpp stores the rows of query and key
-projections in another order (`gguf_conversion` does the inverse). Without it a file loads, but
-gives wrong tokens.
+llama.cpp requires. For the `llama` architecture, llama.cpp needs the rows of query and key
+projections in another order (`gguf_conversion` does the inverse). With the wrong order, a file
+loads but gives wrong tokens.
 """
 
 from pathlib import Path
@@ -34,7 +34,7 @@ _TYPES = {
 def write_gguf(checkpoint: Path, path: Path, dtype: str) -> None:
     """Write the model in directory `checkpoint` to `path`.
 
-    Raises `BenchError` for a model that a GGUF file cannot represent.
+    Raises `BenchError` if this function does not support the model.
     """
     config = read_model_config(checkpoint)
     if config.rope_scaling is not None:

@@ -1,18 +1,18 @@
-"""The workloads of `minivllm bench throughput`, drawn from a seed, without model or torch.
+"""The workloads of `minivllm bench throughput`, drawn from a seed, without a model and torch.
 
-Prompts are random token ids, and every request runs to its `max_tokens` (end-of-sequence is
+Prompts are random token ids, and every request generates `max_tokens` tokens (end-of-sequence is
 ignored), so the work is the same for every engine. Each round draws *new tokens* from (seed,
-round), because the prefix cache must be cold in each. The lengths depend only on the seed, so that
-all rounds are the same amount of work.
+round), because a round must not hit blocks that an earlier round has cached. Lengths depend only on
+the seed, so that all rounds are the same amount of work.
 
-Sizes: `docs/performance.md` and the issue that set the targets.
+Sizes: see `docs/performance.md` and the issue that set the targets.
 """
 
 from dataclasses import dataclass, replace
 from random import Random
 
 MAX_NUM_SEQS = 16
-"""Batch slots of our engine and size of the peer's static batches, for all `WORKLOADS`."""
+"""For all `WORKLOADS`: number of our engine's batch slots, and size of the peers' batches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +22,10 @@ class WorkloadSpec:
     name: str
     num_requests: int
     prompt_len: tuple[int, int]
-    """Each request's own prompt tokens, after the shared ones."""
+    """Number of prompt tokens after the shared prefix."""
     output_len: tuple[int, int]
     shared_prefix_len: int = 0
-    """Tokens at the start of every prompt that all prompts share."""
+    """Number of tokens at the start of every prompt that are the same in all prompts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +41,9 @@ WORKLOADS: dict[str, WorkloadSpec] = {
     for spec in (
         # A full batch with equal lengths: the engine's steady state.
         WorkloadSpec("decode", num_requests=16, prompt_len=(64, 64), output_len=(64, 64)),
-        # Mixed lengths and more requests than slots: the case for continuous batching.
+        # Mixed lengths and more requests than slots: continuous batching helps most.
         WorkloadSpec("ragged", num_requests=32, prompt_len=(16, 256), output_len=(8, 128)),
-        # One long system prompt and many users: the case for the prefix cache.
+        # One long system prompt and many users: the prefix cache helps most.
         WorkloadSpec(
             "shared-prefix",
             num_requests=16,
@@ -51,7 +51,7 @@ WORKLOADS: dict[str, WorkloadSpec] = {
             output_len=(32, 32),
             shared_prefix_len=512,
         ),
-        # A single user: shows the engine's own overhead.
+        # A single user: the engine's own overhead is visible.
         WorkloadSpec("single", num_requests=1, prompt_len=(128, 128), output_len=(128, 128)),
     )
 }
@@ -59,13 +59,13 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 NANO_VLLM = WorkloadSpec(
     "nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024)
 )
-"""The workload of nano-vllm's published speed (its `bench.py`): for a GPU, with own batch sizes and
-peers.
+"""The workload of nano-vllm's published speed (`bench.py` in nano-vllm). It is for a GPU, and it has
+its own batch sizes and peers.
 """
 
 
 def quick(spec: WorkloadSpec) -> WorkloadSpec:
-    """Return the workload with a quarter of all lengths and another name, as its ratios differ."""
+    """Return the workload with a quarter of all lengths. Ratios differ, so its name does, too."""
 
     def quarter(length: tuple[int, int]) -> tuple[int, int]:
         return (max(1, length[0] // 4), max(1, length[1] // 4))
@@ -82,12 +82,12 @@ def quick(spec: WorkloadSpec) -> WorkloadSpec:
 def make_requests(
     spec: WorkloadSpec, seed: int, round_number: int, vocab_size: int
 ) -> list[BenchRequest]:
-    """Return the requests of one round, which depend only on the arguments.
+    """Return the requests of one round. Equal arguments give equal requests.
 
     Token ids are from 0 to `vocab_size - 1`.
     """
-    # `Random` hashes a string with SHA-512, so each (seed, round) gives another sequence. A sum of
-    # the two would not.
+    # `Random` hashes a string with SHA-512, so each pair of seed and round gives different numbers.
+    # With `seed + round_number`, some pairs would give the same numbers.
     lengths = Random(f"{spec.name}/lengths/{seed}")
     tokens = Random(f"{spec.name}/tokens/{seed}/{round_number}")
     shared = _draw(tokens, spec.shared_prefix_len, vocab_size)

@@ -1,8 +1,8 @@
 """llama.cpp through llama-cpp-python's low-level API, with continuous batching as in llama-server.
 
-A batch has one token of each running sequence and as much of the waiting prompts as fits. The
-common start of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requested
-rows have logits, and they are found by their position in the batch.
+A batch has one token of each decoding sequence, and as many prompt tokens as fit. The common prefix
+of all prompts is computed once and shared with `llama_memory_seq_cp`. Only requested tokens have
+logits, and a token's logits are found by the token's position in the batch.
 """
 
 import llama_cpp
@@ -14,7 +14,7 @@ BATCH_TOKENS = 512
 
 
 class CacheSequence:
-    """A request in one of the cache's sequences."""
+    """A request that uses one of the sequences in llama.cpp's cache."""
 
     def __init__(self, index: int, prompt: list[int], max_tokens: int) -> None:
         self.index = index
@@ -25,7 +25,7 @@ class CacheSequence:
 
 
 class Engine:
-    """A context with one sequence per slot, and one more for the common start of all prompts."""
+    """A context with one sequence per slot, plus one for the common prefix of all prompts."""
 
     def __init__(self, settings: dict) -> None:
         llama_cpp.llama_backend_init()
@@ -40,7 +40,7 @@ class Engine:
         params.n_seq_max = self._slots + 1
         params.n_threads = params.n_threads_batch = settings["num_threads"]
         params.type_k = params.type_v = GGML_TYPES[settings["dtype"]]
-        # Without this, each sequence has its own part of the cache, and sharing would copy.
+        # Without this option, each sequence has its own part of the cache, so sharing would copy.
         params.kv_unified = True
         self._context = llama_cpp.llama_init_from_model(self._model, params)
         if not self._context:
@@ -51,7 +51,7 @@ class Engine:
         )
         self._batch = llama_cpp.llama_batch_init(BATCH_TOKENS, 0, 1)
         self._position = [0] * (self._slots + 1)
-        """Number of tokens in each of the cache's sequences."""
+        """Index of a sequence in the cache -> its number of tokens."""
 
     def generate(self, prompts: list[list[int]], max_tokens: list[int]) -> list[list[int]]:
         llama_cpp.llama_memory_clear(self._memory, False)
@@ -87,7 +87,7 @@ class Engine:
             self._step([keeper])
 
     def _step(self, sequences: list[CacheSequence]) -> None:
-        """Run one batch, shortest pending input first, so that a long prompt delays no sequence."""
+        """Run one batch; the shortest pending inputs come first, so that decodes are not delayed."""
         batch, used = self._batch, 0
         sampling: list[tuple[CacheSequence, int]] = []
         for sequence in sorted(sequences, key=lambda s: len(s.pending)):
@@ -115,9 +115,9 @@ class Engine:
 
 
 def _common_length(prompts: list[list[int]]) -> int:
-    """Return the length of the common start, which leaves each prompt at least one token.
+    """Return the length of the common prefix, but leave each prompt at least one token.
 
-    The length is 0 for a single prompt.
+    For a single prompt the length is 0.
     """
     if len(prompts) < 2:
         return 0

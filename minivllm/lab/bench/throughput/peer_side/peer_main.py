@@ -5,10 +5,11 @@
     <- {"ready": true, "versions": {...}, "preloaded": [...]}
     -> {"prompts": [[ids], ...], "max_tokens": [n, ...]}
     <- {"outputs": [[ids], ...], "peak_rss_bytes": n}        repeated
-    <- {"error": "..."}                                      instead of either; then the child ends
+    <- {"error": "..."}                                      in place of an answer; the child ends
 
-The child ends when standard input ends. Peers and C libraries print to standard output. So answers
-use a copy of its file descriptor, and descriptor 1 is redirected to standard error.
+The child ends when standard input ends. Peers and C libraries print to standard output. So the
+answers use a copy of standard output's descriptor, and descriptor 1 is redirected to standard
+error.
 """
 
 import json
@@ -18,12 +19,12 @@ from importlib import import_module
 from importlib.metadata import version
 
 PEERS = {"vllm": "peer_vllm", "llama.cpp": "peer_llama_cpp"}
-"""Name of a peer -> the module in this folder with its `Engine` and its `PACKAGES`."""
+"""Name of a peer -> the module in this folder with the peer's `Engine` and `PACKAGES`."""
 PRELOADED = ("tcmalloc", "jemalloc", "mimalloc", "iomp5", "libomp", "libgomp")
 
 
 def preloaded_libraries(pid: str = "self") -> list[str]:
-    """File names of the allocators and OpenMP libraries that a process has mapped (Linux only)."""
+    """Return the names of the allocators and OpenMP libraries that a process uses (Linux only)."""
     try:
         with open(f"/proc/{pid}/maps") as file:
             paths = {
@@ -60,7 +61,7 @@ def main() -> None:
 
 
 def _peak_rss_bytes() -> int | None:
-    """Peak memory of this process and its living children; None without /proc."""
+    """Return the sum of the peaks of this process and its living descendants; None without /proc."""
     total = 0
     try:
         for pid in _family(os.getpid()):

@@ -1,7 +1,7 @@
 """vLLM's offline `LLM` with its own defaults, on CPU or GPU, for `bench throughput --vs vllm`.
 
-Its workers get as many threads as our engine; by default vLLM reserves one core for its scheduler.
-vLLM reads environment variables when it is imported, so they are set before.
+vLLM's workers get as many threads as our engine; by default vLLM reserves one core for its
+scheduler. vLLM reads environment variables when it is imported, so they are set before the import.
 """
 
 import os
@@ -11,7 +11,7 @@ KV_CACHE_GIB = 1
 
 
 class Engine:
-    """Runs `LLM.generate` greedily, to each request's last token."""
+    """Runs `LLM.generate` with greedy sampling, ignoring end-of-sequence tokens."""
 
     def __init__(self, settings: dict) -> None:
         cores = sorted(os.sched_getaffinity(0))[: settings["num_threads"]]
