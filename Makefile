@@ -18,9 +18,9 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 	@echo "A Python of your own: make PYTHON=python3.12 TARGET. It must be 3.11, 3.12 or 3.13."
 
-install: $(INSTALLED) ## make the virtual environment and install minivllm into it, for whoever uses it
+install: $(INSTALLED) ## create the virtual environment and install minivllm
 
-setup: $(DEV_INSTALLED) ## the same, and all that tests, benches and the site need
+setup: $(DEV_INSTALLED) ## also install what tests, benches and the site need
 
 model: install ## download the default model, unless it is there
 	@echo "$(STEP_2)The model $(MODEL), unless it is here. smollm2 is half a gigabyte: about a minute."
@@ -52,7 +52,7 @@ docs-serve: setup ## show the site on http://127.0.0.1:8008, and again whenever 
 test: setup model ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
-mutants: setup ## break the core and the engine a little, many times over, and see that the fast tests notice (MUTANTS=... for options)
+mutants: setup ## break the core in many small ways; the tests must notice (MUTANTS=options)
 	$(BIN)/python tools/mutants/run.py --workers $(WORKERS) $(MUTANTS)
 
 test-slow: setup model ## run the tests that take minutes
@@ -74,7 +74,7 @@ conformance: setup model ## run other projects' clients against the server: lm-e
 soak: setup model ## serve 200 streams for ten minutes, then 10,000 clients that leave (SOAK=... for other options)
 	$(BIN)/python tools/load/soak.py --model $(MODEL) $(SOAK)
 
-attack: setup ## attack a server over HTTP; nothing may be left of it (ATTACK=... for some of the attacks)
+attack: setup ## attack a server over HTTP (ATTACK=names of attacks)
 	$(BIN)/python tools/load/attack.py $(ATTACK)
 
 overhead: setup model ## time per output token of 16 streams, served against offline (OVERHEAD=... for other options)
@@ -102,7 +102,7 @@ lint: setup ## check style and import rules
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports --no-logo
 
-format: setup ## mend what ruff can mend, and format
+format: setup ## apply ruff's fixes and format
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
