@@ -1,7 +1,7 @@
 """The dashboard: a terminal view of one engine, imported as `minivllm.tui`.
 
-`app.DashboardApp` is the program. It rebuilds the engine's state from the event stream (a fold).
-Nothing here imports torch or reads the engine.
+The program is `app.DashboardApp`. It rebuilds the engine's state from the event stream (a fold).
+No module here imports torch or reads the engine itself.
 
     sources/   where events come from: this process, a server, a file
     state/     the state that panels draw, folded from events
@@ -9,6 +9,6 @@ Nothing here imports torch or reads the engine.
     answers/   sentences: why, what changed, the source of a decision
     draw/      from styled text to terminal cells
     widgets/   the panels, by subject; screens/ arranges them
-    keys/      the table of commands, and what each key does
+    keys/      the table of commands, and the function of each key
     vllm/      the screen for a real vLLM server
 """

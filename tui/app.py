@@ -1,9 +1,8 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
-Fifteen times a second, the transport takes in new events and the current screen draws the moment on
-display. The dashboard only listens: the engine never waits for it. The commands in
-`keys/commands.py` call methods of the app's parts: `time_keys`, `look_keys`, `engine_keys` and
-`windows`.
+Fifteen times a second, the transport takes in new events and the screen draws the current moment of
+the recording. The engine never waits for the dashboard. The commands in `keys/commands.py` call
+methods of the app's parts: `time_keys`, `look_keys`, `engine_keys` and `windows`.
 
     source = InProcessSource(header)
     engine.subscribe(source.put)
@@ -44,7 +43,7 @@ from minivllm.tui.widgets.frame.timeline import TimeLine
 
 FRAMES_PER_SECOND = 15
 SECONDS_OF_EVENTS = 0.02
-"""Time limit for new events between two frames: a flood delays the picture, never the keys."""
+"""Seconds per frame for new events: under a flood of events the picture lags, but keys work."""
 _SECONDS_TO_READ = 5
 _SECONDS_OF_A_DAY = 86_400
 
@@ -56,15 +55,14 @@ SCREENS = {
     "events": "EventsScreen",
     "compare": "CompareScreen",
 }
-"""Screen name, also its module in `screens` -> its class; in the order of their keys 1 to 6."""
+"""Screen name (and its module in `screens`) -> class name; in the order of the keys 1 to 6."""
 
 
 class DashboardApp(App[str]):
     CSS_PATH = "dashboard.tcss"
     TITLE = "minivllm"
     COMMANDS: ClassVar = {CommandList}
-    # Disable Textual's own ctrl+p, which would also work in windows and after a user remaps the
-    # key.
+    # Disable Textual's own ctrl+p: it would work even in windows, and after a user remaps the key.
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = bindings()
 
@@ -89,17 +87,17 @@ class DashboardApp(App[str]):
         """watch: one sentence that says what to look for in this run
         other: a second recording, for the Compare screen
         state: "live" begins at the newest event, "playing" and "paused" at the first
-        keymap: keys by command id, in place of those of `commands`
-        first_step: a recording opens at the end of this step, once it is read that far
+        keymap: the user's keys by command id; they replace the keys in `commands`
+        first_step: a recording opens at the end of this step, once the step has been read
         has_next: more recordings follow; `run` returns "next" when the user asks for one
-        follows: `run` returns "next" when a new engine replaces this one, so that it can be opened
+        follows: when a new engine replaces this one, `run` returns "next": the caller reopens
         notice: a notification to begin with
-        lesson: adds the lesson screen and opens with it; `source` is that of its first page
-        recorder: writes this run into a file; the top line reports gaps in it
-        screen: the first screen
+        lesson: adds the lesson screen and opens it first; `source` must be its first page's source
+        recorder: writes this run into a file; the top line reports gaps in the file
+        screen: the name of the first screen
         """
         super().__init__()
-        # Register before mounting: the style sheet uses the themes' own variables.
+        # Register before mounting: the style sheet uses variables that the themes define.
         for theme in (DARK, LIGHT):
             self.register_theme(plain(theme) if ascii else theme)
         self.theme = DARK.name
@@ -141,10 +139,10 @@ class DashboardApp(App[str]):
         return self.context.transport.view
 
     def show_summary(self, lines: list[str], step: int | None = None) -> None:
-        """Show the results of a finished run. Any thread may call this; it never waits.
+        """Show the results of a finished run. Any thread may call this method; it never waits.
 
-        step: the run's last step. The summary disappears when the engine gets more work; without a
-        step it stays.
+        step: the run's last step. With a step, the summary disappears when the engine gets more
+        work; without a step, the summary stays.
         """
         self._summary = RunSummary(list(lines), step)
 
@@ -175,7 +173,7 @@ class DashboardApp(App[str]):
             and self.context.transport.state == "live"
             and self.context.transport.source.status.replaced
         ):
-            self.exit("next")  # a recording is of one engine: the new one gets its own
+            self.exit("next")  # a recording has only one engine: the new engine gets a new one
             return
         self._notices.look()
         summary = self._summary
@@ -195,7 +193,7 @@ class DashboardApp(App[str]):
             self.draw()
 
     def _go_to_first_step(self) -> bool:
-        """Go to the first step once it is read (or to the end); False until then."""
+        """Go to `first_step`, or to the end of a shorter recording; False until it is read."""
         transport = self.context.transport
         if (
             transport.recording.last_step <= self._first_step
@@ -209,8 +207,8 @@ class DashboardApp(App[str]):
     def _handle_exception(self, error: Exception) -> None:
         """Exit with a message if the recording is unreadable; leave other errors to Textual.
 
-        Overrides a private method: a frame, a key and a resize can all read the recording, and only
-        this method sees the errors of all three.
+        Overrides a private method: frames, keys and resizes can all read the recording, and their
+        errors meet only in this method.
         """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
@@ -218,7 +216,7 @@ class DashboardApp(App[str]):
             super()._handle_exception(error)
 
     def _badge_may_change(self) -> bool:
-        """Whether the top line changed without an event: source state, pause, lost events."""
+        """Whether the top line's badge may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
         stands = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
@@ -234,7 +232,7 @@ class DashboardApp(App[str]):
 
     def draw(self) -> None:
         screen = self.dashboard_screen
-        # the timer can fire before a new screen has mounted its panels
+        # The timer can fire before a new screen has mounted its panels.
         if screen is not None and screen.has_panels:
             with self.batch_update():
                 screen.draw()
@@ -252,7 +250,7 @@ class DashboardApp(App[str]):
         await run_command(COMMANDS, command_id, self)
 
     async def action_screen(self, name: str) -> None:
-        """Go to a screen. For the lesson's key, which is not in the table."""
+        """Go to a screen. Only the lesson screen's key, which is not in the table, uses this."""
         await self.look_keys.screen(name)
 
     async def on_panel_chosen(self, message: Panel.Chosen) -> None:
@@ -265,7 +263,7 @@ class DashboardApp(App[str]):
         self.time_keys.slide(message.part)
 
     def next_recording(self) -> None:
-        """Exit with "next": the caller then opens the next recording."""
+        """Exit with the result "next", so that the caller opens the next recording."""
         if self._has_next:
             self.exit("next")
         else:
@@ -279,9 +277,9 @@ class DashboardApp(App[str]):
     # ---- notifications ----
 
     def tell(self, sentence: str, title: str = "", *, stays: bool = False) -> None:
-        """Show a notification, for some seconds or until the user closes it.
+        """Show a notification for some seconds.
 
-        stays: keep it until the user closes it
+        stays: show the notification until the user closes it
         """
         if stays:
             self.clear_notifications()
@@ -293,10 +291,10 @@ class DashboardApp(App[str]):
         )
 
     def on_notify(self) -> None:
-        """Remove older notifications, except permanent ones, to keep the picture visible.
+        """Remove older notifications that do not stay, because they would cover the picture.
 
-        Textual calls this before it adds the new one. The public `clear_notifications` would also
-        close permanent ones.
+        Textual calls this before it adds a new notification. The public `clear_notifications` would
+        also close those that stay.
         """
         for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
             self._unnotify(shown, refresh=False)

@@ -1,7 +1,7 @@
-"""`Context`: what panels may read apart from the model, in one object that the app owns.
+"""`Context`: everything apart from the model that panels may read. The app owns it.
 
-The model holds the engine's state at the moment on display; the context holds the position in time,
-the user's selection, the engine's controls and how to draw. Panels change only the selection.
+The model is the engine's state at the current moment. The context has the position in time, the
+user's selection, the engine's controls and the drawing options. Panels change only the selection.
 """
 
 from dataclasses import dataclass, field
@@ -20,7 +20,7 @@ class RunSummary(NamedTuple):
     step: int | None
 
     def holds(self, newest: DashboardModel) -> bool:
-        """Whether the engine has had no work since."""
+        """Whether the engine has had no work since the summary."""
         return self.step is None or (self.step == newest.fold.step and not newest.fold.requests)
 
 
@@ -30,15 +30,15 @@ class Context:
     control: EngineControl | None = None
     """None if the engine is not in this process."""
     second: Transport | None = None
-    """Another recording, kept at the same step."""
+    """The second recording, for the Compare screen; kept at the same step as the first."""
     recorder: LogWriter | None = None
-    """Writes this run into a file. Only its `loss` is read here."""
+    """Writes this run into a file. The dashboard only reads its `loss`."""
     lesson: LessonControl | None = None
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
     watch: str = ""
     finished: list[str] | None = None
-    """The results of the run, once it is over."""
+    """The results of the run; None until the run is over."""
     event_filter: str = ""
-    """For the Events screen: a word that events must contain, or after `!` must not."""
+    """For the Events screen: `word` shows events with the word, `!word` events without it."""

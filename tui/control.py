@@ -1,8 +1,8 @@
 """What the dashboard can ask of an engine in its own process: pause, step, new requests, options.
 
-Only types and a protocol, so that the dashboard needs neither the engine nor torch.
-`minivllm.cli.serving.engine_control` implements it; recordings and remote engines have no control.
-Calls return at once. Events show the result, and `messages` returns refusals.
+This module has only types and a protocol, so the dashboard needs neither the engine nor torch. The
+implementation is `minivllm.cli.serving.engine_control`. Recordings and remote engines have no
+control. Calls return at once: events show their results, and `messages` returns refusals.
 """
 
 from typing import NamedTuple, Protocol
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 from minivllm.events.types import Phase
 
 MAX_TOKENS = 64
-"""Of an answer: long enough to watch, short enough to end."""
+"""Default number of output tokens of an answer: long enough to watch, but it ends soon."""
 ASKED_HERE = "user-"
 """Prefix of the ids of requests that a user typed."""
 BURST = "burst-"
@@ -32,22 +32,22 @@ class ControlState(NamedTuple):
 
 
 class EngineControl(Protocol):
-    """Called from the dashboard's thread. No call waits."""
+    """The dashboard's thread calls these methods. None of them waits."""
 
     def state(self) -> ControlState:
         """The current state."""
 
     def pause(self) -> None:
-        """Take no more steps. A step or phase that was requested earlier still finishes."""
+        """Stop taking steps. A step or phase that was requested earlier is still finished."""
 
     def resume(self) -> None:
-        """Take steps again, also from the middle of one."""
+        """Take steps again, even if the engine was paused in the middle of a step."""
 
     def step(self) -> None:
-        """Pause, and finish the current step or take one."""
+        """Pause, then finish the current step, or take one step if none is in progress."""
 
     def step_phase(self) -> None:
-        """Pause, and run the next phase of a step."""
+        """Pause, then run the next phase of a step."""
 
     def add_request(
         self, prompt: str, max_tokens: int = MAX_TOKENS, temperature: float = 0.0, n: int = 1
@@ -58,12 +58,12 @@ class EngineControl(Protocol):
         """Add four requests at once with the same long beginning."""
 
     def abort(self, request_id: str) -> None:
-        """End a request; in the middle of a step, at its end."""
+        """End a request. During a step, the request ends when the step does."""
 
     def set_option(self, name: str, value: int) -> None:
         """Change `max_num_batched_tokens` or `max_num_seqs` from the next step on.
 
-        The upper limit is the value that the engine was built with.
+        Neither can exceed the value with which the engine was built.
         """
 
     def record_attention_mass(self, on: bool) -> None:

@@ -1,8 +1,8 @@
 """The dashboard's view of a lesson: pages to show, and requests to the teacher.
 
-Only types and a protocol, so that the dashboard needs neither the engine nor the lessons.
-`minivllm.lessons.teacher.lesson_player` implements it. A page has text and a position in a
-recording; panels draw the events up to that position.
+This module has only types and a protocol, so the dashboard needs neither the engine nor the
+lessons. The implementation is `minivllm.lessons.teacher.lesson_player`. A page has text and a
+position in a recording; the panels draw the engine's state at that position.
 
 Call `forward` and `answer` from a separate thread: they run the engine and can take seconds.
 """
@@ -24,20 +24,20 @@ PANEL_NAMES: tuple[PanelName, ...] = get_args(PanelName)
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """An engine that the lesson has built, as a source of events."""
+    """An engine of the lesson, as a source of events."""
 
     source: EventSource[DashboardModel]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """The text beside the picture: **this** is emphasized, `this` is a name."""
+    """One page of a lesson. In its text, **this** is emphasized and `this` is a name."""
 
     number: int
     """Starts at 1."""
     text: str
     claims: tuple[str, ...] = ()
-    """What the lesson has just checked on the engine."""
+    """Claims that the lesson has just checked on the engine."""
     choices: tuple[str, ...] = ()
     unit: str = ""
     """Unit of a numeric answer: a singular noun, or a sign like %."""
@@ -45,7 +45,7 @@ class Page:
     given: str | None = None
     """The user's answer; None while the question is open."""
     right: bool | None = None
-    """Whether the answer was right, on the page after a question."""
+    """On the page after a question: whether the answer was right; None without an answer."""
     focus: PanelName | None = None
     """The panel to highlight."""
     chosen: Target | None = None
@@ -53,14 +53,14 @@ class Page:
     engine: str = ""
     """Name of the engine, if the lesson has several."""
     stage: Stage | None = None
-    """None before the lesson has built an engine."""
+    """The engine to draw; None before the lesson has built one."""
     position: int = 0
-    """Number of the stage's events before this page."""
+    """Number of events of the stage that happened before this page."""
     last: bool = False
 
     @property
     def waits(self) -> bool:
-        """Whether the page is an open question, which blocks `forward`."""
+        """Whether the page is an open question; `forward` then refuses to go on."""
         return self.asks and self.given is None
 
 
@@ -79,13 +79,13 @@ class LessonControl(Protocol):
 
     @property
     def score(self) -> tuple[int, int]:
-        """Right first answers, and questions answered."""
+        """(number of right first answers, number of answered questions)"""
 
     def forward(self) -> str | None:
-        """Go to the next page; a new page runs the engine. Returns an error message, or None."""
+        """Go to the next page, running the engine for a new page. Returns an error, or None."""
 
     def back(self) -> str | None:
-        """Go to the previous page. Returns an error message, or None."""
+        """Go to the previous page. Returns an error, or None."""
 
     def answer(self, typed: str) -> str | None:
-        """Answer the open question and show the verdict. Returns an error message, or None."""
+        """Answer the open question and show the verdict. Returns an error, or None."""

@@ -1,6 +1,6 @@
 """Panels by name: make one for a screen, or draw one as plain text.
 
-A lesson in a pipe prints a panel with `picture`, from the dashboard's own code.
+`minivllm lesson --plain` prints panels with `picture`, so its pictures equal the dashboard's.
 """
 
 from importlib import import_module
@@ -27,7 +27,7 @@ _CLASSES: dict[PanelName, tuple[str, str]] = {
     "batch_order": ("requests", "BatchOrder"),
     "finished": ("requests", "Finished"),
 }
-"""Panel name, also its module -> its folder in `widgets`, and its class."""
+"""Panel name (and its module) -> (folder in `widgets`, class name)."""
 
 
 def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
@@ -36,14 +36,11 @@ def make_panel(name: PanelName, *, id: str | None = None) -> Panel:
 
 
 def picture(name: PanelName, context: Context, width: int, height: int) -> list[str]:
-    """The panel's title and content as plain text, in at most `height` rows.
-
-    Empty rows at the end are left out.
-    """
+    """The panel's title and content as at most `height` rows of text, without empty last rows."""
     panel = make_panel(name)
     panel.context = context
     model = context.transport.view
-    # Draw the rows first: the title can depend on what they found.
+    # Draw the rows first, because the title can depend on what drawing them found.
     rows = [text_of(row).rstrip() for row in panel.lines(model, width, height - 1)]
     while rows and not rows[-1]:
         rows.pop()

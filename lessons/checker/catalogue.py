@@ -1,6 +1,6 @@
-"""`Exercise`: the entries of info.toml, and how to find one by name.
+"""`Exercise`: an entry of info.toml, and functions to find one by its name.
 
-Their order in info.toml is the order of the course, and `next` follows it.
+The order of the entries is the order of the course; `minivllm exercise next` follows this order.
 """
 
 import tomllib
@@ -23,14 +23,14 @@ class Exercise(NamedTuple):
     lesson: int
     module: str
     holes: tuple[str, ...]
-    """Functions and methods of that module that the student writes."""
+    """The functions and methods of `module` that the student writes."""
     minutes: int
     hints: tuple[str, ...]
-    """A question, where to look, pseudo-code."""
+    """Three hints: a question, where to look, pseudo-code."""
     memory_mb: int = 512
-    """Memory limit of the student's process; torch needs a few thousand."""
+    """Memory limit of the student's process, in MB; torch needs a few thousand MB."""
     seconds: float = 2.0
-    """Processor time limit per case. A case normally needs a hundredth of it."""
+    """Processor time limit per case. A case normally needs a hundredth of this time."""
 
     @property
     def folder(self) -> Path:
@@ -46,7 +46,7 @@ class Exercise(NamedTuple):
 
     @property
     def source_file(self) -> Path:
-        """The engine's own file, which is the solution; found without importing it."""
+        """The engine's own file, which has the solution. It is found without importing it."""
         return Path(find_spec(self.module).origin)
 
     @property
@@ -55,7 +55,7 @@ class Exercise(NamedTuple):
 
     @property
     def symbol(self) -> str:
-        """The holes, for display: `BlockPool.touch, release`."""
+        """The names of the holes, as one text: `BlockPool.touch, release`."""
         owners = ["", *(hole.rpartition(".")[0] for hole in self.holes)]
         return ", ".join(
             hole.removeprefix(f"{owner}.") for owner, hole in zip(owners, self.holes, strict=False)
@@ -63,7 +63,7 @@ class Exercise(NamedTuple):
 
     @property
     def student_file(self) -> str:
-        """Same name as the engine's file."""
+        """The name of the student's file; the engine's file has the same name."""
         return f"{self.module.rpartition('.')[2]}.py"
 
     @property
@@ -99,7 +99,7 @@ def _read(entry: dict[str, Any]) -> Exercise:
 
 
 def find_exercise(name: str) -> Exercise:
-    """Raise `ExerciseError` if there is none."""
+    """Find an exercise by its name. Raises `ExerciseError` if there is none."""
     for exercise in exercises():
         if name in (exercise.name, exercise.package):
             return exercise

@@ -1,7 +1,7 @@
-"""Check one submission: which behaviours pass, and the smallest case on which each other one fails.
+"""Check one submission: the behaviours that pass, and a small failing case for each other one.
 
-A user waits ten seconds at most. So only the first failure is shrunk for long: the student fixes
-that one first.
+A check must take ten seconds at most. So only the first failing case is shrunk for long, because
+the student fixes that failure first.
 """
 
 import time
@@ -19,9 +19,9 @@ from minivllm.lessons.checker.visible import PASSED
 PATIENCE = 2.0
 """Seconds to shrink the first failure."""
 VISIBLE_POINTS = 1
-"""Points for all visible tests together, so that full points always mean a pass."""
+"""Points for all visible tests together: without them, a failed test could get full points."""
 IMPATIENCE = 0.15
-"""The fraction of `PATIENCE` for each later failure."""
+"""Each later failure is shrunk for this fraction of `PATIENCE`."""
 
 
 class BehaviourResult(NamedTuple):
@@ -41,12 +41,12 @@ class Result(NamedTuple):
     exercise: Exercise
     file: Path
     could_not_run: Failure | None
-    """Set if the file could not be loaded."""
+    """Why the file could not be loaded; None if it was loaded."""
     visible: list[str]
-    """The failed visible tests, with the line."""
+    """The failed visible tests, each with the line that failed."""
     behaviours: list[BehaviourResult]
     fitting: list[Misconception]
-    """Known wrong solutions that fail on the same cases in the same way."""
+    """The misconceptions of known wrong solutions that fail the same cases in the same way."""
     seconds: float
     seed: int
 
@@ -81,7 +81,7 @@ class Result(NamedTuple):
 
     @property
     def is_untouched(self) -> bool:
-        """Whether it fails because nothing is written yet."""
+        """Whether the check fails because the student has written nothing yet."""
         failed = [
             one.counterexample.failure for one in self.behaviours if one.counterexample is not None
         ]
@@ -109,7 +109,7 @@ def check(
     diagnoses: bool = True,
     patience: float = PATIENCE,
 ) -> Result:
-    """Run all checks, and find the known misconception behind a failure."""
+    """Run all checks. On a failure, look for the known misconception behind it."""
     wrong = WrongSolutions(exercise) if diagnoses else None
     with wrong or nullcontext():
         return run_behaviours(exercise, submission, seed=seed, patience=patience, wrong=wrong)
@@ -126,7 +126,7 @@ def run_behaviours(
     """Run all checks. Raises `ExerciseError` if this machine cannot run the exercise.
 
     patience: seconds to shrink the first failure
-    wrong: known wrong solutions to compare a failure with
+    wrong: known wrong solutions, to compare with a failing submission
     """
     exercise.require_what_it_needs()
     begin = time.monotonic()

@@ -1,11 +1,11 @@
 """Checks the exercises themselves, for their authors and for the tests.
 
-Yields one sentence per fault. A sound exercise has none:
+Yields one sentence per fault. An exercise without faults fulfils these rules:
 
     the engine's own source passes every behaviour and every visible test
-    the stub fails each of them because it is not written
-    every wrong solution fails, and gets its own hint and no other
-    every behaviour catches a wrong solution: otherwise it may check nothing
+    the stub fails every behaviour and every visible test with its TODO
+    every wrong solution fails, and gets its own hint and no other hint
+    every behaviour catches a wrong solution; otherwise the behaviour may check nothing
     there are at least five wrong solutions, and three hints
 """
 
@@ -21,7 +21,7 @@ from minivllm.lessons.checker.holes import stub
 
 MIN_WRONG = 5
 PATIENCE = 0.3
-"""Seconds to shrink a case: enough to distinguish the wrong solutions."""
+"""Seconds to shrink a failing case: enough to distinguish the wrong solutions."""
 
 
 def dev_check(exercise: Exercise) -> Iterator[str]:

@@ -1,11 +1,11 @@
 """Finds the misconception behind a failing solution.
 
 Each file of `wrong/` has one misconception and a hint. All files run on the small cases on which
-the student's code failed; few fail in the same way. These must also pass where the student's code
-passes, and fail at the same lines on a sample of further cases.
+the student's code failed, and the files that fail in another way are dropped. The remaining files
+must pass where the student's code passes, and fail at the same lines on a sample of further cases.
 
-A wrong diagnosis is worse than none. So an unfinished solution is not diagnosed, and if two wrong
-solutions fit, the report names neither (`check.Result.misconception`).
+A wrong diagnosis is worse than no diagnosis. So an unfinished solution is not diagnosed, and if two
+wrong solutions fit, the report names neither (`check.Result.misconception`).
 """
 
 import ast
@@ -20,20 +20,20 @@ from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission,
 from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
 
 SAMPLE = 3
-"""Compare one in so many cases of a failing behaviour: others soon differ."""
+"""For a failing behaviour, compare only a third of the cases: differences show soon."""
 _NOT_DIAGNOSED = ("todo", "time", "died", "memory", "output", "exit", "patched")
 
 
 class Misconception(NamedTuple):
     name: str
     sentence: str
-    """The file's docstring: the belief of its author."""
+    """The file's docstring: what a student with this misconception believes."""
     hint: str
-    """The file's HINT: what to look at instead."""
+    """The file's HINT: what the student should look at."""
 
 
 def read_misconception(file: Path) -> Misconception:
-    """Read the source without running it."""
+    """Read the docstring and the HINT of a wrong solution without running the file."""
     tree = ast.parse(file.read_text(encoding="utf-8"))
     hint = next(
         node.value.value
@@ -44,9 +44,9 @@ def read_misconception(file: Path) -> Misconception:
 
 
 class WrongSolutions:
-    """All wrong solutions of an exercise; a context manager.
+    """Runs all wrong solutions of an exercise; a context manager.
 
-    The first question starts their process.
+    All share one process, which starts at the first question.
     """
 
     def __init__(self, exercise: Exercise) -> None:
@@ -60,9 +60,10 @@ class WrongSolutions:
         submission: Session,
         seed: int,
     ) -> list[Misconception]:
-        """The misconceptions of the wrong solutions that fail as the submission does.
+        """The misconceptions of the wrong solutions that fail in the same way as the submission.
 
-        found: a failing case per behaviour, or None; submission: runs further cases
+        found: for each behaviour, a failing case, or None if the submission passes
+        submission: runs further cases
         """
         pairs = list(zip(behaviours, found, strict=True))
         failing = [(behaviour, one) for behaviour, one in pairs if one is not None]
@@ -74,7 +75,7 @@ class WrongSolutions:
             file for file in self._files if all(self._does_the_same(file, *one) for one in failing)
         ]
         for behaviour, one in pairs:
-            # A behaviour that the submission passes must agree in all cases.
+            # If the submission passes a behaviour, a wrong solution must pass all of its cases.
             num_cases = behaviour.examples if one is None else behaviour.examples // SAMPLE
             for case, expected in islice(cases_of(behaviour, seed), num_cases) if alike else ():
                 theirs = (
@@ -101,7 +102,7 @@ class WrongSolutions:
         expected: list[str],
         theirs: Counterexample | None,
     ) -> bool:
-        """Whether both differ from the engine at the same line in the same way, or neither does."""
+        """Whether both differ from the engine at the same line in the same way, or both pass."""
         told, failure = self._ask(file, behaviour, case)
         ours = difference(expected, behaviour, case, told, failure)
         if ours is None or theirs is None:
@@ -112,7 +113,7 @@ class WrongSolutions:
             or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None
         ):
             return False
-        # The lines after the first difference depend on how the code is written.
+        # Compare only the first different line: later lines depend on how the code is written.
         return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
 
     def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
@@ -126,9 +127,9 @@ class WrongSolutions:
 
 
 def _words(failure: Failure | None) -> str | None:
-    """What went wrong, without line numbers and limits, which differ between processes."""
+    """The failure without line numbers and limits, because these differ between processes."""
     if failure is not None and failure.kind in ("time", "memory"):
-        return "endless"  # an endless loop that collects data hits either limit first
+        return "endless"  # an endless loop that collects data can hit either limit first
     if failure is None or failure.kind != "raised":
         return failure and failure.kind
     head, marker, rest = failure.text.partition(" in line ")

@@ -1,7 +1,8 @@
 """Writes the smallest failing trace as two recordings for the dashboard's Compare screen.
 
-A is the engine's, B the student's; both open after the first step that differs. If a step raises,
-its recording just ends, so the sentence above both gives the reason.
+Recording A is the engine's and B the student's. Both open after the first step that differs. If a
+step raises an error, its recording just ends, so the sentence above both recordings shows the
+error.
 """
 
 from pathlib import Path
@@ -46,7 +47,7 @@ def write_difference(result: Result, folder: Path) -> Difference:
 
 
 def _sentence(found: Counterexample, step: int) -> str:
-    """Where the two differ, and why B ends early. The error comes first: space is limited."""
+    """Where A and B differ, and why B ends early. An error comes first: space is limited."""
     engine, failure = engines_at(found), found.failure
     if failure is not None and found.index >= len(found.told):
         return clean(

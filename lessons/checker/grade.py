@@ -1,8 +1,8 @@
 """Grades a folder of submissions, in the formats of course software.
 
-`DIR/STUDENT/` has a student's files, flat or with a folder per exercise. Each student gets
-different cases: the seed depends on a secret of the teacher and on the student's name. A broken
-submission gets no points and never ends the run.
+The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
+gets different cases, because the seed depends on the teacher's secret and the student's name. A
+broken submission gets no points, and the run continues with the next one.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from minivllm.lessons.checker.check import Result, check, max_score_of
 from minivllm.lessons.checker.child.sandbox import Submission
 
 PATIENCE = 0.5
-"""Less than in `check`, because a whole class must finish."""
+"""Seconds to shrink a failing case: less than in `check`, because a whole class takes longer."""
 
 
 class Grade(NamedTuple):
@@ -26,7 +26,7 @@ class Grade(NamedTuple):
     exercise: Exercise
     seed: int
     result: Result | None
-    """None if there is no file."""
+    """The result of the check; None if the student has no file for this exercise."""
     max_score: int
 
     @property
@@ -35,7 +35,7 @@ class Grade(NamedTuple):
 
     @property
     def status(self) -> str:
-        """pass, fail, or error if it could not be run."""
+        """One of: pass, fail, error. An error means that the file could not be run."""
         if self.result is None or self.result.could_not_run is not None:
             return "error"
         return "pass" if self.result.passed else "fail"
@@ -53,12 +53,12 @@ def seed_for(secret: str, student: str, exercise: str) -> int:
 
 
 def is_one_submission(folder: Path, exercises: list[Exercise]) -> bool:
-    """Whether the folder has one student's files, as on Gradescope, not a folder per student."""
+    """Whether the folder has one student's files (as on Gradescope) or a folder per student."""
     return any(_file_in(folder, exercise) is not None for exercise in exercises)
 
 
 def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grade]:
-    """Yield all grades. Raises `ExerciseError` if there are no students."""
+    """Yield all grades. Raises `ExerciseError` if the folder has no students."""
     if not folder.is_dir():
         raise ExerciseError(
             f"{folder} is not a folder: give one that contains a folder for each student."
@@ -79,7 +79,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """Grade one exercise of the student with this folder."""
+    """Grade one exercise of one student. student: the student's folder"""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

@@ -1,6 +1,6 @@
-"""Grades as Gradescope's results.json (plain JSON for other readers) and as a table.
+"""Writes grades as Gradescope's results.json, which is plain JSON, and as a CSV table.
 
-The engine's own output is left out, or cases could be memorized.
+The engine's own output is left out; otherwise students could memorize the right results.
 """
 
 import csv
@@ -54,7 +54,7 @@ def _summary(grade: Grade) -> str:
 
 
 def _trouble(grade: Grade) -> str:
-    """Why an exercise could not be run; empty if it could."""
+    """Why an exercise could not be run; empty if it was run."""
     if grade.result is None:
         return f"there is no {grade.exercise.student_file}"
     if grade.result.could_not_run is not None:

@@ -1,7 +1,7 @@
 """Makes a student's file: the engine's own source without the bodies of some functions.
 
-`info.toml` names these holes, such as `BlockPool.touch`. All other code stays, so a stub is always
-up to date with the engine.
+`info.toml` names these functions (holes), such as `BlockPool.touch`. All other code stays, so a
+student's file is always up to date with the engine.
 """
 
 import ast
@@ -13,14 +13,14 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 class Hole(NamedTuple):
-    """Line numbers start at 1."""
+    """A function to be written by the student. Line numbers start at 1."""
 
     owner: str
-    """Its class; empty for a function of the module."""
+    """The name of the class; empty for a function of the module."""
     first: int
-    """The first line of its head, including decorators."""
+    """The first line of the function, including decorators."""
     begin: int
-    """The first line of its body, after the docstring."""
+    """The first line of the body, after the docstring."""
     end: int
     indent: str
 
@@ -28,7 +28,7 @@ class Hole(NamedTuple):
 def find_holes(exercise: Exercise) -> list[Hole]:
     """Find the holes, in the order of the source.
 
-    Raises `ExerciseError` if one is missing or has no docstring.
+    Raises `ExerciseError` if a hole is missing in the source or has no docstring.
     """
     functions = dict(_functions(ast.parse(exercise.source)))
     found = []
@@ -55,7 +55,7 @@ def find_holes(exercise: Exercise) -> list[Hole]:
 
 
 def stub(exercise: Exercise) -> str:
-    """The source with a `TODO` that raises in place of each hole's body."""
+    """The source in which a `TODO` that raises an error replaces the body of each hole."""
     lines = exercise.source.splitlines()
     holes = find_holes(exercise)
     for number, hole in reversed(list(enumerate(holes, 1))):
@@ -68,7 +68,7 @@ def stub(exercise: Exercise) -> str:
 
 
 def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
-    """Yield all functions and methods by name, like `touch` or `BlockPool.touch`."""
+    """Yield all functions and methods with their names, such as `touch` or `BlockPool.touch`."""
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             yield node.name, node

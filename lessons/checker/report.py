@@ -1,7 +1,8 @@
 """The result of a check in words: what passes, the smallest failing case, and what to try next.
 
-Text from a student's code is cleaned, because it can contain escape sequences. An untouched
-exercise is announced as expected to fail, since a learner could take red for a broken installation.
+Text from a student's code is cleaned, because it can contain escape sequences. If the student has
+written nothing yet, the report says that the failure is expected: otherwise the student might think
+that the installation is broken.
 """
 
 import json
@@ -21,9 +22,9 @@ _WITHOUT_HINT = ("todo", "memory", "output", "exit", "patched", "died")
 
 
 def report(result: Result, first_todo: int | None = None) -> Iterator[str]:
-    """Yield the lines for a terminal.
+    """Yield the lines of the report, for a terminal.
 
-    first_todo: the first unwritten line of the student's file
+    first_todo: line number of the first TODO in the student's file
     """
     name = result.exercise.name
     if result.could_not_run is not None:
@@ -107,7 +108,7 @@ def engines_at(found: Counterexample) -> str:
 
 
 def readable(line: str) -> str:
-    """An event in readable form; any other line unchanged."""
+    """The line in readable form, if it is an event; any other line unchanged."""
     text = line.strip()
     if text.startswith("{"):
         try:
@@ -119,7 +120,7 @@ def readable(line: str) -> str:
             )
             text = f"step {event['step']}: {event['ev']} {fields}"
         except (ValueError, KeyError, AttributeError):
-            pass  # not an event after all
+            pass  # the line is not an event after all
     return clean(text)[:_MOST_CHARACTERS]
 
 
@@ -141,7 +142,7 @@ def _advice(result: Result, failed: BehaviourResult) -> Iterator[str]:
 
 
 def step_of_difference(found: Counterexample) -> int:
-    """The engine's step at the first different line, or its last step."""
+    """The engine's step at the first different line; its last step if it has no such line."""
     return json.loads(found.expected[min(found.index, len(found.expected) - 1)])["step"]
 
 

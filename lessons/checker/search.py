@@ -1,11 +1,11 @@
-"""Finds a random case on which both sides differ, and shrinks it with hypothesis.
+"""Finds a random case on which student and engine differ, and shrinks it with hypothesis.
 
-Cases and the reference's lines are made in this process; the student's lines come from the session.
-Cases are drawn uniformly, the first few small. Hypothesis is only used to shrink: its own draws are
-half trivial and often repeated.
+This process draws the cases and runs the engine on them; the session runs the student's code. Cases
+are drawn uniformly; the first few cases are small. Hypothesis is only used to shrink, because half
+of the cases that it draws itself are trivial, and many are repeated.
 
-Shrinking takes hundreds of runs. A loop that costs a second per run is not shrunk at all, and other
-failures only as long as a user waits.
+Shrinking takes hundreds of runs. So a timeout, which costs a second per run, is not shrunk at all.
+For other failures, shrinking has a time limit.
 """
 
 import time
@@ -23,9 +23,9 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
-"""Number of first cases that are smaller: a failure on one of them is readable at once."""
+"""The cases before this number are smaller: if one of them fails, it is easy to read."""
 _MAX_TRIES = 300
-"""Cases that hypothesis draws to find a difference again."""
+"""Maximum number of cases that hypothesis draws to find a failing case of its own."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 
 
@@ -34,13 +34,13 @@ class Counterexample(NamedTuple):
     expected: list[str]
     told: list[str]
     index: int
-    """The first line that differs, or that one side lacks."""
+    """Index of the first line that differs, or that one side lacks."""
     failure: Failure | None
-    """Why the student's lines end there."""
+    """Why the student's lines end early; None if they do not."""
 
 
 class _EnoughError(BaseException):
-    """Ends the search at once: hypothesis only catches `Exception`."""
+    """Ends the search at once. A `BaseException`, because hypothesis catches every `Exception`."""
 
 
 class _DiffersError(Exception):
@@ -50,7 +50,7 @@ class _DiffersError(Exception):
 def find_counterexample(
     behaviour: Behaviour, session: Session, *, seed: int, shrink_seconds: float
 ) -> Counterexample | None:
-    """The smallest failing case found in the time; None if all cases agree."""
+    """The smallest failing case that is found in the given time; None if all cases agree."""
     for case, expected in cases_of(behaviour, seed):
         found = compare_with(expected, behaviour, session, case)
         if found is not None:
@@ -61,7 +61,7 @@ def find_counterexample(
 
 
 class _Cases:
-    """The cases of a seed and the engine's lines for each, made on demand and cached."""
+    """The cases of a seed, and the engine's lines for each case; made on demand and cached."""
 
     def __init__(self, behaviour: Behaviour, seed: int) -> None:
         self._behaviour, self._seed = behaviour, seed
@@ -84,7 +84,7 @@ def cases_of(behaviour: Behaviour, seed: int) -> _Cases:
 def _shrunk(
     best: Counterexample, behaviour: Behaviour, session: Session, seed: int, seconds: float
 ) -> Counterexample:
-    """The smallest failing case that hypothesis finds in the time; `best` if it finds none."""
+    """The smallest failing case that hypothesis finds in `seconds`; `best` if it finds none."""
     try:
         from hypothesis import HealthCheck, Phase, given, settings
         from hypothesis import seed as with_seed
@@ -110,7 +110,7 @@ def _shrunk(
         found = compare(behaviour, session, case)
         if found is None:
             return
-        # hypothesis goes from larger to smaller cases, but not always
+        # Hypothesis usually goes from larger to smaller cases, but not always.
         if len(repr(case)) <= len(repr(best.case)):
             best = found
         raise _DiffersError
@@ -127,7 +127,7 @@ def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexampl
 def compare_with(
     expected: list[str], behaviour: Behaviour, session: Session, case: Case
 ) -> Counterexample | None:
-    """Run one case on the student's side, given the engine's lines."""
+    """Run one case with the student's code. expected: the engine's lines for the case"""
     return difference(
         expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case})
     )
@@ -136,7 +136,7 @@ def compare_with(
 def difference(
     expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
 ) -> Counterexample | None:
-    """The counterexample that these lines give; None if they agree."""
+    """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
     index = behaviour.first_difference(expected, told)
     if index is None and failure is None:
         return None
@@ -149,7 +149,7 @@ def difference(
 class RandomDraw:
     """Draws uniformly, except that both ends of a range are more frequent.
 
-    size: scales the ranges, up to 1
+    size: scales the ranges; at most 1
     """
 
     _AT_AN_END = 0.125
@@ -180,13 +180,13 @@ class RandomDraw:
         return [element(self) for _ in range(self.integer(least, most))]
 
 
-@lru_cache(256)  # bounded: a lambda in a case is a new object in every draw
+@lru_cache(256)  # limited, because a lambda in a case is a new object in every draw
 def strategy_of(cases: CaseMaker) -> Any:
     """A hypothesis strategy for what `cases` draws."""
     return _composite()(cases)
 
 
-@cache  # building one reads source files, so build one for all lambdas
+@cache  # building a strategy reads source files, so build only one for all lambdas
 def _composite() -> Callable[[CaseMaker], Any]:
     from hypothesis import strategies as st
 

@@ -1,6 +1,6 @@
-"""Runs an exercise's visible tests without pytest, and reports each one with the line that failed.
+"""Runs an exercise's visible tests without pytest, and reports the line that failed in each test.
 
-`pytest visible_test.py` works in the workspace too.
+Students can also run `pytest visible_test.py` in their workspace.
 """
 
 import linecache

@@ -1,7 +1,7 @@
-"""`check --watch`: checks again when the student's file is saved, and takes keys meanwhile.
+"""`check --watch`: checks again when the student's file is saved, and reacts to keys.
 
-Keys are read one by one, without echo, and the terminal is always restored. A key pressed during a
-check must not be lost, so nothing is flushed.
+Keys are read one by one, without echo, and the terminal is always restored. A key that is pressed
+during a check must not be lost, so the input is never flushed.
 """
 
 import os
@@ -19,9 +19,9 @@ KEYS = "r run, h hint, d diff, l list, n next, x reset, q quit"
 
 
 def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[], object]]) -> None:
-    """Run once, and again at each save or `r`, until `q` or Ctrl-C.
+    """Call `run` once, and again at each save or `r`, until `q` or Ctrl-C.
 
-    actions: key -> function; watching ends if it returns true
+    actions: key -> function; if the function returns a true value, watching ends
     """
     seen = None
     while True:
@@ -40,7 +40,7 @@ def watch(file: Path, run: Callable[[], object], actions: dict[str, Callable[[],
 
 
 def _saved_at(file: Path) -> int:
-    """Time of the last write; 0 while an editor replaces the file."""
+    """Time of the last write; 0 if the file is missing, as while an editor replaces it."""
     try:
         return file.stat().st_mtime_ns
     except FileNotFoundError:

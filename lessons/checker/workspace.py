@@ -1,7 +1,7 @@
 """The student's folder: the stub, the README, the visible tests, and a note for AI assistants.
 
-It is outside the repository, so that solutions are not committed by accident. Student work is never
-overwritten: `start` refuses to, and `reset` keeps the old file.
+The folder is outside the repository, so that solutions are not committed by accident. A student's
+work is never overwritten: `start` raises an error, and `reset` keeps the old file.
 """
 
 import os
@@ -47,7 +47,7 @@ class Workspace:
         return self.file(exercise).is_file()
 
     def submission(self, exercise: Exercise) -> Submission:
-        """Raises `ExerciseError` if the exercise was not started."""
+        """The student's file, to be checked. Raises `ExerciseError` if there is none."""
         if not self.is_started(exercise):
             raise ExerciseError(
                 f"There is no {self.file(exercise)}: create it with `minivllm exercise"
@@ -58,7 +58,7 @@ class Workspace:
     def start(self, exercise: Exercise) -> Path:
         """Create the exercise's folder and return the file to edit.
 
-        Raises `ExerciseError` if it exists already or is inside a repository.
+        Raises `ExerciseError` if the file exists already, or if the root is a repository.
         """
         if (self.root / "pyproject.toml").exists() or self.root.is_relative_to(FOLDER.parents[1]):
             raise ExerciseError(
@@ -83,7 +83,7 @@ class Workspace:
         return self.file(exercise)
 
     def reset(self, exercise: Exercise) -> Path:
-        """Put the stub back. Returns the path under which the old file is kept."""
+        """Replace the student's file by the stub. Returns the new path of the old file."""
         file = self.submission(exercise).file
         number = 1
         while (kept := file.with_suffix(f".before-{number}.py")).exists():

@@ -1,4 +1,5 @@
-"""Workloads that show one idea each, and the sentences about a run at its end.
+"""The demo's workloads, each of which shows one idea, and sentences about a finished run.
 
-`scenarios` defines them, `player` sends them to an engine, `facts` and `stories` read its events.
+`scenarios` defines the workloads, and `player` sends their requests to an engine. `facts` counts
+what happens in the engine's events, and `stories` writes sentences about these facts.
 """

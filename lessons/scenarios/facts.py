@@ -1,8 +1,8 @@
 """`RunFacts`: the facts of one run, counted from its events.
 
-The fold has the current state; this class counts what happened on the way. Each event is noted
-before the fold applies it, because some facts need the state before the event. A request can have
-several sequences: a fork has no arrival and can be preempted alone.
+The fold has the current state; this class counts what happened before. It counts each event before
+the fold applies the event, because some facts need the state before it. A request can have several
+sequences: a forked sequence has no arrival event and can be preempted alone.
 """
 
 from dataclasses import dataclass, field
@@ -19,37 +19,37 @@ class RequestFacts:
     arrived_after_step: int
     admitted_in_step: int | None = None
     num_cached_tokens: int = 0
-    """From the prefix cache, at first admission."""
+    """Tokens from the prefix cache at the first admission."""
     chunks: list[int] = field(default_factory=list)
-    """Prompt tokens computed in each step, for the first admission only."""
+    """Prompt tokens computed in each step, before any preemption."""
     num_preemptions: int = 0
-    """Over all its sequences."""
+    """Preemptions of all sequences of this request."""
     prompt: str | None = None
     num_sequences: int = 1
-    """Over its lifetime."""
+    """All sequences that the request ever had."""
     num_copies: int = 0
     """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
     """Beams pruned during its search."""
     num_together: int = 1
-    """Maximum number of sequences at once."""
+    """Maximum number of sequences at the same time."""
     ended_in_step: int | None = None
-    """Step in which the latest of its sequences ended."""
+    """Step in which a sequence of this request last ended."""
     sample_texts: dict[str, str] = field(default_factory=dict)
     """Sequence id -> text of each sample that has ended."""
     beams_found: list[str] | None = None
-    """Results of its beam search, best first; None for samples, and during the search."""
+    """Results of the beam search, best first; None before the search ends, and for samples."""
 
     @property
     def texts(self) -> list[str]:
-        """Its samples in order, or the results of its beam search, best first."""
+        """The texts of the samples in order, or the results of the beam search, best first."""
         if self.beams_found is not None:
             return self.beams_found
         return [self.sample_texts[seq_id] for seq_id in sorted(self.sample_texts, key=_index)]
 
     @property
     def steps_waited(self) -> int | None:
-        """Whole steps between arrival and admission; None while it waits."""
+        """Whole steps between arrival and admission; None before the admission."""
         return (
             None
             if self.admitted_in_step is None
@@ -58,7 +58,7 @@ class RequestFacts:
 
 
 class RunFacts:
-    """Pass every event of a run to `apply`, from the first."""
+    """Counts facts of a run. Call `apply` with every event, beginning with the first."""
 
     def __init__(self, header: ev.LogHeader) -> None:
         self.fold = Fold(header)
@@ -67,7 +67,7 @@ class RunFacts:
         self.hits_per_hash: dict[str, int] = {}
         """Block hash -> number of hits at first admissions."""
         self.times_hashed: dict[str, int] = {}
-        """Block hash -> number of blocks filled with this content: how often it was computed."""
+        """Block hash -> how often this content was computed, which is the number of such blocks."""
         self.hits_on_free_blocks = 0
         """Hits on blocks that were free."""
         self.recomputed_tokens = 0
@@ -76,11 +76,11 @@ class RunFacts:
         self.missed_turns = 0
         """How often a running sequence got no token in a step."""
         self.slot_handovers = 0
-        """Admissions into a slot that another sequence had before."""
+        """Number of admissions into a slot that another sequence had before."""
         self.steps_with_waiting = 0
-        """Steps that ended with a waiting request."""
+        """Number of steps at whose end a request was waiting."""
         self.slots_busy_while_waiting = 0
-        """Number of scheduled sequences, summed over those steps."""
+        """Scheduled sequences, summed over the steps in `steps_with_waiting`."""
         self.seconds = 0.0
         """Total step time, by the engine's clock."""
         self.pruned_beams = 0
@@ -109,7 +109,7 @@ class RunFacts:
         self.fold.apply(event)
         self._usage.apply(event)
 
-    # ---- one method per kind; the fold has not applied the event yet ----
+    # ---- one method per kind of event, called before the fold applies the event ----
 
     def _arrived(self, event: ev.RequestArrived) -> None:
         self.requests[event.request_id] = RequestFacts(
@@ -166,7 +166,7 @@ class RunFacts:
 
     def _pruned(self, event: ev.BeamPruned) -> None:
         request = self._request_of(event.seq_id)
-        # Beams that remain when the search ends do not count as pruned.
+        # Beams that are dropped after the search has ended do not count as pruned.
         if request.beams_found is None:
             request.num_pruned += 1
             self.pruned_beams += 1
@@ -184,7 +184,7 @@ class RunFacts:
     def _step_end(self, event: ev.StepEnd) -> None:
         kinds = {item.kind for item in self.fold.scheduled}
         self.mixed_steps += len(kinds) == 2
-        # A sample forked in this step got its first token as part of its parent's turn.
+        # A sample forked in this step counts as scheduled: its parent's turn gave it a token.
         scheduled = {item.seq_id for item in self.fold.scheduled} | self._forked_in_step
         self._forked_in_step = set()
         self.missed_turns += sum(seq_id not in scheduled for seq_id in self.fold.running)

@@ -1,7 +1,7 @@
 """`ScenarioPlayer`: sends a scenario's requests to an engine, each at its step.
 
 Call `before_step` before every step, for example as `EngineThread(before_step=...)`. An idle engine
-takes no steps, so if all others have ended, the next request is sent early.
+takes no steps, so if all earlier requests have ended, the next request is sent early.
 """
 
 from collections import deque

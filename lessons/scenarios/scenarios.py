@@ -1,4 +1,4 @@
-"""The demo's scenarios, as plain data: requests, when they arrive, and a small engine for them.
+"""The demo's scenarios, as plain data: requests, when they arrive, and options of a small engine.
 
     shared-prefix     one long system prompt, many questions
     burst             more requests than batch slots
@@ -8,8 +8,9 @@
     beams             a beam search that forks and prunes beams at every step
 
 A scenario runs on any chat model. On `tiny-random`, where every byte is a token, prompts are about
-four times as long. After a change of sizes, check that each scenario still shows its idea on both.
-(If a prompt of the last two ends on a block boundary, there is nothing to copy on write.)
+four times as long. After a change of sizes, check that each scenario still shows its idea on a chat
+model and on `tiny-random`. (In the last two scenarios, no prompt may end on a block boundary: then
+no block would be copied on write.)
 """
 
 from collections.abc import Mapping
@@ -24,7 +25,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRequest:
-    """One request. `after_steps` counts from the start of its wave."""
+    """One request. It is sent `after_steps` steps after the start of its wave."""
 
     request_id: str
     messages: tuple[Message, ...]
@@ -52,7 +53,7 @@ class Scenario:
 def _ask(
     request_id: str, question: str, max_tokens: int, after_steps: int = 0, system: str | None = None
 ) -> ScenarioRequest:
-    """One greedy question to the chat model: every run writes the same text."""
+    """One question with greedy sampling, so that every run writes the same text."""
     messages: tuple[Message, ...] = ({"role": "user", "content": question},)
     if system is not None:
         messages = ({"role": "system", "content": system}, *messages)
@@ -73,8 +74,8 @@ def _draw(
     seed: int,
     after_steps: int = 0,
 ) -> ScenarioRequest:
-    """One question with several random answers from a fixed seed: always the same text."""
-    # A small model's least likely tenth is mostly noise.
+    """One question with several random answers. The seed is fixed, so the texts never change."""
+    # top_p cuts off the least likely tenth, which is mostly noise in a small model.
     params = SamplingParams(
         n=num_samples, temperature=1.0, top_p=0.9, seed=seed, max_tokens=max_tokens
     )
@@ -140,8 +141,8 @@ BURST = Scenario(
         " for its slowest member."
     ),
     watch=(
-        "twelve requests come at once for four slots; who ends early makes room at the very next"
-        " step."
+        "twelve requests arrive at once for four slots; when one ends, another takes its slot in"
+        " the next step."
     ),
     options=MappingProxyType(
         {
@@ -222,8 +223,8 @@ MEMORY_PRESSURE = Scenario(
         " it costs time, never text."
     ),
     watch=(
-        "the pool fills as the stories grow; then one is preempted, waits, and comes back where it"
-        " was."
+        "the pool fills as the stories grow; then one story is preempted, waits, and later"
+        " continues."
     ),
     options=MappingProxyType(
         {
@@ -261,8 +262,8 @@ PARALLEL_SAMPLING = Scenario(
         " of them writes into it."
     ),
     watch=(
-        "one prefill, four samples on its blocks; to write, three copy the last block, the fourth"
-        " need not."
+        "one prefill, then four samples share its blocks; to write, three copy the last block, and"
+        " the fourth keeps it."
     ),
     options=MappingProxyType(
         {
@@ -287,7 +288,7 @@ BEAMS = Scenario(
         "A beam search forks its best texts and drops the others at every step: blocks change"
         " owners, nothing is recomputed."
     ),
-    watch="at every step beams fork and die; what they have in common stays in the same blocks.",
+    watch="at every step beams are forked and pruned; their common tokens stay in shared blocks.",
     options=MappingProxyType(
         {
             "num_gpu_blocks_override": 40,

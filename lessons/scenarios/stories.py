@@ -1,7 +1,7 @@
 """Three sentences about a scenario's run, shown at its end.
 
-Each sentence uses only counted facts of that run. So it also reports when the expected effect did
-not happen (a larger pool, caching turned off, a run that was stopped early).
+Each sentence uses only counted facts of that run. So the sentence is true even if the expected
+effect did not happen (with a larger pool, without caching, after an early stop).
 """
 
 from collections.abc import Callable
@@ -43,11 +43,11 @@ def _shared_prefix(facts: RunFacts) -> list[str]:
             " model."
         ),
         (
-            f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: nobody"
-            " held it any more, but a freed block keeps its contents until it is reused."
+            f"{plural(facts.hits_on_free_blocks, 'hit')} took a block from the free queue: no"
+            " request held it any more, but a freed block keeps its contents until it is reused."
             if facts.hits_on_free_blocks
             else (
-                "Every block that was hit was still held by somebody: none had to come back from"
+                "Every block that was hit was still held by another request: none was taken from"
                 " the free queue."
             )
         ),
@@ -70,9 +70,9 @@ def _burst(facts: RunFacts) -> list[str]:
         )
         mean = facts.slots_busy_while_waiting / max(facts.steps_with_waiting, 1)
         second = (
-            "A slot went from one that had ended to one that waited"
-            f" {_times(facts.slot_handovers)}; while anybody waited, {mean:.1f} of {slots} slots"
-            " were busy."
+            "A slot went from a finished request to a waiting one"
+            f" {_times(facts.slot_handovers)}; while any request waited, {mean:.1f} of {slots}"
+            " slots were busy."
         )
     else:
         first = f"No request that got a slot had to wait for it: there were {slots}."
@@ -86,11 +86,11 @@ def _long_and_short(facts: RunFacts) -> list[str]:
         facts.requests.values(), key=lambda request: request.num_prompt_tokens, default=None
     )
     if longest is None or not longest.chunks:
-        first = "The long prompt had not come yet."
+        first = "The long prompt had not arrived yet."
     elif len(longest.chunks) == 1:
         first = (
             f"The longest prompt, {_prompt(longest)}, fitted into one step's budget of {budget}"
-            " tokens whole."
+            " tokens."
         )
     else:
         first = (
@@ -130,9 +130,9 @@ def _memory_pressure(facts: RunFacts) -> list[str]:
             f" the {total} was free: the {who} lost all of its own ({names})."
         )
         second = (
-            f"Those that came back found {plural(counters.resumed_hit_tokens, 'token')} still in"
-            f" the cache and computed {facts.recomputed_tokens:,} again: a preemption costs time,"
-            " and no word of the text."
+            f"Resumed sequences found {plural(counters.resumed_hit_tokens, 'token')} still in the"
+            f" cache and computed {facts.recomputed_tokens:,} again: a preemption costs time, but"
+            " no word of the text."
         )
     return [
         first,
@@ -189,7 +189,7 @@ def _beams(facts: RunFacts) -> list[str]:
 
 
 def _copies(facts: RunFacts, what: str) -> str:
-    """How many forks copied a block, and why."""
+    """How many blocks were copied, and why."""
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
         return (
@@ -214,7 +214,7 @@ def _saved(facts: RunFacts) -> str:
         else f" of the {total} that there are"
     )
     return (
-        f"At the most sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}): "
+        f"At best, sharing saved {most.saved_by_sharing:.0%} of the memory (step {most.step}): "
         f"{plural(most.num_blocks_in_use, 'block')} did the work of {without}{room}."
     )
 

@@ -1,4 +1,4 @@
-"""Figures for the lessons, also without a GPU: what a decode reads, and the speed of kernels.
+"""Figures for the lessons, even without a GPU: what a decode reads, and how fast kernels are.
 
 Read `roofline` first, then `rungs`.
 """

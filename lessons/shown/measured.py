@@ -9,16 +9,16 @@ import msgspec
 
 FILE = "measured_rungs.json"
 MOST_SHOWN = 5
-"""Kernel versions on one page, which has room for few words."""
+"""Maximum number of kernel versions on a page, which has room for few words."""
 
 
 class MeasuredRung(msgspec.Struct):
     name: str
     microseconds: float
     share_of_copy: float
-    """Fraction of the device's own copying speed."""
+    """Memory speed of the kernel, as a fraction of the speed of a plain copy on the device."""
     microseconds_in_a_row: float
-    """Time of one launch in a row of 28 without pauses."""
+    """Time per launch if 28 launches follow each other without pauses."""
 
 
 class MeasuredLadder(msgspec.Struct):
@@ -34,7 +34,7 @@ class MeasuredRungs(msgspec.Struct):
 
 
 def measured_rungs() -> MeasuredRungs | None:
-    """The measurements; None if there are none yet."""
+    """The measurements; None if no GPU report was made yet."""
     file = files(__package__).joinpath(FILE)
     return msgspec.json.decode(file.read_bytes(), type=MeasuredRungs) if file.is_file() else None
 
@@ -65,7 +65,7 @@ def _best_share(measured: MeasuredRungs) -> str:
 
 
 def _in_a_row(measured: MeasuredRungs) -> str:
-    """What a CUDA graph saves: no device time, but Python's time between launches."""
+    """What a CUDA graph saves: not time on the device, but Python's time between launches."""
     speeds = {rung.name: rung.microseconds_in_a_row for rung in measured.ladders[-1].rungs}
     if not {"split", "static"} <= speeds.keys():
         return ""

@@ -1,8 +1,8 @@
 """Recorded results of Triton's kernels for lessons 5 and 12, for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. It fits
-only the model `tiny-random`, which is the same on every machine. The traces of the x-ray are in
-`minivllm.runtime.attention.recorded_xray`.
+`tools/pictures/record_kernels.py` makes the recording by running the lessons with Triton. The
+recording fits only the model `tiny-random`, which is the same on every machine. The traces for the
+x-ray are in `minivllm.runtime.attention.recorded_xray`.
 """
 
 from functools import cache
@@ -23,21 +23,21 @@ NOTICE = (
     " This lesson shows a **recording** of them, made in the same steps on another machine."
     " Everything else is computed here, while you watch."
 )
-"""First page of a lesson on kernels if Triton is not installed."""
+"""The first page of a lesson about kernels if Triton is not installed."""
 
 
 class RecordedKernels(msgspec.Struct):
     shape: Shape
     looks: dict[Rung, Look]
-    """Lesson 12: what each kernel version read at that shape."""
+    """Lesson 12: what each kernel version read, for a decode of this shape."""
     num_splits: int
-    """Lesson 12: number of parts into which `split` cuts its long context."""
+    """Lesson 12: the number of parts into which the kernel `split` cuts a long context."""
     tokens: list[int]
     """Lesson 5: the output tokens with the attention backend `triton`."""
 
 
 def triton_is_here() -> bool:
-    """Check without importing Triton: the import is slow and fixes how kernels run."""
+    """Whether Triton is installed. Does not import it: that is slow and fixes how kernels run."""
     return find_spec("triton") is not None
 
 
@@ -47,9 +47,9 @@ def recorded() -> RecordedKernels:
 
 
 def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
-    """What each kernel version reads: watched, or recorded without Triton.
+    """What each kernel version reads: traced here, or taken from the recording without Triton.
 
-    Raises `TritonMissingError` for another shape than the recorded one.
+    Raises `TritonMissingError` if Triton is missing and the shape differs from the recorded shape.
     """
     if triton_is_here():
         return look(shape)
@@ -59,7 +59,7 @@ def look_or_recorded(shape: Shape) -> dict[Rung, Look]:
 
 
 def xray_next_step(teacher: Teacher, engine: LessonEngine) -> ev.KernelTraced:
-    """Take a step for ada with the kernel x-ray on, and highlight the trace.
+    """Run a step in which the kernel x-ray traces ada's decode, and highlight the x-ray panel.
 
     Raises `LessonError` if the kernel could not be traced.
     """

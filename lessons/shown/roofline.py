@@ -1,7 +1,7 @@
-"""The best possible speed of a decode: bytes that a pass must read, over the device's bandwidth.
+"""The shortest possible time of a decode: the bytes that a pass must read, over the bandwidth.
 
-A pass reads only one row of the embedding table per token, so the table does not count. A tied
-table still counts once, as the last layer.
+A pass reads only one row of the embedding table per token, so the table does not count. But a table
+that is also the last layer (a tied table) counts once, because the last layer reads all of it.
 """
 
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from minivllm.runtime.model.model_config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Figures from the manufacturer's data sheet."""
+    """A device, with figures from the manufacturer's data sheet."""
 
     name: str
     bytes_per_second: float
@@ -21,7 +21,7 @@ class Device:
 
     @property
     def operations_per_byte(self) -> float:
-        """Operations that it could compute while it moves one byte."""
+        """Number of operations that the device could compute while it moves one byte."""
         return self.operations_per_second / self.bytes_per_second
 
 
@@ -30,7 +30,7 @@ H100 = Device("H100", bytes_per_second=3.35e12, operations_per_second=989e12, nu
 
 
 def weights_per_pass(config: ModelConfig) -> int:
-    """Number of weights that every pass reads, however many tokens it computes."""
+    """Number of weights that a pass reads. This does not depend on its number of tokens."""
     hidden, heads, kv_heads = (
         config.hidden_size,
         config.num_attention_heads,
@@ -42,5 +42,5 @@ def weights_per_pass(config: ModelConfig) -> int:
 
 
 def operations_per_byte(num_tokens: int, bytes_per_weight: int) -> float:
-    """Arithmetic per byte of weights read, if one pass serves this many tokens."""
+    """Operations per byte of weights, if one pass computes this many tokens."""
     return 2 * num_tokens / bytes_per_weight

@@ -1,8 +1,8 @@
-"""What each version of the decode kernel reads: the real kernels, interpreted and traced.
+"""What each version of the decode kernel reads: the real kernels are interpreted and traced.
 
-Inputs are random numbers in the shapes of a model, since only the positions of reads matter. Each
-output is compared with the reference implementation. With a CUDA device, kernels would be compiled
-and could not be traced, so they are interpreted in a separate process.
+Only the positions of the reads matter, so the inputs are random numbers in the shapes of a model.
+Each output is compared with the output of the reference implementation. With a CUDA device, kernels
+would be compiled and could not be traced, so they are interpreted in a separate process.
 """
 
 import json
@@ -16,12 +16,12 @@ from minivllm.errors import LessonError
 
 Rung = Literal["naive", "grouped", "split", "static", "unified"]
 SPLITS = 2
-"""Number of parts of `split`; the context is short enough to be interpreted."""
+"""Number of parts for the kernel `split`. The context is short, because interpreting is slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One decode: a sequence, and padded rows as in a graph for a larger batch."""
+    """The shape of one decode: a sequence, and padded rows as in a graph for a larger batch."""
 
     num_heads: int
     num_kv_heads: int
@@ -34,11 +34,11 @@ class Shape:
 @dataclass(frozen=True, slots=True)
 class Look:
     programs: int
-    """Programs that read keys."""
+    """Number of programs that read keys."""
     keys_read: int
-    """By all programs together; a key is one head's vector at one token."""
+    """Number of keys read by all programs together; a key is one head's vector for one token."""
     idle_programs: int
-    """Programs without a key: those of padded rows, and those that combine parts."""
+    """Number of programs that read no key: programs of padded rows, or that combine parts."""
     right: bool
     """Whether the output equals that of the reference implementation."""
 
@@ -56,7 +56,7 @@ def look(shape: Shape) -> dict[Rung, Look]:
 def _is_interpreted_here() -> bool:
     try:
         from minivllm.kernels.mode import INTERPRETED
-    except ImportError:  # Triton was imported before, in the other mode
+    except ImportError:  # Triton is already imported, in the mode that compiles
         return False
     return INTERPRETED
 

@@ -1,13 +1,13 @@
-"""The site's pages on lessons and exercises, generated from them.
+"""Generates the site's pages about lessons and exercises.
 
-    markdown       lesson text, escaped for Markdown
-    picks          per lesson: the moments to draw, links into the source
-    pictures       draws a lesson's page as the dashboard would
+    markdown       escapes lesson text for Markdown
+    picks          per lesson: the pages to draw, links into the source
+    pictures       draws a page of a lesson as the dashboard would
     lesson_page    one lesson as a page
     exercise_page  one exercise as a page
     indexes        the two lists
     __main__       `python -m minivllm.lessons.site docs` writes everything
 
-Pages must not differ between machines. So lessons run on a virtual clock with greedy sampling from
-float32 scores, and `lesson_page` fixes the model, whatever is in the reader's cache.
+The pages must be the same on every machine. So lessons run on a virtual clock with greedy sampling
+from float32 scores, and `lesson_page` always uses the same model, even if another one is cached.
 """

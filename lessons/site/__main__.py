@@ -1,6 +1,6 @@
-"""`python -m minivllm.lessons.site docs`: writes the pages on lessons and exercises into docs/.
+"""`python -m minivllm.lessons.site docs`: writes the pages about lessons and exercises into docs/.
 
-Files there that are no longer generated are deleted. `--only 3` writes only one lesson's page.
+Deletes older pages that are no longer generated. `--only 3` writes only the page of lesson 3.
 """
 
 import argparse
@@ -20,7 +20,7 @@ TUTORIAL, EXERCISES, PICTURES = "tutorial", "exercises", "assets/lessons"
 
 
 def pages_of_lesson(lesson: Lesson) -> dict[str, str]:
-    """A lesson's page and pictures: path inside docs/ -> content."""
+    """A lesson's page and pictures, as a dict: path inside docs/ -> content."""
     page = lesson_page(lesson)
     return {f"{TUTORIAL}/{page.name}": page.text} | {
         f"{PICTURES}/{file}": svg for file, svg in page.pictures.items()

@@ -1,7 +1,7 @@
 """The page of an exercise: its topic, the functions to write, what the check compares, two hints.
 
-A page never shows or links the solution: it has only the signature and docstring of each hole.
-`minivllm exercise hint` shows the third hint.
+A page never shows the solution or a link to it: of each function to write, the page has only the
+signature and the docstring. The third hint is only in `minivllm exercise hint`.
 """
 
 from textwrap import dedent
@@ -15,7 +15,7 @@ from minivllm.lessons.site.lesson_page import link_to
 from minivllm.lessons.site.markdown import boxed, to_markdown
 
 SHOWN_HINTS = ("A question", "Where to look")
-"""The first two of three hints; the third is close to the solution."""
+"""Titles of the first two hints. The third hint is too close to the solution for the page."""
 
 
 def page_name(exercise: Exercise) -> str:
@@ -77,7 +77,7 @@ Your file has these functions, each with a `TODO` in place of its body.
 
 
 def _heads(exercise: Exercise) -> list[str]:
-    """Return each hole up to the end of its docstring, under a comment with its class."""
+    """Each function to write, up to the end of its docstring, below a comment with its class."""
     lines = exercise.source.splitlines()
     heads = []
     for number, hole in enumerate(find_holes(exercise), 1):

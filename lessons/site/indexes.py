@@ -1,6 +1,6 @@
-"""The lists of all lessons and of all exercises, in the order of the course.
+"""The list of all lessons and the list of all exercises, both in the order of the course.
 
-Titles and minutes come from the lessons and exercises, the rest from the table of the course.
+Titles and minutes come from the lessons and exercises; all other cells come from `COURSE`.
 """
 
 from minivllm.lessons.checker.catalogue import exercises, find_exercise

@@ -1,8 +1,8 @@
 """One lesson as a page: its text, its questions with folded answers, and pictures.
 
-The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comment on
-each wrong guess and the picture are folded under the question, so that scrolling does not reveal
-them.
+The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comments
+on wrong guesses and the picture are folded under the question, so that a reader who scrolls does
+not see them.
 """
 
 from collections.abc import Callable
@@ -74,11 +74,11 @@ class _Writer:
         self._last_rows: list[str] = []
 
     def write(self) -> None:
-        """Write until the end of the lesson, without the final page on the score."""
+        """Play the lesson and write all its pages, except the final page with the score."""
         player = self._player
         while not player.over:
             page = player.page
-            # Its claims were checked before it, so they belong to the section before it.
+            # A page's claims were checked before the page, so they belong to the last section.
             self.parts += _claims(page)
             self._begin_section(page)
             if page.asks:
@@ -98,7 +98,7 @@ class _Writer:
             )
 
     def _begin_section(self, page: Page) -> None:
-        """Start a section when the lesson shows another engine, named after it."""
+        """If the lesson shows another engine, start a section with the engine's name."""
         if page.engine != self._engine:
             self._engine = page.engine
             title = page.engine or "the lesson"
@@ -107,14 +107,14 @@ class _Writer:
             self.parts.append(f"{heading}{again}\n")
 
     def _question(self, page: Page) -> str:
-        """The question, with the next page folded under it: the engine's answer."""
+        """The question. The next page, with the engine's answer, is folded under the question."""
         question = self._player.question
         choices = "".join(
             f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1)
         )
         self._player.pass_over()
         answer = self._player.page
-        # The answer is folded, so an engine that appears in it starts no section.
+        # An engine that first appears in the answer starts no section, because it is folded.
         self._engine = answer.engine
         answered = [
             *_claims(answer),
@@ -135,7 +135,7 @@ class _Writer:
         return boxed("question", "What do you expect?", f"{asked}\n{fold}")
 
     def _picture(self, page: Page) -> list[str]:
-        """The picture of a selected page, unless it is the same as the last picture."""
+        """The picture of a page, if the page is selected and its picture differs from the last."""
         if page.number not in PICKS[self._lesson.name].drawn:
             return []
         rows = [page.engine, str(page.focus), *page_picture(page)]
@@ -157,7 +157,7 @@ class _Writer:
 
 
 def _claims(page: Page) -> list[str]:
-    """Claims checked on the engine before this page."""
+    """The claims that were checked on the engine before this page."""
     if not page.claims:
         return []
     return [

@@ -1,8 +1,8 @@
 """Lesson text as Markdown for the site.
 
-A lesson marks only `**this**` and `` `this` ``. Everything else is plain text, some of it from a
-model, and must be escaped: `<|im_start|>` would vanish as a tag, and stars in a formula would set
-half a sentence in italics.
+The only marks in a lesson are `**this**` and `` `this` ``. All other text, some of it from a model,
+is plain and must be escaped: otherwise `<|im_start|>` would vanish as a tag, and the stars in a
+formula would set half a sentence in italics.
 """
 
 import re

@@ -1,8 +1,8 @@
-"""What a lesson's page has apart from its text: the pages to draw, and where to read on.
+"""What a lesson's page on the site has apart from its text: pictures, and where to read on.
 
-A lesson has twenty pages or more, and many pictures would repeat. The few to draw are selected by
-hand, by the number that `minivllm lesson NAME --from N` takes. `tests/docs/test_tutorial.py` checks
-that each still shows a new picture after a lesson was changed.
+A lesson has twenty pages or more, and many of their pictures are alike. The pages to draw are
+selected here by hand, by the number N in `minivllm lesson NAME --from N`. When a lesson changes,
+`tests/docs/test_tutorial.py` checks that each selected page still has a new picture.
 """
 
 from collections.abc import Mapping
@@ -18,9 +18,9 @@ class Picks(NamedTuple):
     drawn: tuple[int, ...]
     """Numbers of the pages to draw."""
     concept: str
-    """The page of docs/concepts on the same idea."""
+    """Name of the page in docs/concepts about the same idea."""
     sources: tuple[tuple[str, str], ...]
-    """(file, perhaps with `#name`; what it does)"""
+    """(file, or file#name; what the code there does)"""
 
 
 PICKS: Mapping[str, Picks] = MappingProxyType(

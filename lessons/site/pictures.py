@@ -1,8 +1,8 @@
 """A page of a lesson as a picture: the panels of the dashboard's lesson screen at that moment.
 
-The real screen is drawn in this process from the lesson's recording, without the text (which is
-beside the picture), the keys and the time line. No panel is dimmed. An app closes its source on
-exit, so it gets a wrapper: the next picture needs the recording too.
+The real screen is drawn in this process from the lesson's recording, but without the keys, the time
+line and the text, which is beside the picture. No panel is dimmed. An app closes its source on
+exit, but the next picture needs the source too. So the app gets a wrapper that stays open.
 """
 
 import asyncio
@@ -22,14 +22,14 @@ from minivllm.tui.widgets.blocks.xray import XRay
 COLUMNS = 88
 _FEWEST_ROWS, _MOST_ROWS = 12, 30
 _ROWS_OF_MAP, _MOST_ROWS_OF_SLOTS = 6, 5
-"""Rows of these two panels, including titles, beside a highlighted one on a low terminal."""
+"""Height of these two panels, in rows with the title, beside the highlighted panel."""
 _MOST_NAMES = 6
 _ALL_TILES = 1_000_000
-"""More than any kernel has, to move the x-ray to its end."""
+"""More tiles than any kernel has: moving by this number takes the x-ray to its end."""
 
 
 class Words(NamedTuple):
-    """What a picture shows, in words."""
+    """A description of a picture, in words."""
 
     alt: str
     caption: str
@@ -40,7 +40,7 @@ class _Still:
 
     title = ""
     at_newest = False
-    """False makes the screen jump to the page's position instead of playing to it."""
+    """If False, the screen jumps to the page's position and does not play the steps before it."""
     score = (0, 0)
 
     def __init__(self, page: Page) -> None:
@@ -97,13 +97,13 @@ def _rows(page: Page, context: Context) -> int:
 
     def of(panel: Any) -> int:
         rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
-        # Do not count empty rows above a legend at the panel's foot, except one.
+        # Of the empty rows above a legend at the panel's foot, count only one.
         return sum(bool(row or above) for above, row in pairwise(["", *rows]))
 
     slots = of("slots") if page.focus == "slots" else min(of("slots"), _MOST_ROWS_OF_SLOTS)
     blocks = of("blockmap") if page.focus == "blockmap" else _ROWS_OF_MAP
     lit = 0 if page.focus in ("slots", "blockmap") else of(page.focus)
-    # The screen gives highlighted slots at most half of its rows.
+    # If the panel Slots is highlighted, the screen gives it at most half of the rows.
     enough = max(slots + blocks + lit + 1, 2 * slots if page.focus == "slots" else 0)
     return min(max(enough, _FEWEST_ROWS), _MOST_ROWS)
 

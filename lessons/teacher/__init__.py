@@ -1,5 +1,5 @@
-"""How to write and run a lesson, independent of any particular lesson.
+"""Code to write and run lessons; it has no particular lesson.
 
-Read `script` first: the parts of a lesson. `lesson_engine` is the real engine on a virtual clock;
-`lesson_player` turns the pages.
+Read `script` first, which has the parts of a lesson. `lesson_engine` is the real engine on a
+virtual clock, and `lesson_player` goes from page to page.
 """

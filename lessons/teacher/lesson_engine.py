@@ -1,8 +1,9 @@
 """`LessonEngine`: the real engine on the virtual clock, with its events folded beside it.
 
-Answers to a lesson's questions, like `table("ada")` or `num_free`, come from the fold, as the
-picture does. After each step the fold is compared with the engine's own state, so a lesson cannot
-show something false. The engine forgets ended requests; `facts` remembers their texts and lengths.
+A lesson's queries, such as `table("ada")` or `num_free`, are answered from the fold, from which the
+pictures are drawn too. After each step, the fold is compared with the engine's own state, so a
+lesson cannot show something false. The engine forgets requests that have ended; `facts` remembers
+their texts and lengths.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from minivllm.runtime.loader import LoadedModel
 
 MAX_STEPS = 2_000
-"""More than any lesson needs; beyond this, the lesson would wait forever."""
+"""Step limit, more than any lesson needs: without it, a faulty lesson would wait forever."""
 
 E = TypeVar("E", bound=ev.Event)
 
@@ -35,7 +36,7 @@ class ModelShelf:
     """One model, loaded for the first engine and shared by all engines of a lesson."""
 
     def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
-        """loaded: the model, if it is in memory already."""
+        """loaded: the model, if it is already in memory"""
         self.name = model
         self._loaded = loaded
 
@@ -55,7 +56,7 @@ class ModelShelf:
 class LessonEngine:
     """One engine of a lesson.
 
-    A request's id stands for its first sequence, unless one is given (`ada.1`).
+    A request's id (`ada`) stands for the request's first sequence; `ada.1` is the second one.
     """
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
@@ -89,10 +90,10 @@ class LessonEngine:
         cache_salt: str | None = None,
         **params: object,
     ) -> None:
-        """Add a greedy request that the model cannot end, unless `params` say otherwise.
+        """Add a request. By default, sampling is greedy and the model cannot end the answer.
 
-        params: fields of `SamplingParams`; chat: put the prompt, a user's message, into the chat
-        template
+        params: fields of `SamplingParams`
+        chat: the prompt is a user's message, to be put into the chat template
         """
         text = prompt if isinstance(prompt, str) else None
         if chat:
@@ -161,7 +162,7 @@ class LessonEngine:
 
     @property
     def num_used(self) -> int:
-        """Blocks in at least one block table."""
+        """Number of blocks that are in at least one block table."""
         return sum(block.ref_cnt > 0 for block in self.fold.blocks)
 
     @property
@@ -173,7 +174,7 @@ class LessonEngine:
 
     @property
     def usage(self) -> list[KVUsage]:
-        """Use of the cache's slots: one entry per step in which a sequence ran."""
+        """The usage of the KV cache, one entry per step in which a sequence ran."""
         return self._meter.samples
 
     @property
@@ -184,28 +185,28 @@ class LessonEngine:
         return _seq_id(name) in self.fold.running
 
     def sequence(self, name: str) -> SequenceState:
-        """A sequence that has not ended."""
+        """The state of a sequence that has not ended."""
         return self.fold.sequences[_seq_id(name)]
 
     def table(self, name: str) -> list[int]:
-        """Block ids in the order of the tokens."""
+        """The sequence's block table: block ids in the order of the tokens."""
         return self.sequence(name).block_table
 
     def num_tokens(self, name: str) -> int:
-        """Prompt and output tokens of a sequence that has not ended."""
+        """Number of prompt and output tokens of a sequence that has not ended."""
         return self.sequence(name).num_tokens
 
     def num_prompt_tokens(self, request_id: str) -> int:
-        """Also works after the request has ended."""
+        """Number of prompt tokens of a request, even after the request has ended."""
         return self.facts.requests[request_id].num_prompt_tokens
 
     def text(self, request_id: str) -> str:
-        """The output text so far; of several samples, the first."""
+        """The output text so far. If the request has several samples, the text of the first one."""
         sequence = self.fold.sequences.get(_seq_id(request_id))
         return sequence.text if sequence is not None else self.facts.requests[request_id].texts[0]
 
     def output_tokens(self, name: str) -> list[int]:
-        """The ids of its sampled tokens, also after its end."""
+        """The ids of a sequence's sampled tokens, even after the sequence has ended."""
         return [
             event.token_id
             for event in self.events_of(ev.TokenSampled)
@@ -213,7 +214,7 @@ class LessonEngine:
         ]
 
     def scheduled(self, name: str) -> int:
-        """Number of tokens it got in the last step; 0 if it was left out."""
+        """Number of tokens that the sequence got in the last step; 0 if it was not scheduled."""
         return sum(item.num_tokens for item in self.fold.scheduled if item.seq_id == _seq_id(name))
 
     def events_of(self, kind: type[E]) -> list[E]:

@@ -1,9 +1,9 @@
 """`LessonPlayer`: runs one lesson page by page, and keeps the earlier pages.
 
-`forward` runs the lesson up to its next chunk. `back` shows an old page with its position in the
-recording; nothing is run twice. First answers are scored and stored. The dashboard's lesson screen,
-the terminal and the transcript all drive this player. While a question is open, `forward` refuses:
-the answer must not be visible before the guess.
+`forward` runs the lesson up to its next chunk. `back` shows an old page at its old position in the
+recording, without running the engine again. First answers are scored and stored. The dashboard's
+lesson screen, the terminal and the transcript all use this player. While a question is open,
+`forward` refuses to go on, because the learner must not see the answer before guessing.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class LessonPlayer:
         progress: Progress | None = None,
         resume: Place | None = None,
     ) -> None:
-        """progress: stores first answers and the position; None stores nothing.
-        resume: a position to continue from, with the answers given then
+        """progress: stores first answers and the position; None stores nothing
+        resume: the page from which to continue, with the earlier answers
         """
         self.title = f"{lesson.number}. {lesson.title}"
         self._lesson = lesson
@@ -41,7 +41,7 @@ class LessonPlayer:
         self.teacher = Teacher(self._build)
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
-        """The last question, until its verdict."""
+        """The last question, until its verdict is shown; None otherwise."""
         self.truths: list[Answer] = []
         """The engine's answers to all questions so far."""
         self._answered: list[bool] = []
@@ -51,7 +51,7 @@ class LessonPlayer:
         self._open_next()
         if resume is not None:
             self._repeat(resume)
-        # Set it only now: leaving during the replay must not lose the old position.
+        # Set this only now: a user who leaves during the repetition must not lose the old position.
         self._progress = progress
         self._note_page()
 
@@ -127,7 +127,7 @@ class LessonPlayer:
         return None
 
     def pass_over(self) -> None:
-        """Go on without an answer: resolve the open question, or go to the next page."""
+        """Go on without an answer. Resolves an open question; otherwise goes to the next page."""
         if self.page.waits:
             self._resolve(None)
         else:
@@ -138,7 +138,7 @@ class LessonPlayer:
     def _repeat(self, place: Place) -> None:
         """Open the pages up to `place` again.
 
-        Answers that a changed lesson no longer accepts are skipped.
+        If the lesson was changed since and no longer accepts an answer, the answer is skipped.
         """
         answers = iter(place.answers)
         while self.page.number < place.page and not self.over:
@@ -146,7 +146,7 @@ class LessonPlayer:
                 self.pass_over()
 
     def _open_next(self) -> None:
-        """Run the lesson to its next chunk and open a page for it, or the final page."""
+        """Run the lesson to its next chunk and open a page for the chunk, or the final page."""
         chunk = next(self._script, None)
         if chunk is None:
             self._add_page(text=self._end(), last=True)

@@ -1,7 +1,7 @@
-"""Measurements of a lesson's run: when tokens came, and how full the batch was.
+"""Measurements of a lesson's run: when tokens were sampled, and how full the batch was.
 
-Counted in steps or tokens, because all steps take equally long on the virtual clock. A slot counts
-as idle only while a request waits for one.
+The units are steps and tokens, because on the virtual clock all steps take equally long. A slot
+counts as idle only while a request waits for a slot.
 """
 
 from itertools import pairwise
@@ -29,7 +29,7 @@ def work_per_step(engine: LessonEngine) -> list[int]:
 
 
 def idle_slots_while_waiting(engine: LessonEngine) -> int:
-    """Idle slots, summed over the steps with a deferred request."""
+    """The number of idle slots, summed over the steps in which a request was deferred."""
     slots, busy, idle, waits = engine.header.max_num_seqs, 0, 0, False
     for event in engine.events:
         match event:

@@ -1,6 +1,6 @@
 """A lesson in any terminal or pipe: text, the highlighted panel as plain characters, questions.
 
-At the end of the input the lesson continues alone, as with `--auto`.
+At the end of the input, the lesson continues without answers, as with `--auto`.
 """
 
 import textwrap
@@ -17,7 +17,7 @@ HELP = "enter: go on   b: back   q: leave"
 
 
 class PlainLesson:
-    """Reads `answers` line by line; `show` writes at once."""
+    """Reads `answers` line by line. `show` must write its text at once."""
 
     def __init__(
         self,

@@ -1,10 +1,10 @@
 """`Progress`: a learner's progress, in one small file in the user's data folder.
 
-It has first answers, pages read, hints taken and exercises passed. Only first answers count,
+The file has first answers, pages read, hints taken and exercises passed. Only first answers count,
 because they show what the learner believed.
 
 Two programs can write the file, and a laptop can be closed at any time. So each change reads the
-file again, writes a copy and moves it into place. An unreadable file is never overwritten.
+file again, writes a copy and moves the copy into place. An unreadable file is never overwritten.
 """
 
 import os
@@ -24,11 +24,11 @@ class FirstAnswer(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """Where a lesson was left."""
+    """The page at which the user left a lesson."""
 
     page: int
     answers: list[str] = []
-    """The answer to each question so far; empty if it was skipped."""
+    """The answer to each question so far; an empty text if the question was skipped."""
 
 
 class LessonProgress(msgspec.Struct):
@@ -37,7 +37,7 @@ class LessonProgress(msgspec.Struct):
     first_answers: dict[str, FirstAnswer] = {}
     """By question number: `1`, `2`, ..."""
     left_at: Place | None = None
-    """None if the lesson was not begun, or was finished since."""
+    """None if the lesson was never begun, or if it was finished."""
 
     @property
     def num_right(self) -> int:
@@ -46,7 +46,7 @@ class LessonProgress(msgspec.Struct):
 
 class ExerciseProgress(msgspec.Struct):
     hints: int = 0
-    """The highest hint taken."""
+    """Number of the last hint that was shown."""
     checks: int = 0
     passed: bool = False
 
@@ -58,7 +58,7 @@ class ProgressFile(msgspec.Struct):
 
 
 def default_path() -> Path:
-    """`$MINIVLLM_PROGRESS`, else `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`).
+    """`$MINIVLLM_PROGRESS`, or `minivllm/progress.json` in `$XDG_DATA_HOME` (`~/.local/share`).
 
     A file of an older version, `~/.minivllm/progress.json`, is moved there once.
     """
@@ -77,7 +77,7 @@ def default_path() -> Path:
             shutil.move(old, path)
             old.parent.rmdir()
         except OSError:
-            # the folder has other files, or the new place is not writable
+            # The old folder has other files, or the new folder is not writable.
             return path if path.exists() else old
     return path
 
@@ -120,7 +120,7 @@ class Progress:
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
         """Note that a page was read.
 
-        last: it is the lesson's last page; answers: to the questions before it
+        last: whether this is the lesson's last page; answers: the answers up to this page
         """
 
         def change(file: ProgressFile) -> None:
@@ -132,7 +132,7 @@ class Progress:
         self.change(change)
 
     def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
-        """Note an answer. Only the first one to a question counts."""
+        """Note an answer. Only the first answer to a question is stored."""
         self.change(
             lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
                 question, FirstAnswer(given, right)

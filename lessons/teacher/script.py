@@ -1,7 +1,7 @@
-"""The parts of a lesson, and `Teacher`, with which lessons are written.
+"""The parts of a lesson, and `Teacher`, the interface with which lessons are written.
 
-A lesson is a generator over the real engine. It yields chunks (`Say`, `Predict`), and after each
-the learner presses a key. The code between two yields is what that key does.
+A lesson is a generator that uses the real engine. It yields chunks (`Say`, `Predict`). After each
+chunk the learner presses a key, and the code up to the next `yield` runs.
 
     @lesson(4, "block-tables", "Blocks and block tables", minutes=8, needs=("kv-cache",))
     def run(L: Teacher) -> Script:
@@ -13,9 +13,10 @@ the learner presses a key. The code between two yields is what that key does.
                         why={1: "One block holds only 4 tokens.", 6: "A block is not a token."})
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
-Text and engine cannot disagree: pictures are drawn from events, numbers are taken from the engine,
-and a claim is checked before it is shown. The arguments of `say` are computed when the chunk is
-reached; `before`, then `answer` and `because` are called after the guess.
+The text cannot contradict the engine: pictures are drawn from events, numbers are taken from the
+engine, and claims are checked before they are shown. The arguments of `say` are computed when the
+lesson reaches the chunk; `before`, `answer` and `because` are called after the guess, in this
+order.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from minivllm.lessons.teacher.lesson_engine import LessonEngine
 
 MAX_WORDS = 60
-"""Maximum length of a chunk: readable at a glance beside a picture."""
+"""Maximum number of words in a chunk, so that a learner can read it beside a picture."""
 
 Answer = int | float | str
 """A number, or one of the question's choices."""
@@ -75,15 +76,15 @@ class Predict:
     answer: Callable[[], Answer]
     """Reads the right answer from the engine, after `before`."""
     why: Mapping[Answer, str]
-    """Wrong answer -> one sentence about its misconception."""
+    """Wrong answer -> one sentence about the misconception behind this answer."""
     before: Callable[[], object] | None = None
     """What the engine does after the guess."""
     because: str | Callable[[], str] = ""
     """One or two sentences on the right answer, shown after every guess."""
     otherwise: str = ""
-    """For wrong answers that are not in `why`."""
+    """The sentence for wrong answers that are not in `why`."""
     choices: tuple[str, ...] = ()
-    """The possible answers; without them the answer is a number."""
+    """The possible answers. If there are none, the answer is a number."""
     unit: str = ""
     """Unit of the number: a singular noun, or a sign like %."""
     tolerance: float = 0.0
@@ -100,7 +101,7 @@ class Predict:
             )
 
     def read(self, typed: str) -> Answer | None:
-        """Parse a number, or the number or text of a choice; None if invalid."""
+        """Parse the typed answer: a number, or the number or text of a choice. None if invalid."""
         typed = typed.strip().rstrip("%").replace(",", "").strip()
         try:
             value = float(typed)
@@ -121,7 +122,7 @@ class Predict:
 
     @property
     def how_to_answer(self) -> str:
-        """Shown after an invalid answer."""
+        """The hint to show after an invalid answer."""
         if self.choices:
             return (
                 f"Type the number of your answer, 1 to {len(self.choices)}. You learn more from a"
@@ -142,7 +143,7 @@ class Predict:
         return answer
 
     def verdict(self, given: Answer | None, answer: Answer) -> Verdict:
-        """The response to a guess. given: None if the question was skipped."""
+        """The response to the guess `given`, which is None if the question was skipped."""
         because = self.because if isinstance(self.because, str) else self.because()
         shown = f"**{self.shown(answer)}**"
         if given is None:
@@ -187,9 +188,9 @@ class Lesson:
     needs: tuple[str, ...]
     """Names of lessons to take before this one."""
     text_matters: bool
-    """It shows what a real model writes, so it uses one if available."""
+    """Whether the model's text matters, so that a real model is used if one is available."""
     watches_kernels: bool
-    """It runs Triton's kernels, or shows recordings if Triton is not installed."""
+    """Whether the lesson runs Triton's kernels (or shows recordings if Triton is missing)."""
     run: Callable[[Teacher], Script]
 
 
@@ -203,7 +204,7 @@ def lesson(
     text_matters: bool = False,
     watches_kernels: bool = False,
 ) -> Callable[[Callable[[Teacher], Script]], Lesson]:
-    """Make a `Lesson` of a generator function: `run` in a module `l<number>_....py`."""
+    """Decorator: make a `Lesson` of the generator function `run` in a module `l<number>_....py`."""
 
     def make(run: Callable[[Teacher], Script]) -> Lesson:
         return Lesson(number, name, title, minutes, needs, text_matters, watches_kernels, run)
@@ -212,10 +213,10 @@ def lesson(
 
 
 class Teacher:
-    """The interface with which a lesson is written."""
+    """The functions that a lesson calls."""
 
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
-        """build: makes an engine from options of `EngineConfig`"""
+        """build: makes an engine from a dict of `EngineConfig` options"""
         self._build = build
         self.lit: PanelName | None = None
         self.chosen: Target | None = None
@@ -225,9 +226,9 @@ class Teacher:
     def engine(
         self, name: str = "", *, num_blocks: int | None = 16, block_size: int = 4, **options: object
     ) -> LessonEngine:
-        """Build an engine on the virtual clock, and show it from now on.
+        """Build an engine on the virtual clock, and show it from the next chunk on.
 
-        name: for lessons with several engines
+        name: the engine's name, for lessons with several engines
         num_blocks: None derives the number from `kv_cache_memory_bytes`
         """
         engine = self._build(
@@ -286,7 +287,7 @@ class Teacher:
         )  # fmt: skip
 
     def check(self, claim: str, holds: bool) -> None:
-        """Show a claim as checked. Raises `LessonError`, even outside of tests, if it is false."""
+        """Show a claim as checked. If it is false, raises `LessonError`, even outside of tests."""
         if not holds:
             raise LessonError(
                 f"The lesson says: {claim}. This is not true on this engine: please report it."
@@ -294,6 +295,6 @@ class Teacher:
         self._claims.append(claim)
 
     def take_claims(self) -> tuple[str, ...]:
-        """Return the claims checked since the last call."""
+        """Return the claims that were checked since the last call."""
         claims, self._claims = tuple(self._claims), []
         return claims

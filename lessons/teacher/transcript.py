@@ -1,7 +1,7 @@
 """A whole lesson as one Markdown page, made by running it.
 
 Each question is followed by the engine's answer. A model's text can look like Markdown, so pictures
-are in code blocks and rows are cleaned.
+are in code blocks and their rows are cleaned.
 """
 
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
@@ -23,7 +23,7 @@ def transcript(player: LessonPlayer) -> str:
 
 
 def _page(page: Page, rows: list[str]) -> str:
-    """One page, with these rows of its picture."""
+    """One page as Markdown. rows: the rows of its picture"""
     parts = []
     if rows:
         title = f"{rows[0]} ({page.engine})" if page.engine else rows[0]

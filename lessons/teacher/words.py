@@ -1,4 +1,4 @@
-"""A page of a lesson as text: what the terminal and the transcript share.
+"""A page of a lesson as text. The plain terminal and the transcript share this code.
 
 Pictures are drawn at the page's own position in the recording.
 """
@@ -23,7 +23,7 @@ def without_marks(text: str) -> str:
 
 
 def standing_at(page: Page) -> Context:
-    """What a panel needs to draw this page's moment. The page must have a stage."""
+    """The context to draw a panel at this page's moment. The page must have a stage."""
     transport = Transport(page.stage.source)
     while page.stage.source.poll(1.0):
         pass
@@ -35,10 +35,10 @@ def standing_at(page: Page) -> Context:
 
 
 def page_picture(page: Page) -> list[str]:
-    """The highlighted panel at the page's moment; empty if there is none, or no event yet."""
+    """The highlighted panel at the page's moment; empty without such a panel or any event."""
     if page.stage is None or page.focus is None or page.position == 0:
         return []
     context = standing_at(page)
     rows = [clean(row) for row in picture(page.focus, context, WIDTH - 2, PICTURE_HEIGHT)]
-    # Keep one empty row above a legend at the panel's foot.
+    # Of the empty rows above a legend at the panel's foot, keep only one.
     return [row for above, row in pairwise(["", *rows]) if row or above]

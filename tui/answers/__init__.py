@@ -1,1 +1,1 @@
-"""Sentences and texts: why (key w), what changed (D), a decision's source (s), and notices."""
+"""Answers in words: why (key w), what changed (D), a decision's source code (s), and notices."""

@@ -1,9 +1,9 @@
 """The engine's source for an event: the function that decides, and the line that emits the event.
 
-The source is read and never run: the dashboard must not import the engine, let alone torch. The
-import system finds the module's file; the syntax tree finds the function and its `emit` call. If a
-function emits a kind under another name (`kind = A if resumed else B`), the line that names the
-kind is marked too.
+The dashboard must not import the engine or torch, so it reads the source without running it. The
+file is found by the import system, the function and its `emit` call in the syntax tree. If a
+function emits a kind through a variable (`kind = A if resumed else B`), the line with the kind's
+name is marked too.
 """
 
 import ast
@@ -29,16 +29,16 @@ class Rule(NamedTuple):
     name: str
     """`module:Class.function`"""
     kind: type[ev.Event] | None = None
-    """The event to mark."""
+    """The kind of event: the lines that emit it are marked."""
 
 
 class SourceLines(NamedTuple):
     title: str
-    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or why there are no lines."""
+    """`minivllm/core/scheduler.py:118  Scheduler._defer`, or why no source was found."""
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()
-    """Lines that emit the event."""
+    """Numbers of the lines that emit the event."""
 
     def syntax(self, dark: bool) -> RenderableType:
         if not self.code:
@@ -67,15 +67,15 @@ class SourceLines(NamedTuple):
 
     @property
     def row(self) -> int:
-        """Lines above the first marked line."""
+        """Number of lines above the first marked line."""
         return min(self.marked, default=self.first_line) - self.first_line
 
 
 def rule_of(context: Context, focused: Panel | None) -> Rule | None:
-    """Choose what to show the source of: the event in question, or the focused panel.
+    """Choose whose source to show: the rule behind the current event, or the focused panel's rule.
 
-    Between two steps the newest event is always the end of the step, which is of no interest.
-    There, the panel's rule comes first.
+    Between two steps, the newest event is always the end of a step, which explains little. So the
+    focused panel's rule comes first there.
     """
     event = event_in_question(context)
     chosen = context.selection.last is not None and context.selection.last.kind == "event"
@@ -86,7 +86,7 @@ def rule_of(context: Context, focused: Panel | None) -> Rule | None:
 
 
 def meaning_of(kind: type[ev.Event]) -> str:
-    """The first paragraph of the docstring of an event's kind, as one line."""
+    """The first paragraph of an event class's docstring, as one line."""
     first, _, _ = cleandoc(kind.__doc__ or "").partition("\n\n")
     return " ".join(first.split())
 
@@ -111,7 +111,7 @@ def source_of(rule: Rule) -> SourceLines:
 
 
 def _file_of(module: str) -> Path | None:
-    """Find a module's file without importing it. Its parent packages, all empty, are imported."""
+    """Find a module's file. Imports only the module's parent packages, which are all empty."""
     if module.partition(".")[0] != "minivllm":
         return None
     try:
@@ -123,7 +123,7 @@ def _file_of(module: str) -> Path | None:
 
 
 def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Find a function by its qualified name, through classes."""
+    """Find a function by its qualified name, such as `Scheduler._defer`."""
     for name in names:
         tree = next(
             (
@@ -140,7 +140,7 @@ def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFun
 
 
 def _lines_that_tell(function: ast.AST, kind: str) -> Iterator[int]:
-    """Yield the lines of calls that emit or make a `kind`, and the lines that name it if needed."""
+    """Yield the lines that emit or make a `kind`; if there are none, the lines that name it."""
     direct = [
         call
         for call in _calls(function)

@@ -1,10 +1,10 @@
 """What changed between two moments, as lines that read from top to bottom.
 
 Compares two folded states, not the events between them: a block that was taken and freed again is
-no difference. The exception is a sequence that came and went in between. Two requests with the same
-name, one after the other, count as different.
+not a difference. But a sequence that arrived and ended in between is reported. An old and a new
+request with the same name count as different.
 
-Every difference appears once: a test applies the lines to the first state and gets the second.
+Every difference appears once. A test applies the lines to the first state and gets the second one.
 """
 
 from collections import defaultdict
@@ -125,7 +125,7 @@ def _table_changes(old: list[int], new: list[int]) -> Iterator[str]:
 
 
 def _came_and_went(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
-    """Yield a line for each sequence that existed only in between, if still remembered."""
+    """Yield a line for each remembered sequence that arrived and ended between the two moments."""
     for life in b.lives.by_sequence.values():
         if life.end is not None and life.arrived > a.fold.t and life.seq_id not in a.fold.sequences:
             reason, tokens = clean(life.end[2]), plural(life.num_tokens, "output token")
@@ -185,7 +185,7 @@ def _queues(a: DashboardModel, b: DashboardModel) -> Iterator[str]:
         yield _numbers("budget", a.fold.budget, b.fold.budget)
     old, new = _plan(a.fold.scheduled), _plan(b.fold.scheduled)
     if old != new:
-        # Leave out where each chunk starts: that is the number of computed tokens above.
+        # Leave out the start of each chunk: it equals the number of computed tokens listed above.
         yield f"last plan: {_few(old)}  to  {_few(new)}"
 
 

@@ -1,7 +1,7 @@
-"""`Notices`: what the dashboard reports unasked, each thing once.
+"""`Notices`: notifications that the dashboard shows on its own, each one once.
 
-The app calls `look` in every frame. Notices are for what no panel has room for: a lost or ended
-source, a gap in the recording, a refused request, a truncated answer.
+The app calls `look` in every frame. Notices report what the panels have no room for: a lost or
+ended source, a gap in the recording, a refused request, a truncated answer.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ class Notices:
         self._newest: FinishedSequence | None = None
         """The newest finished sequence that `_look_for_cut_answers` has seen."""
         self._cut: frozenset[str] = frozenset()
-        """Truncated sequences already reported. Going back in time replays their ends."""
+        """Truncated sequences already reported: after a rewind, the same ends are seen again."""
 
     def look(self) -> None:
         control = self._context.control
@@ -34,10 +34,10 @@ class Notices:
         self._look_for_cut_answers()
 
     def _look_at_the_source(self) -> None:
-        """Report a lost, ended or damaged source in full: the top line is too short."""
+        """Report a lost, ended or damaged source in full: the top line has too little room."""
         status = self._context.transport.source.status
         if status.state != self._trouble and status.text and status.state != "indexing":
-            # Do not jump to a new engine while the user looks at the old engine's past.
+            # The user is looking at the old engine's past, so do not jump to the new engine.
             self._tell(
                 "The server runs another engine now; press end to follow it."
                 if status.replaced

@@ -1,8 +1,9 @@
-"""`why`: one sentence, with numbers, about the thing that was chosen last (key w).
+"""`why`: one sentence, with numbers, about the last selected item (key w).
 
-That is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event; else the most
-interesting fact of the moment. Every number comes from the fold or from a history of events. In a
-recording, the chosen thing may not exist yet or no longer be remembered; then the sentence says so.
+The item is a sequence (`why_sequences`), a block (`why_blocks`), a step or an event. If nothing is
+selected, the sentence is about the most interesting fact of the moment. Every number comes from the
+fold or from a history of events. In a recording, the item may not exist yet, or its history may be
+dropped already; then the sentence says so.
 """
 
 from minivllm.text import clean, plural, short_name
@@ -95,7 +96,7 @@ def _why_event(model: DashboardModel, seq: int) -> str:
 
 
 def _of_the_moment(model: DashboardModel) -> str:
-    """The first of these that applies, if nothing is chosen."""
+    """The most interesting fact of the moment: the first case below that applies."""
     fold, counters = model.fold, model.fold.counters
     if fold.lost_events:
         return (

@@ -1,7 +1,7 @@
 """Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-A free block is not always empty: while it has a hash, a lookup still finds it. It is evicted only
-when it is handed out again. Step numbers come from `BlockAges`, the rest from the fold.
+A free block is not always empty: while the block has a hash, a lookup still finds it. The block is
+evicted only when it is allocated again. Step numbers come from `BlockAges`, the rest from the fold.
 """
 
 from minivllm.text import plural, short_name
@@ -54,12 +54,12 @@ def _held(model: DashboardModel, block_id: int) -> str:
 
 
 def _taken(model: DashboardModel, seq_id: str, block_id: int) -> str:
-    """When and how this sequence got the block, if remembered."""
+    """When and how this sequence got the block; empty if that is no longer remembered."""
     step = _hit_in(model, seq_id, block_id)
     if step is not None:
         return f", found in the prefix cache in step {step:,}"
     age = model.ages.blocks[block_id]
-    # Do not name the taker: forked samples share blocks that a sibling took.
+    # Do not write that this sequence took the block: a forked sample shares its sibling's blocks.
     return "" if age is None or age.born is None else f", in use since step {age.born:,}"
 
 
@@ -92,7 +92,7 @@ def _shared(model: DashboardModel, block_id: int) -> str:
 
 
 def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
-    """The step in which this sequence took the block from the free queue and kept it since."""
+    """The step in which this sequence took the block from the free queue, if it still holds it."""
     age = model.ages.blocks[block_id]
     if age is None or age.born is None or age.taken_by != seq_id or life is None:
         return None
@@ -100,7 +100,7 @@ def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: in
 
 
 def _still_forked(life: Life | None) -> bool:
-    """Whether the sequence was forked and still has those blocks: preemption would free them."""
+    """Whether the sequence was forked and never preempted: a preemption frees shared blocks too."""
     return life is not None and life.phases[0][2] == "decode" and life.preemption is None
 
 
@@ -125,7 +125,7 @@ def _in_steps(by_sequence: dict[str, int]) -> str:
 
 
 def _hit_in(model: DashboardModel, seq_id: str, block_id: int) -> int | None:
-    """The step in which this sequence found the block in the prefix cache, if remembered."""
+    """The step in which this sequence hit the block in the prefix cache; None if not remembered."""
     lookup = model.lookups.of(seq_id)
     found = lookup is not None and any(hit[1] == block_id for hit in lookup.hits)
     return lookup.step if found else None

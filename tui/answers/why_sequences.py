@@ -1,7 +1,7 @@
 """Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-`need` and `free` in a deferral are from the moment when the scheduler looked. The holders of
-missing blocks come from the current block tables.
+The numbers `need` and `free` are from the moment when the scheduler deferred the sequence. The
+holders of the missing blocks are read from the current block tables.
 """
 
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ def why_sequence(model: DashboardModel, seq_id: str) -> str:
 
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
-    """A deferral's reason, as the rest of a sentence that begins with a name."""
+    """A deferral's reason, to follow the sequence's name in a sentence."""
     match reason:
         case "no_blocks":
             return f"needs {plural(need, 'block')} with {free:,} free"
@@ -106,7 +106,7 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Which running sequences hold what the first waiting sequence lacks."""
+    """Which running sequences hold the blocks that the first waiting sequence needs."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""
@@ -181,7 +181,7 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
 
 
 def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, left: int) -> str:
-    """Why it got this many tokens. left: the budget that remained when its turn came."""
+    """Why a sequence got this many tokens. left: the budget that was left at its turn."""
     got = f"got {plural(item.num_tokens, 'token')} in step {model.fold.step:,}"
     if item.kind == "decode":
         return (
@@ -194,7 +194,7 @@ def _got(model: DashboardModel, sequence: SequenceState, item: ScheduledState, l
         if sequence.num_cached_tokens
         else ""
     )
-    # A chunk that reaches the last known token samples one more, which may be counted already.
+    # After a chunk with the last known token, one more is sampled: `num_tokens` may include it.
     if item.num_tokens < left and reaches >= sequence.num_tokens - 1:
         return (
             f"{got}: all that it needed after the first {start:,}{cached}; {left:,} of the"

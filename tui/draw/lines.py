@@ -1,9 +1,9 @@
-"""Lines of styled text: what panels make and tests read, before anything is painted.
+"""Lines of styled text. Panels make them, tests read them, and `Panel` paints them.
 
-    ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click chooses block 12
+    ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click selects block 12
 
-A line is a tuple of such spans. So panels are plain functions that can be tested without a screen,
-and frames can be compared row by row. Style names are not colours: a line works in every theme.
+A line is a tuple of such spans. So a panel is a plain function that tests call without a screen,
+and two frames can be compared row by row. Style names are not colours: a line works in every theme.
 """
 
 from rich.cells import cell_len
@@ -29,7 +29,7 @@ class Row:
         """Append `text`.
 
         width: pad or cut the text to this many cells
-        target: what a click on the text chooses
+        target: what a click on the text selects
         """
         if width is not None:
             text = fit(text, min(width, self.room))
@@ -56,7 +56,7 @@ def text_of(a_line: Line) -> str:
 
 
 def first_that_fits(width: int, *choices: Line) -> Line:
-    """The first of `choices` (longest first) that fits; the last one is cut if none does."""
+    """The first of `choices` that fits; if none fits, the last one, cut. Give the longest first."""
     for choice in choices:
         if cell_len(text_of(choice)) <= width:
             return choice
@@ -99,5 +99,5 @@ def _is_chosen(style: str, selection: Selection) -> bool:
 
 def _reversed(style: str) -> str:
     name, at, target = style.partition("@")
-    # A span in reverse stands out by going back to normal.
+    # A span that is already in reverse is highlighted by drawing it normally.
     return (name.removesuffix("!") if name.endswith("!") else name + "!") + at + target

@@ -1,7 +1,7 @@
-"""The same picture in 7-bit characters (`--ascii`), or as an SVG file without remote fonts.
+"""Convert a picture to 7-bit characters (`--ascii`), or to an SVG file without remote fonts.
 
-Each glyph of the dashboard has an ASCII substitute of the same width. Unknown characters, from
-outside, become one `?` per cell.
+Each glyph of the dashboard has an ASCII substitute of the same width. Other characters, in text
+from outside, become one `?` per cell.
 """
 
 import re
@@ -20,14 +20,14 @@ _STAND_INS = {
 
 
 def to_ascii(text: str) -> str:
-    """`text` in 7-bit characters, equally wide."""
+    """Convert `text` to 7-bit characters of the same width."""
     if text.isascii():
         return text
     return "".join(c if c.isascii() else _STAND_INS.get(c, "?" * cell_len(c)) for c in text)
 
 
 class Ascii:
-    """A Rich renderable in 7-bit characters."""
+    """Wraps a Rich renderable and converts its text to 7-bit characters."""
 
     def __init__(self, drawn: RenderableType) -> None:
         self._drawn = drawn
@@ -43,7 +43,7 @@ _REMOTE_FONTS = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 def standalone(svg: str) -> str:
     """Textual's SVG of a screen, with the viewer's own monospaced font instead of a remote one.
 
-    Whitespace is preserved: some viewers drop it at the ends of a text, and columns would shift.
+    `xml:space` is set because some viewers drop spaces at the ends of a text, which shifts columns.
     """
     svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return _REMOTE_FONTS.sub("", svg).replace("Fira Code", "ui-monospace")

@@ -1,8 +1,8 @@
 """Colours: two themes for the frames, and a table of named styles for the panels.
 
-Colours only help: letters, digits and glyphs carry the meaning, so the screen also works with
-NO_COLOR. Each style has a colour per theme, since a colour that is clear on black can be invisible
-on white.
+Letters, digits and glyphs carry the meaning; colours only make it easier to see, so the screen also
+works with NO_COLOR. Each style has one colour for each theme, because a colour that is clear on
+black can be invisible on white.
 """
 
 from dataclasses import replace
@@ -61,7 +61,8 @@ def plain(theme: Theme) -> Theme:
     return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
 
 
-# Style name: (dark theme, light theme). The hues are distinct for colour-blind readers.
+# Style name -> (colour in the dark theme, colour in the light theme). Colour-blind readers can
+# distinguish the hues.
 _COLOURS = {
     "text": ("#d5dce8", "#1d2430"),
     "muted": ("#8b9bb0", "#5a6678"),

@@ -1,7 +1,7 @@
-"""Wrap text from outside at words, measured in cells. Its own line breaks are kept.
+"""Wrap text at words, measured in terminal cells. The text's own line breaks are kept.
 
 `wrap_tail` is for a text that grows word by word and is longer than the panel. It wraps only the
-end, from a cut that stays in place, so that rows do not jump.
+end of the text. The cut before that end moves rarely, so that rows do not jump.
 """
 
 from rich.cells import cell_len, chop_cells
@@ -10,14 +10,14 @@ from minivllm.text import LONGEST_TEXT, clean
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """`text` in rows of at most `width` cells, without control characters."""
+    """Wrap `text` into rows of at most `width` cells, and drop control characters."""
     if width <= 0:
         return []
     return [row for part in text.split("\n") for row in _wrap_line(clean(part), width)]
 
 
 def wrap_tail(text: str, width: int, height: int) -> list[str]:
-    """The last `height` rows of `wrap`. An ellipsis marks text above them."""
+    """The last `height` rows of the wrapped text. An ellipsis at the front marks omitted text."""
     most = LONGEST_TEXT * max(-(-2 * width * height // LONGEST_TEXT), 1)
     cut = 0
     if len(text) > 2 * most:

@@ -27,13 +27,13 @@ class Command(NamedTuple, Generic[Owner]):
     keys: str
     """Textual key names, comma-separated; the first one is displayed."""
     run: Callable[[Owner], Awaitable[None] | None]
-    """Called with the app, or with the screen that has the command."""
+    """Called with the app; for `LESSON_COMMANDS`, called with the lesson screen."""
     label: str
-    """For the palette, and for the bottom line unless `keybar` has a shorter one."""
+    """Name in the palette, and in the bottom line unless `keybar` has a shorter name."""
     help: str
     group: str
     display: str | None = None
-    """The key's label, if it is not Textual's name."""
+    """How to print the key, if Textual's name for it is unsuitable."""
 
 
 COMMANDS: tuple[Command["DashboardApp"], ...] = (
@@ -152,7 +152,7 @@ LESSON_COMMANDS: tuple[Command["LessonScreen"], ...] = (
     Command("lesson.back", "b", lambda screen: screen.page_back(),
             "Page back", "Go back one page, with its picture.", "Lesson"),
 )  # fmt: skip
-"""Keys of the lesson screen. There they precede others, such as `space`."""
+"""Keys of the lesson screen. On that screen they take precedence, for example for `space`."""
 
 
 def bindings() -> list[Binding]:
@@ -161,7 +161,7 @@ def bindings() -> list[Binding]:
 
 def as_bindings(commands: tuple[Command[Owner], ...]) -> list[Binding]:
     return [
-        # Override Textual's ctrl+c, which only shows a hint, in every window.
+        # Textual's own ctrl+c only shows a hint, so override it, even in windows.
         Binding(
             command.keys,
             f"command('{command.id}')",
@@ -187,7 +187,7 @@ def key_label(command: Command) -> str:
 
 
 def readable(key: str) -> str:
-    """A Textual key name as printed on the keyboard."""
+    """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)
     return (
         character if character is not None and character.isprintable() and character != " " else key

@@ -1,4 +1,4 @@
-"""`EngineKeys`: the keys that control the engine, or explain why they cannot."""
+"""`EngineKeys`: the keys that control the engine. Without control, each key shows the reason."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ class EngineKeys:
         time_keys: TimeKeys,
         open_window: Callable[[Screen, Callable], object],
     ) -> None:
-        """open_window: shows a dialog and calls the function with its result"""
+        """open_window: shows a dialog, then calls the given function with the dialog's result"""
         self._context = context
         self._tell, self._time_keys, self._open_window = tell, time_keys, open_window
         self._records_mass = False

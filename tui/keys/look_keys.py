@@ -14,10 +14,10 @@ class LookKeys:
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
         self.visited: list[str] = []
-        """Screens to go back to, newest last."""
+        """Names of the screens that `back` returns to, newest last."""
 
     async def screen(self, name: str) -> None:
-        """Go to a screen; `back` returns from it."""
+        """Go to a screen, and remember the current screen for `back`."""
         if name != self._app.current_mode:
             self.visited.append(self._app.current_mode)
             await self.go(name)
@@ -27,7 +27,7 @@ class LookKeys:
         self._app.call_after_refresh(self._app.draw)
 
     async def back(self) -> None:
-        """Close what covers the panels, else go to the last screen, else clear the selection."""
+        """Close notifications or a maximized panel; else go to the last screen; else unselect."""
         if self._app.close_sentences():
             return
         if self._app.screen.maximized is not None:

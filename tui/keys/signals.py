@@ -1,12 +1,12 @@
-"""`leave_on_signals`: on SIGTERM or SIGHUP the dashboard exits as if by key.
+"""`leave_on_signals`: on SIGTERM or SIGHUP the dashboard exits as if the user had pressed q.
 
 `kill` and the end of a session send SIGTERM, a closed terminal sends SIGHUP. By default both end
 the process at once and leave the terminal in the alternate screen, without a cursor.
 
 When the terminal is gone, Textual's writer thread ends at its first failing write. The next paint
-then waits forever for that thread's queue, and a waiting event loop handles no signals. Python's
-own handlers interrupt that wait, and a process that has not left after `GRACE` seconds is ended.
-Only the main thread can set handlers, so an app in a test's thread has none.
+then waits forever for that thread's queue, and a waiting event loop handles no signals. The
+handlers installed here can interrupt that wait. If the process still runs `GRACE` seconds later, it
+is ended by force. Only the main thread can install handlers, so an app in a test's thread has none.
 """
 
 import asyncio
@@ -19,10 +19,10 @@ from functools import partial
 from textual.app import App
 
 GRACE = 5.0
-"""Seconds to exit cleanly: enough for an engine to finish its step and close its recording."""
+"""Seconds for a clean exit: an engine must finish its step and close its recording."""
 _NAMES = ("SIGTERM", "SIGHUP")
 _OF_A_SIGNAL = 128
-"""Shells report a program that a signal ended as 128 plus the signal's number."""
+"""If a signal ends a program, shells report 128 plus the signal's number as its exit code."""
 
 
 def leave_on_signals(app: App[str]) -> None:
@@ -32,9 +32,9 @@ def leave_on_signals(app: App[str]) -> None:
     def leave(number: int, frame: object) -> None:
         code = _OF_A_SIGNAL + number
         last = threading.Timer(GRACE, os._exit, (code,))
-        last.daemon = True  # do not keep an app that has exited in time
+        last.daemon = True  # an app that exits in time must not wait for this timer
         last.start()
-        with contextlib.suppress(RuntimeError):  # the loop has ended, and the process soon will
+        with contextlib.suppress(RuntimeError):  # the loop has ended; the process will end soon
             loop.call_soon_threadsafe(partial(app.exit, return_code=code))
 
     for name in _NAMES:

@@ -1,6 +1,6 @@
-"""`TimeKeys`: the keys that move in time. The second recording follows the first.
+"""`TimeKeys`: the keys that move in time. A second recording moves with the first.
 
-If a key moves nothing, the user reads why.
+If a key cannot move, a notification gives the reason.
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ class TimeKeys:
 
     @property
     def _transport(self) -> Transport:
-        """Not stored: a lesson's next page can bring another recording."""
+        """Read from the context each time: the next page of a lesson can have another recording."""
         return self._context.transport
 
     def draw_here(self) -> None:
-        """Draw the moment on display; the second recording goes to the same step."""
+        """Draw the current moment, after moving the second recording to the same step."""
         if self._context.second is not None:
             self._context.second.to_step(self._transport.view.fold.step)
         self._draw()

@@ -24,7 +24,7 @@ _LONGEST_NAME = 60
 
 
 class Windows:
-    """Windows over a screen. An empty window becomes a notification with the reason."""
+    """Opens windows over a screen. If a window would be empty, a notification gives the reason."""
 
     def __init__(self, app: "DashboardApp") -> None:
         self._app = app
@@ -115,7 +115,7 @@ class Windows:
             )
         else:
             if target.kind == "sequence":
-                # Samples and beams have no arrival of their own: stay at this moment.
+                # For a sample or beam, this stays at the current moment: only requests arrive.
                 transport.to_request(target.key.removesuffix(".0"))
             self._context.selection.choose(target)
             await self._app.look_keys.open()
@@ -123,7 +123,7 @@ class Windows:
 
 
 def named(context: Context, name: str) -> Target | None:
-    """The target called `name`: a block (b9), a request's first sequence, or a known sequence."""
+    """The target with this name: a block (b9), a request's first sequence, or a known sequence."""
     view = context.transport.view
     number = whole_number(name[1:]) if name[:1] == "b" else None
     if number is not None and number < len(view.fold.blocks):
@@ -146,5 +146,5 @@ def _step(text: str) -> int | None:
 
 
 def _short(text: str) -> str:
-    """The user's text, cut, to repeat in a message."""
+    """The user's text, cut to fit into a message."""
     return fit(clean(text), _LONGEST_NAME) if len(text) > _LONGEST_NAME else clean(text)

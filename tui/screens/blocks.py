@@ -1,8 +1,8 @@
 """The Blocks screen: memory, block by block.
 
-Left: the map and the free queue. Right: the chosen block, the prefix cache, attention mass and the
-kernel x-ray. There is rarely room for all of `_folding`: one panel is open, and the others show
-only their titles until they get the focus. A folded panel is never drawn, so its title is set here.
+Left: the map and the free queue. Right: the selected block, the prefix cache, attention mass and
+the kernel x-ray. If the panels in `_folding` do not all fit, one is open, and the others show only
+their titles until they get the focus. A folded panel is never drawn, so this screen sets its title.
 """
 
 from collections.abc import Iterable

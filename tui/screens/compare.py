@@ -1,6 +1,6 @@
 """The Compare screen: two recordings of one trace, after the same step.
 
-The second recording follows the first, whatever moves that. They are aligned by steps, not by
+Whenever the first recording moves, the second one follows. Both are aligned by step and not by
 number of events, because two policies emit different events.
 """
 
@@ -19,7 +19,7 @@ class CompareScreen(DashboardScreen):
     NAME = "compare"
 
     def body(self) -> Iterable[Widget]:
-        # Keep references: a last frame can come while the screen is being removed.
+        # Keep references: one more frame can be drawn while the screen is being removed.
         self._watch = Watch(self.context.watch, id="watch")
         yield self._watch
         with PanelRow(id="sides"):

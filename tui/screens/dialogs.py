@@ -19,12 +19,12 @@ _MOST_DIGITS = 18
 
 
 def whole_number(text: str) -> int | None:
-    """Parse a whole number of reasonable size, else None."""
+    """Parse a whole number of reasonable size; return None for any other text."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class AskScreen(ModalScreen[str | None]):
-    """Asks for one line. The result is None if the user closes it."""
+    """Asks for one line of text. The result is None if the user closes the window."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Back", id="ask.close")]
 
@@ -35,7 +35,7 @@ class AskScreen(ModalScreen[str | None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="ask") as box:
             box.border_title = self._title
-            box.border_subtitle = "enter to go, esc back"
+            box.border_subtitle = "enter to confirm, esc to go back"
             yield Input(self._value, id="answer")
             yield from self.numbers()
             yield Static(Content(self._hint), id="hint")
@@ -48,18 +48,18 @@ class AskScreen(ModalScreen[str | None]):
         self.enter()
 
     def enter(self) -> None:
-        """Submit. Override this, not the handler: Textual calls every base class's handler."""
+        """Submit. Subclasses override this: of the handlers above, Textual would call them all."""
         self.dismiss(self.query_one("#answer", Input).value.strip())
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a prompt and sampling options. The result is a `Question`, or None."""
+    """Asks for a prompt and sampling options. The result is a `Question`; None if closed."""
 
     def __init__(self) -> None:
         super().__init__(
             "Ask the model",
-            "A user message. tab moves to the numbers: an answer ends after max_tokens at"
-            " the latest; temperature 0 always takes the most likely token; n answers share"
+            "A user message. tab moves to the numbers: max_tokens limits the length of an"
+            " answer; temperature 0 always takes the most likely token; n answers share"
             " the prompt's blocks.",
         )
 

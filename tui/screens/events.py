@@ -1,8 +1,8 @@
 """The Events screen: the event stream, and one event in full.
 
-The chosen event is always the newest one at the moment on display. Choosing an event, here or on
-another screen, moves there in time; moving in time clears the choice. A choice is followed only
-once: doing so in every frame would freeze the picture there.
+The selected event is always the newest event at the current moment. Selecting an event, here or on
+another screen, goes to that moment; moving in time clears the selection. The screen follows a
+selection only once: following it in every frame would freeze the picture at that event.
 """
 
 from collections.abc import Iterable

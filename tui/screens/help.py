@@ -1,7 +1,7 @@
 """Help: the focused panel, all keys, then the other panels.
 
-Keys, including the user's own (`keymap`), are read from the screen below: the app has no bindings
-while a window is open.
+The keys, including the user's own (`keymap`), are read from the screen below the window: while a
+window is open, the app has no bindings.
 """
 
 from collections import defaultdict
@@ -36,12 +36,12 @@ class HelpScreen(ModalScreen[None]):
     ]
 
     def __init__(self, panels: list[Panel], focused: Panel | None, ascii: bool = False) -> None:
-        """panels: the visible ones; focused: the one to explain first, if any"""
+        """panels: the visible panels; focused: the panel to explain first, if any"""
         super().__init__()
         self._focused = focused
         self._ascii = ascii
         others = [panel for panel in panels if panel is not focused]
-        # Panels of one kind have the same help.
+        # Show the help of each kind of panel only once.
         self._others = {
             panel.HELP_TITLE: panel.HELP_TEXT
             for panel in others

@@ -1,8 +1,8 @@
 """The Lesson screen: the text of a lesson beside the panels that it explains.
 
-One panel is highlighted and the others are dim. All are drawn from the engine's events up to the
-current page, so going back is time travel. The lesson runs its engine in a separate thread, because
-a page can take seconds. Then its steps are played back at a visible speed.
+One panel is highlighted and the others are dim. All panels are drawn from the engine's events up to
+the current page, so going back a page is going back in time. The engine runs in a separate thread,
+because a page can take seconds. Then the new steps are played back at a visible speed.
 """
 
 from collections.abc import Callable, Iterable
@@ -25,13 +25,13 @@ from minivllm.tui.widgets.frame.lesson_text import LessonText
 
 _LONGEST_GUESS = 12
 _SECONDS_TO_PLAY = 1.5
-"""Time to play a page's steps, however many."""
+"""Time to play the steps of a page, regardless of their number."""
 _COMPANIONS: dict[str, tuple[PanelName, ...]] = {
     "-low": ("slots", "blockmap"),
     "-medium": ("slots", "blockmap", "budget"),
     "-tall": ("slots", "blockmap", "budget", "waiting", "eventlog"),
 }
-"""Panels beside the highlighted one, by height of the terminal."""
+"""Terminal height -> panels to show beside the highlighted one."""
 
 
 class LessonScreen(DashboardScreen):
@@ -59,7 +59,7 @@ class LessonScreen(DashboardScreen):
     # ---- keys ----
 
     def on_key(self, event: Key) -> None:
-        """Digits are the answer while a question is open."""
+        """While a question is open, take digits as the answer."""
         text = self._text
         if not self._lesson.page.waits or text.busy:
             return
@@ -89,7 +89,7 @@ class LessonScreen(DashboardScreen):
     # ---- moving through the lesson ----
 
     def _run(self, move: Callable[[], str | None]) -> None:
-        """Move in a separate thread."""
+        """Call `move` in a separate thread, because it can run the engine."""
         if self._text.busy:
             return
         self._text.busy = True
@@ -105,7 +105,7 @@ class LessonScreen(DashboardScreen):
                 then = partial(self.app.exit, return_code=1, message=str(error))
             else:
                 then = partial(self._moved, trouble)
-            if self.app.is_running:  # do not wait for an app that has exited meanwhile
+            if self.app.is_running:  # the app may have exited meanwhile: then do not wait for it
                 self.app.call_from_thread(then)
 
         self.run_worker(work, thread=True)
@@ -113,7 +113,7 @@ class LessonScreen(DashboardScreen):
     def _moved(self, trouble: str | None) -> None:
         self._text.busy = False
         self._text.trouble = trouble or ""
-        # Clear invalid answers too: the next digits start a new one.
+        # Clear an invalid answer too, so that the next digits start a new answer.
         self._text.typed = ""
         self._show_page()
         self.app.draw()
@@ -133,7 +133,7 @@ class LessonScreen(DashboardScreen):
     def _go_to(self, before: Page | None, page: Page) -> None:
         transport = self._transports.get(page.stage)
         if transport is None:
-            # The app made the first transport.
+            # The app has already made a transport for the first page's source.
             transport = self.context.transport if before is None else Transport(page.stage.source)
             self._transports[page.stage] = transport
         self.context.transport = transport
@@ -159,7 +159,7 @@ class LessonScreen(DashboardScreen):
         for name, panel in self._pictures.items():
             panel.set_class(name == lit, "-lit")
             panel.set_class(name != lit and lit is not None, "-dim")
-        # The height of Slots depends on their number; the map takes the rest.
+        # The height of the panel Slots depends on the number of slots; the map takes the rest.
         self._pictures["blockmap"].set_class(lit == "slots", "-rest")
         self._choose_companions()
 

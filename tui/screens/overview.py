@@ -17,12 +17,12 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Slots on top, memory and finished requests on the left, plans and decisions on the right."""
+    """Top: slots. Left: memory and finished requests. Right: plans and decisions."""
 
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:
-        # Keep references: a last frame can come while the screen is being removed.
+        # Keep references: one more frame can be drawn while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         self._summary.add_class("-away")
         yield Watch(self.context.watch, id="watch")
@@ -39,13 +39,13 @@ class Overview(DashboardScreen):
                 yield EventLog(id="eventlog")
 
     def draw(self) -> None:
-        """Show the summary once the run is over and the newest moment is on display."""
+        """Show the summary if the run is over and the picture is at the newest moment."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
         told = self.context.finished if transport.state == "live" else None
         if told is not None:
             summary.tell(told)
-        # Use a class: `display` would override the rule for too small terminals.
+        # Use a CSS class: `display` would override the style sheet's rule for small terminals.
         summary.set_class(told is None, "-away")
-        # When nothing runs any more, the summary replaces the empty slots.
+        # The summary replaces the slots when they are empty.
         slots.set_class(told is not None and not transport.view.fold.running, "-away")
         super().draw()

@@ -1,4 +1,4 @@
-"""The Requests screen: a timeline of every request, and the chosen one in full."""
+"""The Requests screen: a timeline of every request, and all details of the selected one."""
 
 from collections.abc import Iterable
 

@@ -1,8 +1,9 @@
 """`EventStream`: a thread that reads a server's `/events` and reconnects after a lost connection.
 
-`GET /events` answers with server-sent events: `meta` with the header line, perhaps `state` with the
-engine's state, then one event per message. A reconnect sends `Last-Event-ID`. `close` shuts the
-socket, because a thread that waits for a silent server would not see a flag.
+The answer to `GET /events` is a stream of server-sent events: first `meta` with the header line,
+then, for an engine that has already run, `state`, then one message per event. A reconnect sends
+`Last-Event-ID`. `close` shuts the socket: while the thread waits for a silent server, it would not
+see a flag.
 """
 
 import contextlib
@@ -25,20 +26,20 @@ FIRST_DELAY = 0.5
 LAST_DELAY = 5.0
 READ_BYTES = 1 << 16
 MAX_WAITING_LINES = 100_000
-"""Stop reading at this many waiting lines. The server then drops events and reports a gap."""
+"""Stop reading while this many lines wait. The server then drops events and reports a gap."""
 
 
 class EventStream:
     def __init__(self, url: SplitResult) -> None:
         self._url = url
         self.lines: deque[bytes] = deque()
-        """Pop lines from the left; the first is the header. Lines can be empty."""
+        """Lines to pop from the left. The first line is the header. A line can be empty."""
         self.status = SourceStatus("lost", f"Connecting to {self._name}.")
         self.trouble = f"{self._name} does not answer"
-        """Why the connection is lost; `status` adds when it retries."""
+        """Why the connection is lost. The text in `status` also has the time of the next try."""
         self.header: LogHeader | None = None
         self.settled = Event()
-        """Set once a header has come, or never will."""
+        """Set once a header has arrived, or once it is certain that none will."""
         self._closing = Event()
         self._socket: socket.socket | None = None
         self._stitcher: Stitcher | None = None
@@ -93,7 +94,7 @@ class EventStream:
         try:
             connection.connect()
             self._socket = connection.sock
-            # An engine can be silent for hours; keep-alive detects a machine that is gone.
+            # An idle engine can be silent for hours; keep-alive detects that its machine is gone.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             headers = {
                 "Accept": "text/event-stream",
@@ -164,8 +165,8 @@ class EventStream:
         self.settled.set()
 
     def _take_state(self, state: bytes) -> None:
-        # Only before the first event: a view that has lost events keeps its state, as in any
-        # recording.
+        # Take the state only before the first event. Later, after lost events, the view keeps its
+        # own state, as with any recording.
         if not self._is_under_way:
             self._is_under_way = True
             self.lines.append(state_line(state))

@@ -1,7 +1,7 @@
 """`HttpSource`: the events of a server, kept in a spool file.
 
-Moves the lines of an `EventStream`, which has its own thread, to an unnamed temporary file and
-indexes them. The constructor waits for the header; `poll` never waits.
+An `EventStream` reads lines in its own thread; this source moves them to an unnamed temporary file
+and indexes them. The constructor waits for the header; `poll` never waits.
 """
 
 import time
@@ -21,7 +21,7 @@ BATCH_LINES = 500
 
 
 class HttpSource(Generic[V]):
-    """url: of the server or its event stream.
+    """url: the address of the server or of its event stream.
 
     Raises `EventLogError` if no event stream answers in time.
     """
@@ -71,7 +71,7 @@ class HttpSource(Generic[V]):
 def _events_url(text: str) -> SplitResult:
     url = urlsplit(text)
     try:
-        named = bool(url.hostname) and url.port != 0  # `port` raises ValueError if it is no number
+        named = bool(url.hostname) and url.port != 0  # `port` raises ValueError if not a number
     except ValueError:
         named = False
     if not named:

@@ -1,9 +1,9 @@
 """`InProcessSource`: the events of an engine in this process.
 
 `put` runs in the engine's thread, between two decisions of the scheduler. So it only appends to a
-deque: no lock, no wake-up, no limit that could block. `poll`, in the dashboard's thread, writes the
-events to an unnamed temporary file, and the view reads that. So going back in time uses the same
-code as going forward.
+deque: it takes no lock, wakes no thread and can never block. `poll` runs in the dashboard's thread
+and writes the events to an unnamed temporary file. The view reads that file, so going back in time
+uses the same code as going forward.
 """
 
 import tempfile
@@ -21,11 +21,11 @@ from minivllm.events.types import Event, LogHeader
 from minivllm.tui.sources.source import SourceStatus
 
 BATCH_EVENTS = 500
-"""Events moved at once: about a millisecond of work, so that `poll` keeps its time limit."""
+"""Events to move before looking at the clock: a millisecond of work, so `poll` ends in time."""
 
 
 class InProcessSource(Generic[V]):
-    """Subscribe `put` at the moment of the header, `engine.log_header()`."""
+    """Subscribe `put` to the engine at the moment when `engine.log_header()` made the header."""
 
     def __init__(
         self,
@@ -35,11 +35,11 @@ class InProcessSource(Generic[V]):
         codec: ViewCodec[V] = FOLD,
         state: EngineState | None = None,
     ) -> None:
-        """state: `engine.inspect()` from the same moment, if the engine has already run"""
+        """state: if the engine has already run, `engine.inspect()` from the header's moment"""
         self._events: deque[Event] = deque(events)
-        # `append` and `popleft` are atomic in CPython, so two threads can use the two ends.
+        # In CPython, `append` and `popleft` are atomic: each thread uses one end of the deque.
         self.put = self._events.append
-        """Take in one event, from any thread."""
+        """Take in one event. Any thread may call this."""
         self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         self._writer = LogWriter(self._file, header, state)
         self.recording: Recording[V] = Recording(self._file, codec, index=False, name="This run")

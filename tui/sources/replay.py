@@ -1,6 +1,7 @@
-"""`ReplaySource`: a complete log, read in place and shown while it is still being indexed.
+"""`ReplaySource`: a complete log. Its file is read in place and shown while it is being indexed.
 
-If it is damaged in the middle, everything before that is shown, and the status says why it ends.
+If the log is damaged in the middle, the part before the damage is shown, and the status gives the
+reason.
 """
 
 from pathlib import Path
@@ -13,7 +14,7 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 
 
 class ReplaySource(Generic[V]):
-    """A file of events. Raises `EventLogError` if it is no recording."""
+    """A complete file of events. Raises `EventLogError` if the file is not a recording."""
 
     def __init__(self, path: str | Path, *, codec: ViewCodec[V] = FOLD) -> None:
         self.recording: Recording[V] = Recording(path, codec, index=False)

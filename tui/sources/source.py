@@ -1,8 +1,8 @@
 """Event sources: the interface, the status, and how to open one.
 
 Every source keeps a *recording*: it stores events in a file and indexes them in small portions. So
-time travel works the same for a running engine, a server, a growing file and a complete one. `poll`
-never waits; only opening a source can wait, for its first line.
+time travel works the same for a running engine, a server, a growing file and a complete file.
+`poll` never waits. Only opening a source can wait, namely for the first line.
 """
 
 from typing import Literal, NamedTuple, Protocol
@@ -12,9 +12,11 @@ from minivllm.events.recording.keyframes import V, ViewCodec
 from minivllm.events.recording.recording import Recording
 
 SourceState = Literal["live", "recording", "indexing", "lost", "ended"]
-"""`live`: more may come. `recording`: complete. `indexing`: not all of it is read yet.
+"""The state of a source.
 
-`lost`: the connection is lost and is retried. `ended`: nothing more comes; the text says why.
+`live`: more events may come. `recording`: a complete recording. `indexing`: a complete recording
+that is not fully read yet. `lost`: the connection is lost; the source reconnects if it can.
+`ended`: no more events will come; the status text gives the reason.
 """
 
 
@@ -23,11 +25,11 @@ class SourceStatus(NamedTuple):
     text: str = ""
     """A short sentence, or empty."""
     replaced: bool = False
-    """With `ended`: another engine answers at the address now; reopening shows that one."""
+    """Only with `ended`: a new engine answers at the address. Reopen the source to show it."""
 
 
 def indexing(done: int, total: int) -> SourceStatus:
-    """The status while a file is being indexed, from numbers of bytes."""
+    """The status while a file is being indexed. done, total: numbers of bytes"""
     return SourceStatus("indexing", f"Reading the log: {100 * done // max(total, 1)} %.")
 
 
@@ -35,7 +37,7 @@ class EventSource(Protocol[V]):
     recording: Recording[V]
 
     def poll(self, seconds: float) -> int:
-        """Take in new events for about `seconds` at most, without waiting; return their number."""
+        """Take in new events for at most about `seconds`, without waiting. Return their number."""
 
     @property
     def status(self) -> SourceStatus:
@@ -48,8 +50,8 @@ class EventSource(Protocol[V]):
 def open_source(text: str, *, follow: bool, codec: ViewCodec[V] = FOLD) -> EventSource[V]:
     """Open the source that `text` names: an `http://` or `https://` address, or a file.
 
-    follow: the file is still being written (`attach`), or is complete (`replay`)
-    Raises `EventLogError` with one sentence if that fails.
+    follow: whether the file is still being written (`attach`) or complete (`replay`)
+    Raises `EventLogError` with one sentence if the source cannot be opened.
     """
     # Import late: these modules import this one, and http.client is slow to import.
     if text.lower().startswith(("http://", "https://")):

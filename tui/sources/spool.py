@@ -1,7 +1,7 @@
 """`Spool`: an unnamed temporary file that keeps a stream's lines, for a recording to read.
 
 The file disappears with the process. On a full disk, a write can store half a line, which would
-damage everything after it, so `write` truncates the file again.
+damage all later lines. Then `write` truncates the file to its old size.
 """
 
 import tempfile
@@ -10,15 +10,15 @@ from minivllm.errors import EventLogError
 
 
 class Spool:
-    """The same thread may read and seek `file` between writes."""
+    """The thread that writes may also read and seek `file` between two writes."""
 
     def __init__(self) -> None:
-        # Unbuffered, so that a recording can read each line at once.
+        # Unbuffered, so that a recording can read each line as soon as it is written.
         self.file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by close()
         self.size = 0
 
     def write(self, data: bytes) -> None:
-        """Append `data`. Without room, restore the file and raise `EventLogError`."""
+        """Append `data`. On a full disk, restore the file's old size and raise `EventLogError`."""
         try:
             self.file.seek(self.size)
             if self.file.write(data) < len(data):

@@ -1,7 +1,7 @@
 """`SseParser`: splits a stream of server-sent events into messages.
 
-Comments and the field `retry` are skipped. A piece of the stream can end anywhere, even inside a
-line end.
+Comments and the field `retry` are skipped. A piece of the stream can end anywhere, even between the
+two bytes of a line end.
 
 Source: the section "Server-sent events" of the HTML standard, except that a lone carriage return
 does not end a line.
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from minivllm.errors import EventLogError
 
 MAX_MESSAGE_BYTES = 1 << 26
-"""Larger than any state or event: a longer message is not from our server."""
+"""Size limit of a message. No state or event is this large, so the sender is not our server."""
 
 
 class SseMessage(NamedTuple):
     event: str
-    """`message` if the server gives none."""
+    """The type of the message; `message` if the server gives none."""
     data: bytes
 
 
@@ -28,7 +28,7 @@ class SseParser:
     def feed(self, data: bytes) -> list[SseMessage]:
         """Return the messages that `data` completes.
 
-        Raises `EventLogError` for one that exceeds the limit.
+        Raises `EventLogError` if a message exceeds the size limit.
         """
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:

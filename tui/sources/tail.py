@@ -1,8 +1,8 @@
 """`TailSource`: a log that is still being written.
 
-The log is copied into a spool and read from there, so that everything shown can be shown again,
-whatever happens to the file. For a complete log, `ReplaySource` saves the disk space. Reading stops
-if the file is truncated or replaced: the new lines belong to another run.
+The log is copied into a spool and read from there. So everything shown once can be shown again,
+even if the file is changed or removed. For a complete log, `ReplaySource` saves that disk space. If
+the file is truncated or replaced, reading stops, because the new lines belong to another run.
 """
 
 import os
@@ -18,12 +18,12 @@ from minivllm.tui.sources.source import SourceStatus, indexing
 from minivllm.tui.sources.spool import Spool
 
 WAIT_SECONDS = 5.0
-"""Time limit for the file and its header line: the writer may have just started."""
+"""How long to wait for the file and its header line: the writer may have just started."""
 COPY_BYTES = 1 << 17
 
 
 class TailSource(Generic[V]):
-    """A growing file of events. Raises `EventLogError` if its header is late or foreign."""
+    """A growing file of events. Raises `EventLogError` if no valid header arrives in time."""
 
     def __init__(
         self, path: str | Path, *, codec: ViewCodec[V] = FOLD, wait: float = WAIT_SECONDS
@@ -76,7 +76,7 @@ class TailSource(Generic[V]):
         return count
 
     def _copy(self) -> bytes:
-        """Copy the next piece of the file and return it; empty at the end of the file."""
+        """Copy the next piece of the file to the spool. Returns the piece; empty at the end."""
         try:
             self._size = os.fstat(self._file.fileno()).st_size
             self._file.seek(self._spool.size)

@@ -1,7 +1,7 @@
 """The history of blocks: prefix lookups, owners and ages.
 
-Plain data with one `apply` per part, as in `histories`. If several sequences share a block when it
-is filled, the last scheduled one counts as its last owner.
+Each part is plain data with one `apply`, as in `histories`. If several sequences share a block when
+it becomes full, the sequence scheduled last counts as its last owner.
 """
 
 from collections.abc import Callable
@@ -15,14 +15,14 @@ LOOKUPS_KEPT = 32
 
 
 class Lookup(msgspec.Struct):
-    """The result of the prefix cache for one sequence, at its admission."""
+    """The result of one sequence's lookup in the prefix cache, at its admission."""
 
     seq_id: str
     step: int
     hits: list[tuple[int, int, bool]] = []
-    """(entry of the block table, block, whether it was free), in order"""
+    """(entry of the block table, block, whether the block was free), in order"""
     missed: int | None = None
-    """The first entry that was not found."""
+    """The first entry of the block table that was not found."""
     why: str = ""
 
 
@@ -58,12 +58,12 @@ class Lookups(msgspec.Struct):
 
 class BlockAge(msgspec.Struct, gc=False):
     touched: int
-    """The last step that wrote, took, found, copied, freed or evicted it."""
+    """The last step that wrote, took, found, copied, freed or evicted the block."""
     last_owner: str | None = None
     born: int | None = None
-    """Step that last took it from the free queue; None if before the recording began."""
+    """The step that last took the block from the free queue; None if the recording began later."""
     taken_by: str | None = None
-    """The sequence that it was taken for."""
+    """The sequence for which the block was taken."""
 
 
 class BlockAges(msgspec.Struct):
@@ -109,7 +109,7 @@ class BlockAges(msgspec.Struct):
         self._touch(event.dst, event.step, event.seq_id, is_new=True)
 
     def _hashed(self, event: ev.BlockHashed) -> None:
-        # Of several holders, the last scheduled one has filled the block.
+        # If several sequences hold the block, the sequence scheduled last counts as its owner.
         self._touch(event.block_id, event.step, self.last_scheduled)
 
     def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:

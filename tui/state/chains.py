@@ -1,16 +1,16 @@
 """The prefix cache as a tree of chains: which block follows which, and where chains branch.
 
-A cached block carries its own hash and that of its parent, the block before it. `PrefixIndex` turns
-these into a tree, once per drawn frame. `nodes` joins blocks into a `Node`: a piece of a chain with
-no branch, whose blocks all have the same holders.
+A cached block carries its own hash and the hash of its parent, the block before it. Once per frame,
+`PrefixIndex` turns these hashes into a tree. `nodes` joins blocks into a `Node`: a piece of a chain
+that has no branch and whose blocks all have the same holders.
 
     you are a helpful ─┬─ poet. Write     block 4 has two children: the chain branches
                        └─ cook. Bake
 
-Two cases need care. Several blocks can have the same content (two prompts computed it in the same
-step), so a place in a chain holds a list of blocks. And a block's parent can be evicted first, so a
-chain can start in the middle; lookups start at the prompt's first block and never find such a
-chain.
+Two cases need care. Several blocks can have the same content (if two prompts computed it in the
+same step), so each place in a chain has a list of blocks. And a parent can be evicted before its
+child, so a chain can start in the middle. Lookups never find such a chain, because they start at
+the prompt's first block.
 """
 
 from bisect import insort
@@ -25,7 +25,7 @@ class Node(NamedTuple):
     """A run of blocks with no branch and the same holders."""
 
     copies: list[tuple[int, ...]]
-    """The blocks in order. Further entries are other blocks with the same content."""
+    """First, the blocks in order. Further entries are other blocks with the same content."""
     holders: list[tuple[str, ...]]
     """For each copy, the sequences that hold it."""
     guide: str
@@ -33,7 +33,7 @@ class Node(NamedTuple):
     under: str
     """Tree lines drawn before the node's children."""
     orphaned: bool
-    """Whether the parent of its first block was evicted."""
+    """Whether the parent of the node's first block was evicted."""
 
     @property
     def first(self) -> int:
@@ -63,9 +63,9 @@ class PrefixIndex:
         """hash -> its parent hash"""
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
-        """Update the index to the moment that `model` shows, and return it."""
+        """Update the index to the moment that `model` shows, and return the index."""
         fold = model.fold
-        # Compare the fold itself, not its id(): a new fold can get the id of a deleted one.
+        # Compare the folds, not their id(): a new fold can get the id of a deleted fold.
         if fold is not self._fold or len(fold.blocks) != len(self._names):
             self.carriers, self.children, self._parents = {}, {}, {}
             self._names = [None] * len(fold.blocks)
@@ -78,7 +78,7 @@ class PrefixIndex:
         return self
 
     def _follow_names(self) -> None:
-        """Update the blocks that gained or lost a hash: a few of thousands per frame."""
+        """Update only the blocks that gained or lost a hash: few of thousands in each frame."""
         names = [block.hash for block in self._fold.blocks]
         changed = [
             at for at, (name, old) in enumerate(zip(names, self._names, strict=True)) if name != old
@@ -99,8 +99,8 @@ class PrefixIndex:
         self._names = names
         for name in affected:
             if self.carriers[name]:
-                # A hash takes the parent of its first block, so the result is a forest even if a
-                # recording is damaged.
+                # Each hash gets one parent, from its first block. So the result is a forest even
+                # if the recording is damaged.
                 parent = self._parents[name] = self._fold.blocks[self.carriers[name][0]].parent
                 insort(self.children.setdefault(parent, []), name, key=self._first_block)
             else:
@@ -110,7 +110,7 @@ class PrefixIndex:
         return self.carriers[name][0]
 
     def _find_holders(self) -> None:
-        """Map each block to its holders. Blocks with one holder share one tuple per sequence."""
+        """Map each block to its holders. All blocks held by one sequence alone share one tuple."""
         shared = {block_id for block_id, block in enumerate(self._fold.blocks) if block.ref_cnt > 1}
         self.holders = holders = {}
         for seq_id, sequence in self._fold.sequences.items():
@@ -138,7 +138,7 @@ class PrefixIndex:
     # ---- one block ----
 
     def entry(self, block_id: int) -> int | None:
-        """The block-table index of this cached block; None if its chain lost its first block."""
+        """The block-table index of a cached block; None if its chain's beginning was evicted."""
         line = self._line_of(block_id)
         return (
             len(line) - 1
@@ -154,7 +154,7 @@ class PrefixIndex:
     def _line_of(self, block_id: int) -> list[str]:
         """The hashes from a block back to the start of its chain."""
         name, line = self._fold.blocks[block_id].hash, []
-        # Bound the walk: in a damaged recording the parents can form a ring.
+        # Limit the length: in a damaged recording, the parents can form a ring.
         while name in self.carriers and len(line) < len(self.carriers):
             line.append(name)
             name = self._fold.blocks[self.carriers[name][0]].parent

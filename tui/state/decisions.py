@@ -1,8 +1,8 @@
 """The engine's decisions as sentences, newest last.
 
-Steps and tokens have panels of their own and are left out. The rest are arrivals, forks, ends,
-waits and their reasons, and blocks taken, hit, copied, freed or evicted. Blocks with the same step,
-cause and owner share a sentence, so that a long prompt does not fill the screen.
+Decisions are arrivals, forks, ends, waits with their reasons, and blocks taken, hit, copied, freed
+or evicted. Steps and tokens are left out, because other panels show them. Blocks with the same
+step, cause and owner share a sentence, so that a long prompt does not fill the screen.
 """
 
 import msgspec
@@ -12,19 +12,19 @@ from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Span
 
 LOG_LENGTH = 64
-"""More than the tallest screen shows. Every keyframe contains them."""
+"""Sentences kept: more than the tallest screen shows. Every keyframe contains them all."""
 _LOOK_BACK = 6
-"""How many sentences back a block can still join one of its kind."""
+"""A block can join one of this many last sentences, if it has the same key."""
 
 
 class Decision(msgspec.Struct):
-    """A line of the log. `block_ids` grows with further blocks of the same cause."""
+    """A line of the log. Further blocks with the same `key` are appended to `block_ids`."""
 
     seq: int
-    """Number of its first event."""
+    """Number of the decision's first event."""
     step: int
     key: tuple[int, str, str | None, str, str]
-    """Step, kind, owner, verb and ending. An event with the same key joins this decision."""
+    """(step, kind, owner, verb, ending). An event with the same key joins this decision."""
     owner: str | None
     letter: str | None
     verb: str
@@ -45,10 +45,10 @@ class Decision(msgspec.Struct):
 class DecisionLog(msgspec.Struct):
     decisions: list[Decision] = []
     waits_for: dict[str, str] = {}
-    """Sequence -> its reason to wait. Log a wait when it begins or its reason changes."""
+    """Sequence -> its last logged reason to wait. Log a wait only when the reason is new."""
 
     def add(self, event: ev.Event, owner: str | None, letter: str | None) -> None:
-        """Add an event. owner: its sequence, or the last owner of its block."""
+        """Add an event. owner: the event's sequence, or the last owner of its block."""
         in_words = _SENTENCES.get(type(event))
         if in_words is None:
             return
@@ -75,7 +75,7 @@ class DecisionLog(msgspec.Struct):
 
 
 def sentence_of(event: ev.Event) -> str:
-    """One event in words; its fields, if the kind has no sentence."""
+    """One event in words; for a kind without a sentence, the event's fields."""
     in_words = _SENTENCES.get(type(event))
     if type(event) in _NUMBERS:
         return _NUMBERS[type(event)](event)
@@ -94,7 +94,7 @@ def style_of(event: ev.Event) -> str:
 
 
 def cause_of_preemption(need: int, free: int) -> str:
-    """Why the sequence that a victim was preempted for needed it."""
+    """Why a victim was preempted, to follow the name of the sequence that needed its blocks."""
     if need == 0:
         return "failed before it wrote a shared block"
     if need <= free:
@@ -216,11 +216,11 @@ _SENTENCES = {
     ev.Gap: lambda e: (f"{plural(e.lost, 'event')} lost", ": what follows may be wrong", "bad"),
 }
 TOLD_KINDS = frozenset(_SENTENCES)
-"""Kinds with a sentence in the log of decisions; the others need no `add`."""
+"""Kinds that have a sentence in the log of decisions. Call `add` only for these."""
 
 
 def _seconds(e: ev.StepEnd) -> str:
-    """The parts of the step's time, longest first: the end of a long row is cut."""
+    """The parts of the step's time, longest first, because the end of a long row is cut."""
     parts = (
         (e.t_schedule, "schedule"),
         (e.t_prepare, "prepare"),
@@ -240,7 +240,7 @@ def _most_mass(e: ev.AttentionMass) -> str:
     return f": most of it, {e.mass[most]:.0%}, on entry {most} of its block table"
 
 
-# Steps and tokens: only in the list of all events.
+# Sentences for steps and tokens, which only the list of all events shows.
 _NUMBERS = {
     ev.StepBegin: lambda e: f"step {e.step} begins: budget {plural(e.budget, 'token')}",
     ev.StepScheduled: lambda e: (

@@ -1,10 +1,10 @@
-"""The history that a view remembers: past steps (also `lives` and `block_histories`).
+"""Past steps: a part of the history that a view remembers (with `lives` and `block_histories`).
 
-The engine has forgotten all of this. Each part is plain data with one `apply`, so that a keyframe
-can hold it. Every list has a limit, because a server runs for weeks.
+The engine itself keeps no history. Each part is plain data with one `apply`, so that a keyframe can
+store it. Every list has a limit, because a server runs for weeks.
 
-`APPLY` maps each relevant kind of event to a method. `match` would be slower on long logs: it tries
-every case for half of all events.
+`APPLY` maps each relevant kind of event to a method. A `match` statement would be slower on long
+logs, because half of all events match no case, but only after every case was tried.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from minivllm.events import types as ev
 
 STEPS_KEPT = 240
 SHARES_KEPT = 48
-"""Number of last steps with shares."""
+"""Number of last steps that keep their shares."""
 
 
 class Preemption(msgspec.Struct, gc=False):
@@ -34,7 +34,7 @@ class Preemption(msgspec.Struct, gc=False):
 
 
 class Share(NamedTuple):
-    """Tokens of a step's budget that one sequence got."""
+    """The part of a step's token budget that one sequence got."""
 
     seq_id: str
     kind: ev.ScheduledKind
@@ -48,18 +48,18 @@ class StepRecord(msgspec.Struct, gc=False):
     prefill_tokens: int = 0
     decode_tokens: int = 0
     packed_shares: bytes = b""
-    """`shares`, encoded as in a keyframe and decoded when drawn; empty for old steps."""
+    """`shares`, encoded as in a keyframe, and decoded only when drawn; empty for old steps."""
     num_hits: int = 0
     num_evicted: int = 0
     preempted: list[Preemption] = []
     deferred: tuple[str, str, int, int] | None = None
     """(seq_id, reason, need, free) of a sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
-    """schedule, prepare, model, sample"""
+    """Seconds for (schedule, prepare, model, sample)."""
 
     @property
     def shares(self) -> list[Share]:
-        """In the order of the plan; empty for old steps."""
+        """The share of each sequence, in the order of the plan; empty for old steps."""
         return _SHARES_DECODER.decode(self.packed_shares) if self.packed_shares else []
 
     @property

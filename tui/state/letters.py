@@ -1,11 +1,12 @@
-"""One letter per sequence, so that a block map with two columns per block can show its owner.
+"""One letter per sequence, to show each block's owner in a map with two columns per block.
 
-A sequence gets its letter when it first enters the batch and keeps it to its end. It is the initial
-of its name (ada: a, her second sample: A) if that was never used, else the next unused letter.
+A sequence gets its letter when it first enters the batch and keeps the letter until it ends. The
+letter is the initial of the sequence's name (ada: a, her second sample: A) if that was never used,
+else the next unused letter.
 
-Cached blocks keep the letter of their last owner. So a letter is reused as late as possible; then
-`of` no longer returns it for the old sequence. The colour is one that no other live sequence has,
-if possible.
+Cached blocks keep the letter of their last owner. So a letter is reused as late as possible; after
+that, `of` no longer returns it for the old sequence. If possible, no two live sequences have the
+same colour.
 """
 
 from collections import Counter
@@ -15,7 +16,7 @@ import msgspec
 
 ALPHABET = ascii_lowercase + ascii_uppercase
 NO_LETTER = "*"
-"""For sequences beyond the 52 that can have a letter at once."""
+"""Drawn for further sequences while 52 others have a letter."""
 NUM_HUES = 8
 
 
@@ -25,12 +26,12 @@ class Letters(msgspec.Struct):
     given: dict[str, str] = {}
     """seq_id -> letter"""
     holders: dict[str, str] = {}
-    """letter -> its sequence, in the order of assignment"""
+    """letter -> its sequence, in the order in which the letters were given"""
     hues: dict[str, int] = {}
     """letter -> the colour of its sequence"""
     live: set[str] = set()
     num_free: int = len(ALPHABET)
-    """Letters that no live sequence has."""
+    """Number of letters that no live sequence has."""
 
     def assign(self, seq_id: str) -> None:
         """Give `seq_id` a letter unless it has one."""
@@ -42,7 +43,7 @@ class Letters(msgspec.Struct):
                 letter = self.given[seq_id]
                 self.hues[letter] = self._free_hue(self.hues[letter], but=seq_id)
             return
-        # More sequences than letters: a search at each of their blocks would be slow.
+        # No letter is free. Return now: a search for each event of such a sequence would be slow.
         if self.num_free == 0:
             return
         self.num_free -= 1
@@ -52,11 +53,11 @@ class Letters(msgspec.Struct):
         self.given[seq_id], self.holders[letter] = letter, seq_id
 
     def _fresh(self, seq_id: str) -> str | None:
-        """A letter never used before: the initial of a name, or the next one for ids like `r1`."""
+        """An unused letter: the initial of a name, or the next letter for ids like `r1`."""
         name, _, index = seq_id.rpartition(".")
         wanted = ALPHABET
         if name.isalpha():
-            # Further samples start at the other end, to leave other names their initials.
+            # For further samples, search from the end, to leave initials for other names.
             wanted = (
                 name[0].lower() + ALPHABET if index == "0" else name[0].upper() + ALPHABET[::-1]
             )
@@ -65,11 +66,11 @@ class Letters(msgspec.Struct):
         )
 
     def _oldest(self) -> str:
-        """The letter assigned longest ago, among those of ended sequences."""
+        """Of the letters of ended sequences, the one that was given longest ago."""
         return next(letter for letter, holder in self.holders.items() if holder not in self.live)
 
     def _free_hue(self, wanted: int, but: str | None = None) -> int:
-        """The least used colour of live sequences except `but`; the first from `wanted` on."""
+        """The colour that the fewest live sequences except `but` have, preferably `wanted`."""
         used = Counter(
             self.hues[self.given[one]] for one in self.live if one in self.given and one != but
         )
@@ -82,7 +83,7 @@ class Letters(msgspec.Struct):
             self.num_free += seq_id in self.given
 
     def of(self, seq_id: str | None) -> str | None:
-        """The letter of a live sequence, or of an ended one if the letter was not reused."""
+        """The letter of a sequence; None if it has none, or it ended and the letter was reused."""
         if seq_id is None:
             return None
         letter = self.given.get(seq_id)

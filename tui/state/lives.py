@@ -1,6 +1,6 @@
-"""Lives of sequences: arrival, phases and end of each. A part of `histories`.
+"""Lives of sequences: the arrival, phases and end of each. A part of the history (`histories`).
 
-Keeps only the newest ended sequences, and no pruned beams: one search prunes hundreds.
+Keeps only the newest ended sequences. Drops pruned beams, because one search prunes hundreds.
 """
 
 from collections.abc import Callable
@@ -28,11 +28,11 @@ class Life(TokenTimes):
     """(first step, time, phase), in order."""
     last_token_step: int | None = None
     preemption: Preemption | None = None
-    """The most recent one."""
+    """The most recent preemption."""
     end: tuple[int, float, str] | None = None
     """(step, time, reason)"""
     parent: str | None = None
-    """The sequence that it was forked from, or the nearest remembered ancestor."""
+    """The sequence from which this one was forked, or the nearest remembered ancestor."""
 
 
 class Lives(msgspec.Struct):

@@ -1,10 +1,10 @@
 """`DashboardModel`: everything that the panels draw.
 
-It adds to `minivllm.events.fold.Fold` what only a view needs: letters, past steps, lives of
-sequences, block histories and the last decisions. All of it is plain data made from events, so a
-recording can pack a model into a keyframe and restore any moment (`MODELS`, the codec).
+To `minivllm.events.fold.Fold` it adds data that only a view needs: letters, past steps, lives of
+sequences, block histories and the last decisions. All of this is plain data made from events, so a
+recording can pack a model into a keyframe and restore any moment (with the codec `MODELS`).
 
-Keep all state in `_Remembered`: other state would be wrong after a rewind.
+Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from minivllm.tui.state.letters import Letters
 from minivllm.tui.state.lives import Life, Lives
 
 RATE_WINDOW = 2.0
-"""Seconds of engine time over which tokens per second are averaged."""
+"""Average tokens per second over this many seconds of engine time."""
 _RATE_ENTRIES = 256
 """Maximum number of steps in that average."""
 
@@ -46,10 +46,10 @@ class _Remembered(msgspec.Struct):
     lookups: Lookups
     ages: BlockAges
     mass: dict[str, list[float]] = {}
-    """Running sequence -> share of attention per block of its table, if recorded."""
+    """Running sequence -> share of attention on each block of its table, if recorded."""
     trace: ev.KernelTraced | None = None
     rate: list[tuple[float, int]] = []
-    """(time, output tokens so far) at the ends of the last steps."""
+    """(time, output tokens so far) at the end of each of the last steps."""
 
     @classmethod
     def nothing(cls, num_blocks: int) -> "_Remembered":
@@ -114,10 +114,11 @@ class DashboardModel:
             self._note_rate(event.t)
 
     def _listeners_by_kind(self) -> dict[type[ev.Event], list[Callable[[ev.Event], None]]]:
-        """The listeners of each kind, in order: letters before the log, blocks before their owner.
+        """The listeners of each kind, in the order in which they must be called.
 
-        No listener refers to this model: such a reference cycle would leave a whole model per seek
-        to the garbage collector.
+        Letters and block ages come before the log, which uses both. No listener refers to this
+        model: with such a reference cycle, every seek would leave a whole model to the garbage
+        collector.
         """
         listeners: dict[type[ev.Event], list[Callable[[ev.Event], None]]] = {
             kind: [] for kind in ev.EVENT_KINDS
@@ -134,7 +135,7 @@ class DashboardModel:
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
-                # Bind a part's method for this kind: such calls are half the cost of indexing.
+                # Look up a part's method once per kind: these calls are half the cost of indexing.
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
@@ -163,11 +164,11 @@ class DashboardModel:
         return self.letters.hue(letter)
 
     def last_owner_letter(self, block_id: int) -> str | None:
-        """The letter of a free block's last owner, unless it was reused."""
+        """The letter of a free block's last owner; None if the letter was reused."""
         return self.letters.of(self.ages.last_owner(block_id))
 
     def owners(self, block_id: int) -> list[tuple[str, int]]:
-        """(sequence, entry of its block table) for every holder of a block."""
+        """(sequence, index in its block table) for every holder of a block."""
         return [
             (seq_id, sequence.block_table.index(block_id))
             for seq_id, sequence in self.fold.sequences.items()
@@ -175,7 +176,7 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """Number of tokens when the step was planned, without one sampled since."""
+        """The sequence's tokens when the step was planned, without a token sampled since then."""
         life = self.lives.by_sequence.get(seq_id)
         is_new = life is not None and life.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -184,14 +185,14 @@ class DashboardModel:
         return pool_use(self.fold)
 
     def tokens_per_second(self) -> float | None:
-        """Recent rate in engine time; None before two steps have ended."""
+        """Recent output tokens per second of engine time; None before two steps have ended."""
         if len(self._rate) < 2 or self._rate[-1][0] <= self._rate[0][0]:
             return None
         (t0, tokens0), (t1, tokens1) = self._rate[0], self._rate[-1]
         return (tokens1 - tokens0) / (t1 - t0)
 
     def tokens_per_step(self) -> float | None:
-        """Recent rate; None before two steps have ended."""
+        """Recent output tokens per step; None before two steps have ended."""
         if len(self._rate) < 2:
             return None
         return (self._rate[-1][1] - self._rate[0][1]) / (len(self._rate) - 1)
@@ -213,7 +214,7 @@ class DashboardModel:
 
 
 def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None:
-    """Mark the blocks into which the step writes keys and values, without cached tokens."""
+    """Mark the blocks into which the step writes keys and values; cached tokens are not written."""
     sequence, size = fold.sequences[event.seq_id], fold.header.block_size
     start, stop = (
         max(event.num_computed_tokens, sequence.num_cached_tokens),
@@ -224,10 +225,10 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
 
 
 class _Head(msgspec.Struct):
-    """First piece of a packed model: small parts, and parts that always change."""
+    """First piece of a packed model: the small parts, and the parts that change in every step."""
 
     remembered: _Remembered
-    """Without the parts that have separate pieces."""
+    """The state without the parts that have separate pieces."""
     num_steps: int
     num_lives: int
     num_ages: int
@@ -241,7 +242,7 @@ class ModelCodec:
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:
-        """state: the start of the recording, if that is not an idle engine"""
+        """state: the engine's state at the start of the recording, if the engine was not new"""
         return DashboardModel(header, Fold(header, state))
 
     def pack(self, model: DashboardModel) -> list[bytes]:

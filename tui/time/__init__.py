@@ -1,1 +1,1 @@
-"""The position in a recording, and how to move it. Read `transport` first."""
+"""The current position in a recording, and moves to other positions. Read `transport` first."""

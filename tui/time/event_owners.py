@@ -1,8 +1,8 @@
 """The owner of a block at the moment of an event that names only the block.
 
-Earlier events determine the owner, so it is read from a model at that position; the model on the
-screen is at another one. Going back needs a keyframe, so each call reads a bounded number of events
-and later frames learn the rest.
+Earlier events determine the owner. The model on the screen is at another position, so the owner is
+read from a model at the event's position, restored from a keyframe. Each call reads a limited
+number of events; calls in later frames find the remaining owners.
 """
 
 from typing import Protocol
@@ -14,7 +14,7 @@ from minivllm.tui.time.event_search import EVENTS_PER_LOOK, Events
 
 _NAME_A_BLOCK = (ev.BlockHashed, ev.BlockFreed, ev.BlockEvicted)
 _NEAR = 500
-"""A keyframe costs about as much as this many events: nearer events are read one by one."""
+"""Reading up to this many events one by one is cheaper than restoring a keyframe."""
 _MOST_KNOWN = 4096
 
 
@@ -27,12 +27,12 @@ class EventOwners:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """First event that `_ages` has not seen."""
+        """Index of the first event that `_ages` has not seen."""
         self.has_all = True
-        """Whether all owners of the last request are known."""
+        """Whether the last call of `learn` found the owners of all its events."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
-        """Find the owners of these (index, event) pairs, reading about `EVENTS_PER_LOOK` events."""
+        """Find the owners for these (index, event) pairs. Reads about `EVENTS_PER_LOOK` events."""
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
         budget = EVENTS_PER_LOOK
@@ -54,5 +54,5 @@ class EventOwners:
         self.has_all = all(index in self._known for index, _ in wanted)
 
     def owner(self, index: int, event: ev.Event) -> str | None:
-        """The event's own sequence, or the last owner of its block; None if not known yet."""
+        """The event's own sequence, or its block's last owner; None while that is not known."""
         return getattr(event, "seq_id", None) or self._known.get(index)

@@ -1,8 +1,8 @@
 """Find events in a recording: by number, or by a word, outward from a position.
 
-A recording can have ten million events and a frame has a few milliseconds. So each call looks at a
-bounded number of events, and later frames continue. The progress is kept while the position stays
-near; otherwise a live picture would restart the search in every frame.
+A recording can have ten million events, and a frame takes only a few milliseconds. So each call
+searches a limited number of events, and later frames continue. While the position moves only a
+little, the search continues; otherwise a live picture would restart it in every frame.
 """
 
 from bisect import bisect_left
@@ -14,11 +14,11 @@ from minivllm.text import short_name
 from minivllm.tui.context import Context
 
 EVENTS_PER_LOOK = 2000
-"""Maximum events compared per call: a few milliseconds."""
+"""Maximum number of events compared per call; this takes a few milliseconds."""
 _CHUNK = 1000
-"""Events read at once; a recording reads some hundreds together anyway."""
+"""Number of events to read at once. A recording reads some hundreds of events together anyway."""
 _NEAR = 4 * EVENTS_PER_LOOK
-"""A position further outside the searched range starts a new search."""
+"""If the position is more than this many events outside the searched range, search anew."""
 _MOST_FOUND = 4096
 _CACHED = 1024
 _MARGIN = 100
@@ -33,14 +33,14 @@ class Events(Protocol):
 
 
 class EventFilter(NamedTuple):
-    """Accepts events with a word in their kind, sequences or blocks, or those without it."""
+    """Accepts the events that have a word in their kind, sequences or blocks; or all others."""
 
     word: str
     inverse: bool = False
 
     @classmethod
     def parse(cls, text: str) -> "EventFilter | None":
-        """None if everything is accepted."""
+        """Parse `word` or `!word`; None if the text is empty, so that all events are accepted."""
         word = text.strip().casefold()
         inverse = word.startswith("!")
         word = word.removeprefix("!").strip()
@@ -63,11 +63,11 @@ class EventFilter(NamedTuple):
 
 
 def _named_by(kind: type[ev.Event]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The fields of a kind that name sequences, and those that name blocks."""
+    """The fields of a kind that name sequences, and the fields that name blocks."""
     fields = kind.__struct_fields__
     names = [name for name in ("seq_id", "request_id", "victim_of") if name in fields]
     if kind is ev.RequestForked:
-        names.append("parent")  # elsewhere `parent` is a block's hash
+        names.append("parent")  # in other kinds, `parent` is the hash of a block
     return tuple(names), tuple(name for name in ("block_id", "src", "dst") if name in fields)
 
 
@@ -85,9 +85,9 @@ class EventSearch:
         self.start = self.stop = 0
         self.found: list[int] = []
         self.events: dict[int, ev.Event] = {}
-        """The found events, because reading each again would be slow."""
+        """Index -> event, for the found events: reading them again would be slow."""
         self.done = False
-        """Whether enough are found, or no more exist."""
+        """Whether enough events are found, or the whole recording is searched."""
 
     def look(
         self, recording: Events, position: int, enough: int, budget: int = EVENTS_PER_LOOK
@@ -108,7 +108,7 @@ class EventSearch:
             self.done = not back and not on
             if self.done or budget <= 0:
                 return
-            # Extend both sides, so that the list fills from its middle.
+            # Search on both sides in turn, so that the list on the screen fills from its middle.
             if back:
                 budget -= self._look_back(recording)
             if on:
@@ -143,7 +143,7 @@ class EventSearch:
 
 
 class EventCache:
-    """Caches the events around those drawn last, so that scrolling by a row reads nothing."""
+    """Caches the events around the rows drawn last, so that scrolling by a row reads no file."""
 
     def __init__(self) -> None:
         self._events: dict[int, ev.Event] = {}
@@ -161,9 +161,9 @@ class EventCache:
 
 
 def index_of(recording: Events, seq: int) -> int | None:
-    """The index of event number `seq`; None if it is missing (a gap, or an unknown kind).
+    """The index of event number `seq`; None if the event is missing (a gap, or an unknown kind).
 
-    The number is not the index: a recording can begin in the middle of a run, and lines of unknown
+    Number and index can differ: a recording can begin in the middle of a run, and lines of unknown
     kinds are skipped.
     """
     index = seq - recording.header.first_seq
@@ -178,7 +178,7 @@ def index_of(recording: Events, seq: int) -> int | None:
 
 
 def event_in_question(context: Context) -> ev.Event | None:
-    """The chosen event if it was the last choice, else the newest at this moment."""
+    """The selected event if it was selected last, else the newest event at the current moment."""
     transport, last = context.transport, context.selection.last
     if last is not None and last.kind == "event":
         index = index_of(transport.recording, int(last.key))

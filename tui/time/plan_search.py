@@ -1,8 +1,8 @@
 """Find the first step in which the plans of two recordings differ.
 
-Both are read side by side from the beginning, with a bounded number of events per call. Two runs of
-one trace differ early or never, so this is cheap. A step that one side lacks is a difference only
-after that recording has ended: it may still grow.
+Both recordings are read side by side from the beginning, a limited number of events per call. Two
+runs of one trace differ early or never, so this is cheap. A step that one recording lacks counts as
+a difference only if that recording has ended, because otherwise it may still grow.
 """
 
 from collections import deque
@@ -16,16 +16,16 @@ _CHUNK = 1000
 
 
 class StepPlan(NamedTuple):
-    """A step's tokens per sequence, in order."""
+    """The number of tokens for each sequence in a step, in the order of the plan."""
 
     step: int
     shares: tuple[Share, ...]
     is_torn: bool = False
-    """The recording ends in this step: the engine raised, or was killed."""
+    """Whether the recording ends inside this step, because the engine raised or was killed."""
 
 
 class Parting(NamedTuple):
-    """The first difference. A side that ended before it is None."""
+    """The first step with different plans. If one recording ended earlier, its plan is None."""
 
     step: int
     a: StepPlan | None
@@ -58,7 +58,7 @@ class _Side:
         self._index = stop
 
     def end(self) -> None:
-        """Close an unfinished step: no more events will come."""
+        """Complete an unfinished step, because no more events will come."""
         if self._step is not None and not self.has_more:
             self.plans.append(StepPlan(self._step, tuple(self._shares), is_torn=True))
             self._step = None
@@ -69,7 +69,7 @@ class PlanSearch:
         self._a, self._b = _Side(a), _Side(b)
         self.parting: Parting | None = None
         self.same_up_to = -1
-        """Last step with equal plans; -1 before the first."""
+        """The last step with equal plans; -1 before the first step."""
 
     @property
     def has_more(self) -> bool:
@@ -78,7 +78,7 @@ class PlanSearch:
     def look(self, a_ended: bool, b_ended: bool) -> None:
         """Read up to a thousand events per side.
 
-        a_ended, b_ended: this recording will not grow any more
+        a_ended, b_ended: whether that recording will grow no more
         """
         if self.parting is not None:
             return

@@ -1,12 +1,12 @@
 """`Transport`: the current moment of a recording, and the moves to other moments.
 
-It works like the controls of a live video. While live, the picture follows the newest event. After
-a pause or a step back it stays while the recording grows. Playing continues from there, and
-`to_live` catches up at once.
+This works like the controls of a live video. While live, the picture follows the newest event.
+After a pause or a step back, the picture stays while the recording grows. `play` continues from
+that moment, and `to_live` jumps to the newest event.
 
 A position is a number of events. While live, `view` is the recording's own newest model, which
-keeps changing: every move away must take a copy from a keyframe and never step that model. A move
-beyond an end of the recording stops at the end.
+keeps changing. So a move away from live must restore another model from a keyframe, and must never
+change that one. A move beyond either end of the recording stops at that end.
 """
 
 from typing import Literal, NamedTuple
@@ -16,10 +16,10 @@ from minivllm.tui.sources.source import EventSource
 from minivllm.tui.state.model import DashboardModel
 
 STEPS_PER_SECOND = 8.0
-"""Pace of playing at speed 1: slow enough to follow."""
+"""Steps per second when playing at speed 1: slow enough to follow."""
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 _NEAR = 500
-"""Apply up to this many events one by one; beyond that a keyframe is faster."""
+"""Apply up to this many events one by one; for more events, a keyframe is faster."""
 
 State = Literal["live", "playing", "paused"]
 
@@ -32,7 +32,7 @@ class Mark(NamedTuple):
 
 class Transport:
     def __init__(self, source: EventSource[DashboardModel], state: State = "live") -> None:
-        """state: "live" begins at the newest event, the others at the first"""
+        """state: "live" begins at the newest event, "playing" and "paused" at the first"""
         self.source = source
         self.recording = source.recording
         self.state: State = state
@@ -41,7 +41,7 @@ class Transport:
         self.position = 0
         self.view = self.recording.view_at_event(0)
         self._due = 0.0
-        """Steps still to play, including a fraction."""
+        """Number of steps that are due to be played, with a fraction."""
         self._last_tick: float | None = None
         self.quiet_seconds = 0.0
         """Seconds since the last event from the source, or since the first tick."""
@@ -51,7 +51,7 @@ class Transport:
     # ---- time passes ----
 
     def tick(self, now: float, seconds: float) -> bool:
-        """Take in new events for about `seconds` at most, and play.
+        """Take in new events for at most about `seconds`, then play the steps that are due.
 
         now: seconds of any clock
         Returns whether there may be something new to draw.
@@ -75,7 +75,7 @@ class Transport:
         whole = int(self._due)
         self._due -= whole
         if whole and not self.at_end:
-            # The current step, or the next one, counts as the first.
+            # The step at the current position counts as the first step to play.
             self._move(self.recording.step_end(self.recording.step_of(self.position) + whole - 1))
         if self.at_end:
             self.to_live() if self.source.status.state in ("live", "lost") else self.pause()
@@ -121,10 +121,10 @@ class Transport:
         at = SPEEDS.index(self.speed) + by
         self.speed = SPEEDS[min(max(at, 0), len(SPEEDS) - 1)]
 
-    # ---- moves; all of them pause ----
+    # ---- moves: each of them pauses ----
 
     def step(self, by: int) -> None:
-        """Go to the end of the next or previous step; inside a step, to its end or beginning."""
+        """Go to the end of the next or previous step; inside a step, to the step's end or start."""
         if by > 0:
             if not self.at_end:
                 inside = self.position < self.recording.step_end(self._step_here())
@@ -151,7 +151,7 @@ class Transport:
         self._pause_at(0)
 
     def to_step(self, step: int) -> None:
-        """Go to the end of a step, or of the nearest one."""
+        """Go to the end of a step; if the recording lacks it, to the end of the nearest step."""
         step = min(max(step, self.recording.first_step), self.recording.last_step)
         self._pause_at(self.recording.step_end(step))
 
@@ -160,7 +160,7 @@ class Transport:
         self._pause_at(position)
 
     def to_request(self, request_id: str) -> bool:
-        """Go to the arrival of a request; return False if there is none yet."""
+        """Go to the arrival of a request; return False if it has not arrived."""
         index = self.recording.arrival(request_id)
         if index is not None:
             self._pause_at(index + 1)
@@ -169,7 +169,7 @@ class Transport:
     # ---- marks ----
 
     def mark(self) -> Mark:
-        """Return the mark at this position; set one if there is none."""
+        """Return the mark at this position; if there is none, set a new mark."""
         if (
             here := next((mark for mark in self.marks if mark.position == self.position), None)
         ) is not None:
@@ -179,7 +179,10 @@ class Transport:
         return mark
 
     def to_previous_mark(self) -> Mark | None:
-        """Go to the last mark before here, else to the last of all; return None without marks."""
+        """Go to the nearest mark before this position; if there is none, to the last mark.
+
+        Returns None if no mark is set.
+        """
         if not self.marks:
             return None
         before = [mark for mark in self.marks if mark.position < self.position]
@@ -188,7 +191,7 @@ class Transport:
         return mark
 
     def two_marks(self) -> tuple[DashboardModel, DashboardModel] | None:
-        """The models at the last two marks, or at the only mark and here; the earlier first."""
+        """The models at the last two marks, earlier first. A single mark pairs with this moment."""
         positions = [mark.position for mark in self.marks[-2:]]
         if len(positions) == 1:
             positions.append(self.position)

@@ -1,15 +1,15 @@
 """The last step's memory usage (`KVUsage`) at any moment of a recording.
 
-Usage is measured in the middle of a step, when its plan is complete (`kv_usage` says why), and the
-state on the screen is past that. So the last steps are folded again, from the previous answer on or
-from a keyframe. Folding must begin between steps, or the first plan is incomplete.
+Usage is measured in the middle of a step, when the plan is complete (`kv_usage` gives the reason).
+The state on the screen is later than that. So the last steps are folded again, from the previous
+answer or from a keyframe. Folding must begin between two steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter
 from minivllm.tui.time.transport import Transport
 
 _NEAR = 1000
-"""Fold up to this many events; beyond that a keyframe is faster."""
+"""Fold up to this many events one by one; for more events, a keyframe is faster."""
 
 
 class UsageFollower:
@@ -18,10 +18,10 @@ class UsageFollower:
         self._position = 0
 
     def usage_at(self, transport: Transport) -> KVUsage | None:
-        """Usage in the last step that has ended; None if nothing ran in it."""
+        """Usage in the last step that has ended; None if no sequence ran in that step."""
         recording, position = transport.recording, transport.position
         if self._meter is None or not self._position <= position <= self._position + _NEAR:
-            # Begin one step earlier: the current step may be unfinished.
+            # Begin one step earlier, because the current step may be unfinished.
             self._position = self._step_before(recording, self._step_before(recording, position))
             self._meter = KVUsageMeter(
                 recording.header, recording.view_at_event(self._position).fold
@@ -34,5 +34,5 @@ class UsageFollower:
 
     @staticmethod
     def _step_before(recording, position: int) -> int:
-        """The position where the step of the event before `position` begins."""
+        """The position where a step begins: the step of the event just before `position`."""
         return recording.step_begin(recording.step_of(position - 1)) if position else 0

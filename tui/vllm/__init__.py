@@ -1,1 +1,1 @@
-"""`minivllm attach --vllm`: a screen for a real vLLM, drawn from its metrics and KV events."""
+"""`minivllm attach --vllm`: a screen for a real vLLM server, from its metrics and KV events."""

@@ -1,8 +1,8 @@
 """`KVEventReader`: a thread that subscribes to a vLLM engine's KV events.
 
-A gap in the numbers of batches means lost batches or a restarted engine; `vllm_view` interprets it.
-Both wire encodings are read (`minivllm.events.vllm_kv_wire`). ZeroMQ does not report connections,
-so a dead server looks like a silent one.
+A gap in the batch numbers means that batches were lost or the engine was restarted; `vllm_view`
+decides which. Both wire encodings are supported (`minivllm.events.vllm_kv_wire`). ZeroMQ does not
+report connections, so a dead server looks like a silent server.
 """
 
 from collections import deque
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import zmq
 
 LOOK_MILLISECONDS = 100
-"""How soon the thread notices that it should end."""
+"""Maximum time until the thread notices that it should end."""
 MOST_BYTES = 1 << 26
 MOST_WAITING = 10_000
 
@@ -50,7 +50,7 @@ class KVEventReader:
                 f"{endpoint} is not the address of a KV event publisher ({error.strerror}):"
                 " write it like tcp://localhost:5557."
             ) from error
-        # If no reader takes them, the oldest are dropped and their numbers leave a gap.
+        # If nothing pops the batches, the oldest are dropped, which leaves a gap in the numbers.
         self.batches: deque[Numbered] = deque(maxlen=MOST_WAITING)
         self.status = SourceStatus("lost", f"No KV event has arrived from {endpoint} yet.")
         self._endpoint = endpoint

@@ -1,8 +1,8 @@
 """`MetricsReader`: a thread that reads a vLLM server's `/metrics` every second.
 
-A `Scrape` has sums over the server's engines, and the KV cache usage of each; `vllm_view`
-interprets them. Versions of vLLM differ: a missing metric is None, never 0, and is drawn as
-unknown.
+A `Scrape` has sums over the server's engines, and the KV cache usage of each engine. `vllm_view`
+interprets these numbers. Versions of vLLM have different metrics: a missing metric is None, never
+0, and is drawn as unknown.
 """
 
 import contextlib
@@ -25,14 +25,14 @@ PREFIX = "vllm:"
 
 @dataclass(slots=True)
 class Scrape:
-    """A server's metrics at one moment. Names are without `vllm:`."""
+    """A server's metrics at one moment. The names are without the prefix `vllm:`."""
 
     t: float
-    """Seconds on our own clock."""
+    """The time of the scrape, in seconds on our own clock."""
     values: dict[str, float] = field(default_factory=dict)
     """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, summed over labels."""
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
-    """Histogram -> boundary -> number of values up to it."""
+    """Histogram -> boundary -> number of values up to this boundary."""
     kv_cache_usage: dict[str, float] = field(default_factory=dict)
     """By engine."""
     cache_config: dict[str, str] = field(default_factory=dict)
@@ -40,7 +40,7 @@ class Scrape:
 
 
 def parse_scrape(text: str, t: float) -> Scrape:
-    """Raises `EventLogError` if the text is no metrics, or has none of vLLM's."""
+    """Parse metrics. Raises `EventLogError` for another format, or without metrics of vLLM."""
     try:
         from prometheus_client.parser import text_string_to_metric_families
     except ImportError as error:
@@ -82,7 +82,7 @@ class MetricsReader:
     """Pop from `scrapes`, oldest first."""
 
     def __init__(self, url: str) -> None:
-        """url: of a server, or of its metrics. Raises `EventLogError` if it is invalid."""
+        """url: the address of a server or its metrics. Raises `EventLogError` if it is invalid."""
         parts = urlsplit(url)
         try:
             is_address = (
@@ -97,7 +97,7 @@ class MetricsReader:
         self._parts = parts
         self._path = "/metrics" if parts.path in ("", "/") else parts.path
         self._name = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._path}"
-        # If no reader takes them, keep the newest.
+        # If nothing pops the scrapes, keep the newest.
         self.scrapes: deque[Scrape] = deque(maxlen=60)
         self.status = SourceStatus("lost", f"Asking {self._name}.")
         self._closing = Event()

@@ -7,7 +7,7 @@ from minivllm.tui.vllm.vllm_view import VllmView
 
 
 class VllmSource:
-    """url: of the server; kv_events: address of its publisher, such as tcp://localhost:5557."""
+    """url: the server's address; kv_events: its publisher's, such as tcp://localhost:5557."""
 
     def __init__(self, url: str, kv_events: str | None = None) -> None:
         """Raises `EventLogError` or `ConfigError` for an invalid address."""
@@ -21,7 +21,7 @@ class VllmSource:
             raise
 
     def poll(self) -> bool:
-        """Take in what has come, without waiting; return whether anything has."""
+        """Take in new scrapes and batches without waiting; return whether there were any."""
         scrapes = self._metrics.scrapes
         batches = () if self._kv_events is None else self._kv_events.batches
         num_scrapes, num_batches = len(scrapes), len(batches)
@@ -37,7 +37,7 @@ class VllmSource:
 
     @property
     def kv_status(self) -> SourceStatus | None:
-        """None if KV events were not requested."""
+        """The status of the KV events; None if they were not requested."""
         return None if self._kv_events is None else self._kv_events.status
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """`VllmApp`: the screen of `minivllm attach --vllm`.
 
-vLLM does not send our events, so the dashboard's panels would need guesses. This screen shows what
-vLLM reports and lists what it does not. If the server stops answering, the last numbers stay, and
-the top line says in red that they are old.
+vLLM does not send minivllm's events, so the dashboard's own panels would have to guess. This screen
+shows what vLLM reports, and lists what vLLM does not report. If the server stops answering, the
+last numbers stay, and the top line says in red that they are old.
 """
 
 from typing import ClassVar
@@ -25,7 +25,7 @@ from minivllm.tui.vllm.vllm_panels import (
 )
 
 FRAMES_PER_SECOND = 4
-"""More often than the metrics, which come once a second."""
+"""Frames per second: more than metrics, which arrive once a second."""
 
 
 class VllmApp(App[None]):

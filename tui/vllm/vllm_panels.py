@@ -1,6 +1,6 @@
-"""The panels of `attach --vllm`: numbers as vLLM reports them, else the word `unknown`.
+"""The panels of `attach --vllm`. A number that vLLM does not report is drawn as `unknown`.
 
-A quantile is drawn as a range: a histogram gives only the two boundaries around it.
+A quantile is drawn as a range, because a histogram only gives the two boundaries around it.
 """
 
 import math
@@ -32,7 +32,7 @@ def percent(value: float | None) -> Span:
 
 
 def between(quantile: Quantile | None) -> Span:
-    """`25–50 ms`, or `over 80 s`."""
+    """A quantile as text, such as `25–50 ms` or `over 80 s`."""
     if quantile is None:
         return UNKNOWN
     scale, unit = (1, "s") if quantile.low >= 1 or quantile.high > 1 else (1000, "ms")
@@ -55,7 +55,7 @@ def labelled(width: int, *pairs: tuple[str, Span]) -> Line:
 
 
 class VllmPanel(Panel):
-    """A panel that works without the dashboard."""
+    """A panel that works without a `DashboardApp`."""
 
     plain = False
     """Draw with printable ASCII only."""
@@ -67,7 +67,7 @@ class VllmPanel(Panel):
 
 
 class VllmHeader(VllmPanel):
-    """The top line: the server, and whether it answers."""
+    """The top line: the server's model and address, and whether the server answers."""
 
     HELP_TITLE = "Top line"
 
@@ -105,7 +105,7 @@ class VllmLoad(VllmPanel):
 
 
 class VllmMemory(VllmPanel):
-    """One percentage per engine."""
+    """The used share of the KV cache, one bar per engine."""
 
     HELP_TITLE = "KV cache"
 
@@ -132,7 +132,7 @@ class VllmMemory(VllmPanel):
 
 
 class VllmLatency(VllmPanel):
-    """Each latency as a range of vLLM's histogram."""
+    """Each latency as a range between two boundaries of vLLM's histogram."""
 
     HELP_TITLE = "Latency: median, 90 % and 99 % of the last 30 s"
     ROWS: ClassVar = (
@@ -153,7 +153,7 @@ class VllmLatency(VllmPanel):
 
 
 class VllmBlocks(VllmPanel):
-    """The prefix cache as chains of names. vLLM does not report for which request it stored one."""
+    """The prefix cache as chains of names. vLLM does not report which request owns a block."""
 
     HELP_TITLE = "Prefix cache: block hashes, as they were stored"
 
@@ -193,7 +193,7 @@ class VllmBlocks(VllmPanel):
         return [*lines, *([Row(width).put(told, "warn").line()] if told else [])]
 
     def _grid(self, model: VllmView, width: int, height: int) -> list[Line]:
-        """The newest names that fit; each chain starts a new row."""
+        """The newest block names that fit. Each chain starts a new row."""
         rows: list[list[Span]] = [[]]
         previous = None
         for (_, name), block in list(model.blocks.items())[-width * height :]:
@@ -208,7 +208,7 @@ def _cell(block: NamedBlock, model: VllmView) -> Span:
     if block.unsure:
         return "?", "warn*"
     is_new = block.batch == model.last_number
-    # A chain starts without a parent, or after a parent that is known or unknown.
+    # The sign depends on the parent: none (the start of a chain), a known or an unknown block.
     if block.parent is None:
         return "┌", "good*" if is_new else "accent*"
     is_known = (block.medium, block.parent) in model.blocks

@@ -1,12 +1,12 @@
 """`VllmView`: what a vLLM server's metrics and KV events reveal, and how certain that is.
 
-vLLM reports sums, and the names of blocks that enter and leave its prefix cache. Block tables,
-reference counts and reasons to wait cannot be derived from them. A number that vLLM does not report
-is None.
+vLLM reports sums, and the names of blocks that enter or leave its prefix cache. Block tables,
+reference counts and reasons to wait cannot be derived from these reports. A number that vLLM does
+not report is None.
 
-Names are not fully reliable: vLLM can report the same one twice, for two blocks or after a hit. A
-single removal then leaves the name unsure. After a lost batch all names may be wrong and are
-forgotten.
+Names are not fully reliable: vLLM can report the same name twice, for two blocks or after a hit.
+After a single removal, it is unsure whether the name is still cached. After a lost batch, all names
+may be wrong, so they are forgotten.
 """
 
 from collections import deque
@@ -24,9 +24,9 @@ from minivllm.tui.vllm.kv import Numbered
 from minivllm.tui.vllm.metrics import Scrape
 
 WINDOW_SECONDS = 30.0
-"""Rates and latencies cover this period."""
+"""Rates and latencies cover the last 30 seconds."""
 MOST_NAMES = 200_000
-"""Larger than any real pool: a publisher that never removes names must not fill our memory."""
+"""Maximum number of names, more than in any real pool: faulty publishers never remove names."""
 
 
 @dataclass(slots=True)
@@ -34,15 +34,15 @@ class NamedBlock:
     parent: BlockName | None
     medium: str | None
     batch: int
-    """Number of the batch that reported it."""
+    """Number of the batch that reported the block."""
     times_told: int = 1
     unsure: bool = False
-    """Reported several times and removed fewer times: it may or may not be there."""
+    """Stored several times and removed fewer times, so that it may or may not be cached."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """What a histogram's buckets guarantee: the value is over `low` and at most `high`."""
+    """A range that a histogram guarantees: the value is greater than `low` and at most `high`."""
 
     low: float
     high: float
@@ -54,7 +54,7 @@ class VllmView:
         self.scrape: Scrape | None = None
         self._window: deque[Scrape] = deque()
         self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
-        """By medium and name, in the order of the reports."""
+        """(medium, name) -> block, in the order of the reports."""
         self.last_number: int | None = None
         """Number of the last batch of KV events."""
         self.num_lost_batches = 0
@@ -76,19 +76,19 @@ class VllmView:
         return None if self.scrape is None else self.scrape.values.get(name)
 
     def rate(self, counter: str) -> float | None:
-        """Increase of a counter per second, over the window."""
+        """A counter's increase per second over the last `WINDOW_SECONDS`."""
         then, now = self._ends()
         if then is None or counter not in then.values or counter not in now.values:
             return None
         return (now.values[counter] - then.values[counter]) / (now.t - then.t)
 
     def share(self, part: str, whole: str) -> float | None:
-        """Ratio of two counters' increases, over the window."""
+        """The increase of counter `part` divided by the increase of `whole`, in the same time."""
         part_rate, whole_rate = self.rate(part), self.rate(whole)
         return part_rate / whole_rate if part_rate is not None and whole_rate else None
 
     def quantile(self, histogram: str, share: float) -> Quantile | None:
-        """Quantile of the values in the window; None if there are none."""
+        """A quantile of the values in the last `WINDOW_SECONDS`; None if there are none."""
         then, now = self._ends()
         if then is None or histogram not in now.buckets:
             return None
@@ -120,7 +120,7 @@ class VllmView:
     def take_batch(self, numbered: Numbered) -> None:
         number, batch = numbered
         if self.last_number is not None and number != self.last_number + 1:
-            # A lower number means a restart. In both cases the known names may be wrong now.
+            # A higher number means lost batches, a lower one a restart: known names may be wrong.
             self.num_lost_batches += max(number - self.last_number - 1, 0)
             self._forget()
         self.last_number = number
@@ -161,7 +161,7 @@ class VllmView:
         self.num_removed += 1
         known = self.blocks.get(key)
         if known is None:
-            self.num_unknown_removed += 1  # stored before we connected
+            self.num_unknown_removed += 1  # the block was stored before we connected
         elif known.times_told > 1:
             known.times_told -= 1
             known.unsure = True

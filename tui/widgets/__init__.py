@@ -1,1 +1,1 @@
-"""The panels: each turns the model into lines, which `panel.Panel` paints."""
+"""The panels. Each turns the model into lines, and the base class `panel.Panel` paints them."""

@@ -1,1 +1,1 @@
-"""Random cases for exercises, and the behaviours that run on them. Read `behaviour` first."""
+"""Random cases for exercises, and the behaviours to check on them. Read `behaviour` first."""

@@ -1,9 +1,9 @@
 """`@behaviour`: one requirement for a solution, as a function that reports what happens in a case.
 
-The function yields lines, once on the engine's own source here and once on the student's in a child
-process. A solution is right if the lines are equal. So the rule has no second implementation that
-could be wrong, students cannot special-case a test, and the first different line shows the wrong
-step.
+The function yields lines. It runs twice: here with the engine's own source, and in a child process
+with the student's source. A solution is right if both runs yield the same lines. So no second
+implementation of the rule can be wrong, students cannot special-case a test, and the first
+different line shows the wrong step.
 
     def operations(draw): ...  # a random case, as plain data
 
@@ -13,8 +13,8 @@ step.
         ...
         yield f"release({block_id}): ..."
 
-Two right solutions must yield equal lines: no addresses, private names or unspecified orders. For
-results that can differ slightly, such as floats, pass `agree`.
+Any two right solutions must yield the same lines, so lines must not contain addresses, private
+names or unspecified orders. For results that can differ slightly, such as floats, pass `agree`.
 """
 
 import math
@@ -35,14 +35,14 @@ class Behaviour(NamedTuple):
     """Number of the task in the README."""
     points: int
     hint: str
-    """Shown on failure if no known misconception matches."""
+    """The hint to show on a failure if no known misconception matches."""
     cases: CaseMaker
     observe: Observe
     is_trace: bool
-    """The case is a request trace and the lines are events, so `diff` can show it."""
+    """Whether cases are request traces and lines are events, so that `diff` can show them."""
     examples: int
     agree: Agree | None
-    """Whether two lines count as equal, if `==` is too strict."""
+    """Decides whether two lines count as equal; None means `==`."""
 
     @property
     def key(self) -> str:
@@ -50,7 +50,7 @@ class Behaviour(NamedTuple):
         return self.observe.__name__
 
     def first_difference(self, expected: list[str], told: list[str]) -> int | None:
-        """Index of the first line that differs, or that one side lacks."""
+        """Index of the first line that differs or that one side lacks; None if there is none."""
         for index, (a, b) in enumerate(zip(expected, told, strict=False)):
             if a != b and not (self.agree is not None and self.agree(a, b)):
                 return index
@@ -82,10 +82,10 @@ def behaviour(
 
 
 def nearly(tolerance: float, half: float = 0.0) -> Agree:
-    """Make an `agree` for lines like `words | 1.25 -3.5`: equal words, numbers within rounding.
+    """Make an `agree` for lines like `words | 1.25 -3.5`: equal words, nearly equal numbers.
 
-    tolerance: relative to the number, or absolute below 1
-    half: the tolerance for lines that name bfloat16
+    tolerance: maximum difference, relative to the number; absolute for numbers below 1
+    half: the tolerance for lines that contain the word bfloat16
     """
 
     def agree(expected: str, told: str) -> bool:
@@ -108,5 +108,5 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
 
 
 def behaviours_of(module: ModuleType) -> list[Behaviour]:
-    """The behaviours in file order: only the first failure is shown in full."""
+    """The behaviours in file order. The order matters: only the first failure is shown in full."""
     return [getattr(value, MARK) for value in vars(module).values() if hasattr(value, MARK)]

@@ -1,7 +1,7 @@
-"""A small KV cache manager with its own sequences, for exercises about it.
+"""A small KV cache manager with its own sequences, for exercises about the manager.
 
-The engine's names are imported inside the functions: in the child they are the student's. The bus
-has a listener, because without one no events are made.
+The functions import the engine's modules inside, so that the child process imports the student's
+module. The bus has a listener, because without a listener no events are made.
 """
 
 from typing import Any
@@ -30,7 +30,7 @@ def sequence_of(
 
 
 def state_of(manager: Any, sequences: list[Any]) -> str:
-    """Block tables, reference counts and the free queue, as a line."""
+    """Block tables, reference counts and the free queue, as one line."""
     tables = [[block.block_id for block in sequence.block_table] for sequence in sequences]
     counts = [block.ref_cnt for block in manager.pool.blocks]
     return f"tables {tables}; owners {counts}; free, next first: {manager.pool.free_queue.ids()}"

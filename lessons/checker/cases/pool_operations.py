@@ -1,8 +1,8 @@
-"""Random operations on a block pool, with the pool's whole state after each.
+"""Random operations on a block pool, with the pool's whole state after each operation.
 
-The engine's names are imported inside the functions: in the child they are the student's.
-Operations that the contract forbids (pop from an empty pool, cache a block twice) are left out,
-because their result is unspecified.
+The functions import the engine's modules inside, so that the child process imports the student's
+module. Operations that the contract forbids (pop from an empty pool, cache a block twice) are never
+run, because their result is unspecified.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def _operation(draw: Draw) -> list[int]:
 
 def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
     """Draw a small pool, and numbers that select allowed operations of these kinds."""
-    # Three lists, because hypothesis draws short ones: many mistakes appear only after a long run.
+    # Join three lists, because hypothesis draws short lists but many mistakes need a long run.
     parts = [draw.list_of(_operation, 0, 10) for _ in range(3)]
     return {
         "num_blocks": draw.integer(1, 4),
@@ -30,7 +30,7 @@ def operations_of(draw: Draw, kinds: tuple[str, ...]) -> Case:
 
 
 def tell_operations(case: Case) -> Iterator[str]:
-    """Yield one line per operation."""
+    """Run the operations, and yield the pool's state after each one."""
     from minivllm.clock import VirtualClock
     from minivllm.core.block_pool import BlockPool
     from minivllm.events.bus import EventBus
@@ -40,7 +40,7 @@ def tell_operations(case: Case) -> Iterator[str]:
     events: list[Any] = []
     bus.subscribe(events.append)
     pool = BlockPool(case["num_blocks"], bus)
-    owners = [0] * case["num_blocks"]  # our own count: what a caller knows
+    owners = [0] * case["num_blocks"]  # counted here, without reading the pool
     named: set[int] = set()
     for number, name in case["operations"]:
         allowed = _allowed(case["kinds"], owners, named)

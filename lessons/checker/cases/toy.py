@@ -1,11 +1,11 @@
 """A model without computation, for checks of memory and scheduling.
 
-Its output depends on the cache. Each slot stores a digest of its token and all tokens before it.
-The next token is a digest of what attention would read through the block table. So a wrong table, a
-block with two writers or a missing copy changes the text and the event log.
+The model's output depends on the cache. Each slot stores a digest of its token and all earlier
+tokens. The next token is a digest of the slots that attention would read through the block table.
+So a wrong table, a block with two writers or a missing copy changes the text and the event log.
 
-Implements `minivllm.engine.runner.Runner`. Within a step the order is that of each layer of a real
-model: first all copies, then all writes of the batch, then all reads.
+Implements `minivllm.engine.runner.Runner`. A step works in the same order as a layer of a real
+model: first all block copies, then all writes of the batch, then all reads.
 """
 
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ class ToyRunner:
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        # False disables retries: an error in the student's code must be visible
+        # Return False to disable retries: an error in the student's code must be visible.
         return False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:
@@ -77,5 +77,5 @@ class ToyRunner:
             yield self._kv.get(block.block_id * self._block_size + position % self._block_size, 0)
 
     def sample_tokens(self, sequences: list[Sequence], logits: list[int]) -> list[SampledToken]:
-        # Never sample end-of-sequence: the request sets the length.
+        # Never sample end-of-sequence, so that max_tokens sets the length.
         return [SampledToken(digest % EOS) for digest in logits]

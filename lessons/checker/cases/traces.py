@@ -1,8 +1,8 @@
-"""Random request traces through the whole engine on the virtual clock, as lines of its event log.
+"""Random request traces for the whole engine on the virtual clock, as lines of its event log.
 
-A trace is plain data: engine options, and requests with their step of arrival. Pools are tiny and
-prompts share beginnings, so hits, evictions and preemptions are frequent. A wrong scheduler may
-never finish, so a run stops after `MAX_STEPS`.
+A trace is plain data: engine options, and requests with the steps in which they arrive. Pools are
+tiny and prompts share beginnings, so hits, evictions and preemptions are frequent. With a wrong
+scheduler a run may never finish, so it stops after `MAX_STEPS`.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ Trace = dict[str, Any]
 
 
 def request(draw: Draw) -> dict[str, Any]:
-    """Draw a request: `alike` tokens of a shared beginning, then `own` ones."""
+    """Draw a request whose prompt has `alike` shared tokens, followed by `own` other tokens."""
     return {
         "alike": draw.integer(0, 9),
         "own": draw.integer(1, 6),
@@ -35,7 +35,7 @@ def request(draw: Draw) -> dict[str, Any]:
 
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
-    """Draw a request, sometimes with several samples, which share blocks and copy on write."""
+    """Draw a request, sometimes with several samples, so that blocks are shared and copied."""
     return {**request(draw), "n": draw.integer(1, 3)}
 
 
@@ -44,7 +44,7 @@ def requests_with_priorities(draw: Draw) -> dict[str, Any]:
 
 
 def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
-    """Draw a trace. element: draws a request; fixed: options that are not drawn."""
+    """Draw a trace. element: draws one request; fixed: options with a fixed value."""
     return {
         "num_blocks": draw.integer(6, 14),
         "block_size": draw.integer(2, 4),
@@ -94,9 +94,9 @@ def build_engine(case: Trace) -> LLMEngine:
 
 
 def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
-    """Yield every event of the run, as a line of a recording.
+    """Run the case, and yield every event as a line of a recording.
 
-    engine: built for the case, for example with other listeners
+    engine: an engine built for this case, for example with more listeners; None builds one
     """
     engine = build_engine(case) if engine is None else engine
     told: list[Event] = []
@@ -115,7 +115,7 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
         try:
             engine.step()
         finally:
-            # Also report the events of a step that failed: they show the cause.
+            # Report the events of a failed step too, because they show the cause.
             for event in told:
                 yield encode_event(event).decode().rstrip()
             told.clear()
@@ -125,7 +125,7 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
 
 
 def write_recording(case: Trace, lines: list[str], path: Path) -> None:
-    """Write lines of a trace as a recording that the dashboard opens."""
+    """Write the lines of a run as a recording that the dashboard can open."""
     header = encode_header(build_engine(case).log_header())
     events = [line for line in lines if line.startswith("{")]
     path.write_bytes(header + "".join(f"{line}\n" for line in events).encode(errors="replace"))

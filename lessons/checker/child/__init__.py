@@ -1,1 +1,1 @@
-"""The child process for student code: limits (`sandbox`, `walls`) and work (`plug`, `worker`)."""
+"""The child process for student code. Limits: `sandbox`, `walls`; work: `plug`, `worker`."""

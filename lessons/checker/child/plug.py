@@ -1,11 +1,11 @@
-"""Loads a student's module under the name of the engine's, before any other module imports it.
+"""Loads a student's module under the name of the engine's module, before that one is imported.
 
-Then the whole engine, its invariants and the dashboard run on it, as with the adapters of
-Stanford's CS336. A module of `wrong/` defines only what it does wrong; these names replace the
-engine's.
+Then the whole engine, its invariants and the dashboard run with the student's module (Stanford's
+CS336 does this with adapters). A module of `wrong/` defines only the names that it gets wrong; they
+replace the names of the engine's module.
 
-Order matters: `from minivllm.core.block_pool import BlockPool` copies a name. A module that is
-imported earlier would run on the engine's own code, and every check would pass.
+Order matters, because `from minivllm.core.block_pool import BlockPool` copies a name. A module that
+was imported earlier would still use the engine's own code, so every check would pass.
 """
 
 import ast
@@ -22,7 +22,7 @@ from minivllm.lessons.checker.catalogue import Exercise
 
 
 def plug_in(module_name: str, file: Path) -> ModuleType:
-    """Let `file` be the engine's module of that name. Raises whatever the file raises."""
+    """Load `file` as the engine's module with this name. Raises any error that the file raises."""
     _raise_if_too_late(module_name)
     module = _load(module_name, file)
     parent, _, name = module_name.rpartition(".")
@@ -31,12 +31,12 @@ def plug_in(module_name: str, file: Path) -> ModuleType:
 
 
 def overlay(module_name: str, file: Path) -> ModuleType:
-    """Replace names of the engine's module by those that `file` defines."""
+    """Load the engine's module, and replace the names that `file` defines."""
     _raise_if_too_late(module_name)
     changed = _load(f"overlay_{file.stem}", file)
     engine = import_module(module_name)
     for name, value in vars(changed).items():
-        # names that both files import are the same objects
+        # If both files import a name, both have the same object, so copying it changes nothing.
         if not name.startswith("__") and hasattr(engine, name):
             setattr(engine, name, value)
     return engine
@@ -62,7 +62,7 @@ def _load(name: str, file: Path) -> ModuleType:
 
 
 def where_in(file: Path, error: BaseException) -> str:
-    """The last line of the student's file in the traceback, as a phrase; may be empty."""
+    """The last line of the student's file in the traceback, such as " in line 3"; may be empty."""
     if isinstance(error, SyntaxError):
         return f" in line {error.lineno}"
     frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename == str(file)]
@@ -70,7 +70,7 @@ def where_in(file: Path, error: BaseException) -> str:
 
 
 def imports_of(exercise: Exercise) -> list[str]:
-    """Modules that the exercise's module imports. They do not import it in turn."""
+    """Modules that the exercise's module imports. None of these imports the exercise's module."""
     tree = ast.parse(exercise.source_file.read_text(encoding="utf-8"))
     names = [
         alias.name for node in tree.body if isinstance(node, ast.Import) for alias in node.names
@@ -84,7 +84,7 @@ def imports_of(exercise: Exercise) -> list[str]:
 
 
 def intrusions(own: ModuleType, file: Path) -> list[str]:
-    """Names in minivllm's other modules that now refer to functions of the student's file."""
+    """Names in other modules of minivllm to which the student's file has assigned a function."""
     found = []
     for owner, name, value in _functions(own):
         if value.__code__.co_filename == str(file) and getattr(own, name, None) is not value:
@@ -93,7 +93,7 @@ def intrusions(own: ModuleType, file: Path) -> list[str]:
 
 
 def fingerprint(own: ModuleType) -> dict[str, int]:
-    """The identity of every function in minivllm's other modules."""
+    """The id() of every function in minivllm's other modules, to detect replaced functions."""
     return {f"{owner}.{name}": id(value) for owner, name, value in _functions(own)}
 
 

@@ -1,11 +1,11 @@
-"""`Session`: the parent's side of the process that runs a submission.
+"""`Session`: starts and controls the child process that runs a submission.
 
-It asks case by case and kills the process if it misbehaves. The child gets a scratch folder, an
-empty environment and limits (see `worker`); the parent keeps the wall clock. With a working
-`bubblewrap` the child has no network and can write only to its scratch folder (`walls`).
+The session asks the child case by case and kills it if it misbehaves. The child gets a scratch
+folder, an empty environment and limits (see `worker`); the session measures wall-clock time. With a
+working `bubblewrap`, the child has no network and can write only to its scratch folder (`walls`).
 docs/teach.md lists what the limits do not stop.
 
-A dead process costs only its own behaviour: the next question starts a new one.
+If the child dies, only the current behaviour fails: the next question starts a new child.
 """
 
 import json
@@ -26,20 +26,21 @@ from minivllm.lessons.checker.child import walls
 from minivllm.lessons.checker.child.worker import LOADING
 
 WALL_FACTOR = 6
-"""Wall-clock seconds per second of processor time: computers in a class are busy."""
+"""Allowed wall-clock seconds per allowed second of processor time: computers can be busy."""
 WALL_SECONDS = 30.0
-"""Additional wall-clock seconds, until a submission first times out.
+"""Additional allowed wall-clock seconds, but only until a submission times out once.
 
-Processor time ends code that computes; the wall clock ends code that waits.
+The limit on processor time stops code that computes; the limit on wall-clock time stops code that
+waits.
 """
 IMPATIENCE = 0.25
-"""Fraction of the time limit after the first timeout, which is probably an endless loop."""
+"""Fraction of the time limit that remains after the first timeout, probably an endless loop."""
 MAX_ANSWER_BYTES = 32 << 20
 
 
 class Failure(NamedTuple):
     kind: str
-    """raised, todo, time, memory, output, exit, patched, died"""
+    """One of: raised, todo, time, memory, output, exit, patched, died."""
     text: str
 
 
@@ -51,7 +52,11 @@ class Told(NamedTuple):
 class Submission(NamedTuple):
     file: Path
     plugged: Literal["module", "overlay", "overlays"] = "module"
-    """overlay: one file of `wrong/`. overlays: the folder; each question names its `file`."""
+    """How to load the file.
+
+    module: as the engine's module. overlay: one file of `wrong/`, on top of the engine's module.
+    overlays: the whole folder `wrong/`; each question names its `file`.
+    """
 
 
 class Session:
@@ -71,7 +76,7 @@ class Session:
         self._wall_seconds = WALL_SECONDS
 
     def start(self) -> Failure | None:
-        """Start the process unless it runs. Returns the failure to load the file, if any."""
+        """Start the process unless it runs. Returns a failure if the file cannot be loaded."""
         if self._process is not None:
             return None
         submission, scratch = self._submission, self._scratch.name
@@ -113,7 +118,7 @@ class Session:
         if told.failure is not None and told.failure.kind == "time":
             self._seconds, self._wall_seconds = IMPATIENCE * self._exercise.seconds, 0.0
         if told.failure is not None and told.failure.kind not in ("raised", "todo"):
-            self._end()  # its state cannot be trusted any more
+            self._end()  # after a failure, the state of the process cannot be trusted
         return told
 
     def _receive(self, seconds: float) -> Told:
@@ -161,7 +166,7 @@ class Session:
             status = self._process.wait()
         self._end()
         if status > 128 and walls.program() is not None:
-            # bubblewrap reports a signal as a shell does: 128 plus its number
+            # For a signal, bubblewrap reports 128 plus the signal's number, as a shell does.
             status = 128 - status
         if status < 0:
             return Told([], Failure("died", f"its process was ended by {_signal_name(-status)}"))
@@ -171,7 +176,7 @@ class Session:
         process, self._process = self._process, None
         if process is None:
             return
-        with suppress(ProcessLookupError):  # it has ended, and so have all its children
+        with suppress(ProcessLookupError):  # the process and all its children have ended already
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
         process.stdin.close()

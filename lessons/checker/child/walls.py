@@ -1,8 +1,8 @@
 """Isolation for student code with `bubblewrap`, if it is installed and works.
 
-Inside, there is no network and only the scratch folder is writable. bubblewrap needs namespaces,
-which many containers forbid. So it is tried once; if that fails, `notice` reports it and the code
-runs without isolation.
+Isolated code has no network, and can write only to the scratch folder. bubblewrap needs namespaces,
+which many containers forbid. So it is tried once. If the trial fails, the code runs without
+isolation, and `notice` returns a warning.
 """
 
 import shutil
@@ -23,7 +23,7 @@ _NEW_WORLD = (
 
 
 def before(scratch: str) -> list[str]:
-    """The command prefix for a process that can write only to `scratch`; may be empty."""
+    """The command prefix that limits a process to `scratch`; empty without bubblewrap."""
     found = program()
     if found is None:
         return []
@@ -31,13 +31,13 @@ def before(scratch: str) -> list[str]:
 
 
 def program() -> str | None:
-    """bubblewrap's path, if it works."""
+    """The path of bubblewrap; None if it is missing or does not work."""
     found = shutil.which("bwrap")
     return found if found is not None and not _complaint(found) else None
 
 
 def notice() -> str | None:
-    """A warning if bubblewrap is installed but does not work."""
+    """A warning if bubblewrap is installed but does not work; otherwise None."""
     found = shutil.which("bwrap")
     complaint = "" if found is None else _complaint(found)
     if not complaint:
@@ -50,7 +50,7 @@ def notice() -> str | None:
 
 @cache
 def _complaint(found: str) -> str:
-    """bubblewrap's error message if it cannot run `true`; may be empty."""
+    """Run the command `true` in bubblewrap. Returns the error message; empty if it works."""
     try:
         trial = subprocess.run([found, *_NEW_WORLD, "true"], capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -1,16 +1,16 @@
-"""The child process for student code: plugs the code in, then reports what happens in each case.
+"""The child process for student code: loads the code, then reports what happens in each case.
 
 `sandbox.Session` starts it as `python -I -m minivllm.lessons.checker.child.worker` in a scratch
-folder. It reads a line of JSON per question and writes a line per answer. It limits processor time
-per question (with a timer that raises, to find the line of an endless loop), memory, file size and
-printed output.
+folder. It reads one line of JSON per question and writes one line per answer. It limits memory,
+file size, printed output and the processor time per question. The timer raises an exception, whose
+traceback shows the line of an endless loop.
 
-All wrong solutions of an exercise (`overlays`) share one process. It imports slow modules, such as
-torch and Triton, once and forks for each solution.
+All wrong solutions of an exercise (`overlays`) share one process. This process imports slow
+modules, such as torch and Triton, only once, and forks for each solution.
 
-The student's `except Exception` must not catch the timer, and `sys.exit` must not end the worker.
-So the timer raises a `BaseException` and the worker catches everything. The parent's clock handles
-the rest.
+An `except Exception` in the student's code must not catch the timer's exception, and `sys.exit`
+must not end the worker. So the timer raises a `BaseException`, and the worker catches every
+exception. If that fails, the parent's clock ends the process.
 """
 
 import errno
@@ -33,12 +33,12 @@ from minivllm.lessons.checker.child import plug
 
 MAX_LINES = 20_000
 LOADING = 2
-"""Time limit for imports, as a multiple of a case's."""
+"""Time limit for imports, as a multiple of the time limit for a case."""
 MAX_FILE_BYTES = 1 << 20
 
 
 class TimeIsUpError(BaseException):
-    """The question exceeded its processor time."""
+    """A question took more than its limit of processor time."""
 
 
 def main(argv: list[str]) -> None:
@@ -55,12 +55,12 @@ def main(argv: list[str]) -> None:
         _send(answers, [], failure)
         if failure is None:
             worker.answer_all(questions)
-    # Exit at once, without the student's threads and exit handlers.
+    # Exit at once: do not wait for threads or run exit handlers of the student's code.
     os._exit(0)
 
 
 def _take_limits(exercise: Exercise) -> None:
-    # On Linux, limit private memory: the address space would include libraries.
+    # On Linux, limit private memory and not the address space, which includes libraries.
     memory = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
     resource.setrlimit(memory, (exercise.memory_mb << 20, exercise.memory_mb << 20))
     resource.setrlimit(resource.RLIMIT_FSIZE, (MAX_FILE_BYTES, MAX_FILE_BYTES))
@@ -81,13 +81,13 @@ def _send(answers: TextIO, lines: list[str], failure: dict[str, str] | None) -> 
     answers.flush()
 
 
-# ---- many small files: a process each, and common imports only once ----
+# ---- many small files: one process per file, but common imports only once ----
 
 
 def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: TextIO) -> None:
-    """Fork a process for each file, on its first question."""
+    """Answer questions about several files. Forks a process at the first question about a file."""
     for name in plug.imports_of(exercise):
-        with suppress(ImportError):  # the fork that needs it reports the error
+        with suppress(ImportError):  # if a fork needs the module, the fork reports the error
             import_module(name)
     _send(answers, [], None)
     forks: dict[str, Any] = {}
@@ -131,12 +131,12 @@ class _Worker:
         self._answers = answers
 
     def load(self, is_overlay: bool) -> dict[str, str] | None:
-        """Plug in the file and import the rest. Returns the failure, if any."""
+        """Load the file as the engine's module, and import the rest. Returns a failure, or None."""
 
         def load() -> None:
             install = plug.overlay if is_overlay else plug.plug_in
             self._module = install(self._exercise.module, self._file)
-            if not is_overlay:  # the visible tests import it by its file name
+            if not is_overlay:  # the visible tests import the module by its file name
                 sys.modules.setdefault(self._file.stem, self._module)
             self._behaviours = self._exercise.behaviours_module()
             self._intrusions = plug.intrusions(self._module, self._file)
@@ -181,7 +181,7 @@ class _Worker:
         }
 
     def _limited(self, run: Any, seconds: float) -> dict[str, str] | None:
-        """Run under the timer. Returns the failure, if any."""
+        """Call `run` with a limit on processor time. Returns a failure, or None."""
         signal.setitimer(signal.ITIMER_PROF, seconds)
         try:
             run()
@@ -240,7 +240,7 @@ class _Worker:
         }
 
     def _not_in_it(self, error: BaseException) -> str | None:
-        """The name that was missing in the student's module, if that is the error."""
+        """If the error is a name that the student's module lacks, return that name, else None."""
         if isinstance(error, ImportError) and error.name == self._exercise.module:
             # Parse "cannot import name 'X' from 'Y'": Python before 3.12 has no field for the name.
             return next(iter(re.findall(r"cannot import name '(\w+)'", str(error))), None)

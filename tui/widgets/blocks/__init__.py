@@ -1,1 +1,1 @@
-"""Panels on memory: block map, free queue, prefix tree, inspector, attention mass and x-ray."""
+"""Panels about memory: block map, free queue, prefix tree, inspector, attention mass and x-ray."""

@@ -1,11 +1,11 @@
 """Block map: every block of the KV cache, its fill and its owner.
 
-A block takes two columns (`cells`). With room to spare, it also shows its number and a wider glyph.
-If the panel is too small, a cell stands for several blocks. `lay_out` chooses the grid.
+A block takes two columns (`cells`). In a large panel, it also shows its number and a wider glyph.
+In a small panel, a cell stands for several blocks. `lay_out` chooses the grid.
 
-The block under the mouse is computed from the grid: a target in the style of each cell would break
-up the runs of equal style that make a large map cheap. For the same reason the chosen block is
-highlighted here and not by `highlight`.
+Cells of equal style are joined into runs, so that a large map stays cheap. A target in each cell's
+style would break up these runs. So the block under the mouse is computed from the grid, and the
+selected block is highlighted here and not by `highlight`.
 """
 
 from collections.abc import Iterator
@@ -33,15 +33,15 @@ class Grid(NamedTuple):
     blocks_per_cell: int
     per_row: int
     glyphs: int
-    """Columns of the fill glyph: more than one only with much room."""
+    """Width of the fill glyph, in columns; more than 1 only in a large panel."""
     gap: int
-    """Columns between cells."""
+    """Number of columns between two cells."""
     numbered: bool
-    """Whether each cell shows its block's number, instead of each row."""
+    """Whether each cell shows its block's number; otherwise each row shows its first block's."""
     spread: bool
     """Whether rows are separated by an empty row."""
     digits: int
-    """Columns of a block's number."""
+    """Width of a block's number, in columns."""
 
     def origin(self, cell: int) -> tuple[int, int]:
         """Column and row where a cell begins, including its number."""
@@ -60,7 +60,7 @@ class Grid(NamedTuple):
 
     @property
     def pitch(self) -> int:
-        """Columns from one cell to the next."""
+        """Columns from the start of a cell to the start of the next."""
         return self.glyphs + 1 + self.gap + (self.digits + 1 if self.numbered else 0)
 
 
@@ -82,7 +82,7 @@ class BlockMap(Panel):
         self._group_size = 0
 
     def title(self, model: DashboardModel, width: int) -> str:
-        # Nothing that changes per step: a new title repaints the whole panel.
+        # Show nothing here that changes in each step: a new title repaints the whole panel.
         return f"KV cache  {len(model.fold.blocks):,} blocks of {model.header.block_size} tokens"
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -100,7 +100,7 @@ class BlockMap(Panel):
         return lines
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
-        """One cell per `size` blocks. Unchanged groups are reused from the last frame."""
+        """One cell per `size` blocks. Unchanged cells are reused from the last frame."""
         before, cells = self._blocks, block_cells(model)
         if size == 1:
             return cells
@@ -112,7 +112,7 @@ class BlockMap(Panel):
         return self._groups
 
     def targets(self) -> list[Target]:
-        """Every block, even if a cell stands for several."""
+        """Every block can be selected, even if a cell stands for several blocks."""
         return (
             []
             if self._model is None
@@ -120,7 +120,7 @@ class BlockMap(Panel):
         )
 
     def target_at(self, x: int, y: int) -> Target | None:
-        """Compute the block at a position; the first one of a cell that stands for several."""
+        """The block at a position. If its cell stands for several blocks, the first of them."""
         width, height = self.content_size
         if self._model is None or y >= height - 1:
             return None
@@ -154,7 +154,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
         per_row = _round_down((width + gap - (0 if numbered else label)) // cell_width)
         rows = -(-num_blocks // per_row)
         spread = rows * 2 - 1 <= height
-        # Wide glyphs need empty rows between them, and are not worth it for short rows.
+        # Use wide glyphs only with empty rows between the rows, and with at least 8 cells per row.
         if rows <= height and (glyphs == 1 or (spread and per_row >= 8)):
             return Grid(1, per_row, glyphs, gap, numbered, spread, digits)
     per_row = _round_down((width - label) // 2)
@@ -165,7 +165,7 @@ def lay_out(num_blocks: int, width: int, height: int) -> Grid:
 
 
 def _round_down(per_row: int) -> int:
-    """Round down to a multiple of 8, or to 4, 2 or 1, so that row labels are round numbers."""
+    """Round down to a multiple of 8, or to 4, 2 or 1: each row's first number is then round."""
     if per_row >= 8:
         return per_row // 8 * 8
     return 4 if per_row >= 4 else 2 if per_row >= 2 else 1
@@ -199,7 +199,7 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """Yield the cells of a row. Neighbours of one style are joined: most of a large map."""
+    """Yield the cells of a row as spans. Neighbouring cells with the same style share a span."""
     for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
         if run_number and gap:
             yield gap, "faint"
@@ -218,7 +218,7 @@ _style_of = attrgetter("style")
 def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
     glyph = cell.glyph * glyphs
     if cell.style.endswith("!"):
-        # Reverse only the mark: a full block in reverse would look empty.
+        # Reverse only the mark, because the glyph of a full block in reverse would look empty.
         return [(glyph, cell.style[:-1]), (cell.mark, cell.style)]
     return [(glyph + cell.mark, cell.style)]
 
@@ -236,7 +236,7 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
         lit += [glyph - 1, mark + 1]
     for at in lit:
         character = cells[at][0]
-        # A full block in reverse would look empty.
+        # Do not reverse a full block's glyph: it would look empty.
         cells[at] = (character, "text*" if character in _BRIGHT else "text*!")
     return tuple(
         ("".join(character for character, _ in run), style)
@@ -246,7 +246,7 @@ def _marked(line: Line, x: int, grid: Grid, width: int) -> Line:
 
 _BRIGHT = FILL[5:]
 
-# Signs of the legend, as in the map.
+# Example cells for the legend.
 _OWNED, _PART, _SHARED = (("█a", "hue0"),), (("▃b", "hue1"),), (("█2", "shared*"),)
 _CACHED, _FREE, _TOUCHED = (
     ((f"{CACHED}a", "cached"),),

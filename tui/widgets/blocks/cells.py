@@ -3,7 +3,7 @@
     █a   full, owned by a              ▃2   part full, shared by 2 sequences
     ░a   free, cached, last held by a  ··   empty
 
-Owners and counts come from the fold, and a test reads them off the drawn lines.
+Owners and counts come from the fold; a test compares them with the drawn lines.
 """
 
 from functools import lru_cache
@@ -13,10 +13,10 @@ from typing import NamedTuple
 from minivllm.tui.state.model import DashboardModel
 
 FILL = "▁▁▂▃▄▅▆▇█"
-"""Fill of a block in eighths. An empty block with an owner still shows a line."""
+"""Glyphs for the fill of a block in eighths. An empty block with an owner still shows a line."""
 CACHED, EMPTY, SEVERAL = "░", "·", "+"
 _WHOLE = (FILL[-1], EMPTY)
-"""Groups of equal cells with one of these glyphs are drawn like one such cell."""
+"""If all cells of a group are equal and have one of these glyphs, the group looks like the cell."""
 
 
 class Cell(NamedTuple):
@@ -31,18 +31,19 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 def block_cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block.
 
-    All full blocks of a sequence look the same, so most of the map is one assignment per block of a
-    table. Thousands of blocks fifteen times a second stay cheap.
+    All full blocks of a sequence share one cell. So most blocks cost only one assignment, and
+    thousands of blocks can be drawn fifteen times a second.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)
-    # A released block joins the free queue one event later; until then it is in `changed`.
+    # A released block joins the free queue one event later; before that, only `changed` has it.
     for block_id in chain(fold.free_queue, model.changed):
         block = blocks[block_id]
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # Not only running sequences: a frame can come between a block's event and the admission.
+    # Include waiting sequences: a frame can be drawn between a sequence's first block and its
+    # admission.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -50,7 +51,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         for entry, block_id in enumerate(sequence.block_table[num_full:], num_full):
             filled[block_id] = max(filled.get(block_id, 0), computed - entry * size)
             cells[block_id] = _owned(letter, _fill(filled[block_id], size), hue)
-    # Full blocks after part-full ones: for a shared block, the fullest use counts.
+    # Full blocks overwrite part-full ones: in a shared block, the sequence with most tokens counts.
     for seq_id, sequence in fold.sequences.items():
         letter = model.letter(seq_id) or "?"
         full = _owned(letter, FILL[-1], model.hue(letter))
@@ -65,7 +66,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
     return cells
 
 
-# Equal cells are the same object, so that comparing two frames is fast.
+# Cached, so that equal cells are the same object and two frames are compared fast.
 
 
 @lru_cache(256)
@@ -89,19 +90,19 @@ def _touched(cell: Cell) -> Cell:
 
 
 def _fill(num_tokens: int, size: int) -> str:
-    # Rounded down: only a full block looks full.
+    # Round down, so that only a full block looks full.
     return FILL[min(max(num_tokens, 0), size) * 8 // size]
 
 
 def group_cells(cells: list[Cell], size: int) -> list[Cell]:
-    """One cell per `size` blocks: the share in use, and the owner if there is only one."""
+    """One cell per `size` blocks, with the share of used blocks, and the owner if there is one."""
     return [_group(tuple(cells[start : start + size])) for start in range(0, len(cells), size)]
 
 
 def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
-    """Update `groups`, made from the cells `before`, for `cells`.
+    """Update `groups`, which were made from the cells `before`, to the new `cells`.
 
-    Between two frames, only some hundred of thousands of blocks change.
+    This is cheap, because between two frames only some hundred blocks change.
     """
     groups = groups.copy()
     changed = [
@@ -114,7 +115,7 @@ def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int
 
 @lru_cache(1 << 13)
 def _group(members: tuple[Cell, ...]) -> Cell:
-    # Cached: most groups look as in the last frame.
+    # Cached, because most groups are the same as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
     # Every block with an owner has a glyph of `FILL`.
@@ -124,7 +125,7 @@ def _group(members: tuple[Cell, ...]) -> Cell:
         marks = {cell.mark for cell in used}
         one = len(marks) == 1
         style = used[0].style.rstrip("!") if one else "text"
-        # The share of blocks in use, rounded down, but at least one eighth.
+        # Draw the share of used blocks, rounded down, but at least one eighth.
         glyph = FILL[max(len(used) * 8 // len(members), 1)]
         return Cell(glyph, marks.pop() if one else SEVERAL, style + changed)
     if any(cell.glyph == CACHED for cell in members):

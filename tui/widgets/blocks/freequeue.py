@@ -1,7 +1,7 @@
-"""Free queue: which blocks are reused next, in order.
+"""Free queue: the free blocks, in the order in which they will be reused.
 
-A free block is not evicted yet: its content can still be hit until it reaches the front and is
-handed out. So the queue's order is the eviction policy.
+The content of a free block can still be hit until the block reaches the front of the queue and is
+allocated. So the order of the queue is the eviction policy.
 """
 
 from itertools import islice
@@ -17,8 +17,8 @@ class FreeQueue(Panel):
     HELP_TITLE = "Free queue"
     HELP_TEXT = (
         "Free blocks in the order in which they will be allocated, next first. Blocks"
-        " marked ░ are still in the prefix cache: a prompt with the same beginning takes"
-        " them out of the queue, and allocating them evicts their content."
+        " marked ░ are still in the prefix cache: a prompt with the same beginning can reuse"
+        " them. If they are allocated first, their content is evicted."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -34,7 +34,7 @@ class FreeQueue(Panel):
             text, style = _item(model, block_id, is_next=shown == 0)
             left = len(queue) - shown
             more = f" + {left:,} more"
-            # The last row must keep room for the count, unless this block is the last.
+            # Leave room in the last row for the number of hidden blocks, if any will be hidden.
             wanted = len(text) + (1 + len(more) if len(rows) == height and left > 1 else 0)
             if wanted > rows[-1].room:
                 if len(rows) == height:
@@ -46,7 +46,7 @@ class FreeQueue(Panel):
 
 
 def _item(model: DashboardModel, block_id: int, is_next: bool) -> Span:
-    """A free block: its id; if it is cached, also the glyph and the last owner's letter."""
+    """A free block's id. For a cached block, also the glyph ░ and its last owner's letter."""
     weight = ("*" if is_next else "") + ("!" if block_id in model.changed else "")
     if model.fold.blocks[block_id].hash is None:
         return str(block_id), "text" + weight

@@ -1,8 +1,8 @@
-"""Block inspector: everything known about the chosen block.
+"""Block inspector: everything known about the selected block.
 
-Facts are in the order of a reader's questions: condition, owners, fill, when it is reused, place in
-the prefix cache, age, tokens. A fact is a label and items that flow over several rows. Owners that
-do not fit are counted.
+The facts are, in this order: condition, owners, fill, when the block is reused, its place in the
+prefix cache, its age and its tokens. A fact is a label with items, which can take several rows. If
+some items do not fit, their number is shown.
 """
 
 from itertools import takewhile
@@ -20,7 +20,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
 _MOST_RELATIVES = 24
-"""Maximum number of listed children or copies of a block."""
+"""Maximum number of children or copies of a block to list."""
 
 
 class Item(NamedTuple):
@@ -37,7 +37,7 @@ class Fact(NamedTuple):
 class Use(NamedTuple):
     num_tokens: int
     start: int | None
-    """Position of its first token in its sequence; None if unknown."""
+    """Position of the block's first token in its sequence; None if unknown."""
 
 
 class Inspector(Panel):
@@ -67,7 +67,7 @@ class Inspector(Panel):
         facts = facts_of(model, self._index.of(model), block_id)
         lines: list[Line] = []
         for number, fact in enumerate(facts):
-            # Every later fact gets a row before this one gets a second.
+            # Keep one row for each later fact before this fact gets a second row.
             most = max(height - len(lines) - (len(facts) - number - 1), 1)
             lines += _flow(fact, width, most)
         return lines[:height]
@@ -149,7 +149,7 @@ def _use(
 ) -> Use:
     size = model.header.block_size
     if owners:
-        # Take the owner that has written furthest; the others have written the same tokens.
+        # Take the owner with the most written tokens: other owners have written the same ones.
         entry = owners[0][1]
         most = max(
             model.fold.sequences[seq_id].num_computed_tokens - entry * size
@@ -163,7 +163,7 @@ def _use(
 
 
 def _end(model: DashboardModel, block_id: int) -> Fact:
-    """When it is handed out again, and evicted if it is cached."""
+    """When the block will be allocated again; if it is cached, its content is then evicted."""
     before = sum(1 for _ in takewhile(lambda other: other != block_id, model.fold.free_queue))
     after = f"after {plural(before, 'more allocation')}" if before else "with the next allocation"
     if model.fold.blocks[block_id].hash is None:
@@ -214,13 +214,13 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     age = model.ages.blocks[block_id]
     if age is None:
         return Fact("age", [Item("never used", "muted")])
-    # A recording that begins in the middle of a run lacks the allocation.
+    # A recording that begins in the middle of a run may lack the event of the allocation.
     taken = "taken before recording" if age.born is None else f"taken in step {age.born:,}"
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
-    """The ids of its tokens, prompt and output separately."""
+    """The ids of the block's tokens, with prompt and output tokens as separate facts."""
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens
@@ -239,13 +239,13 @@ def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:
-    """A fact on at most `most` rows; what does not fit is counted."""
+    """A fact in at most `most` rows, with the number of items that do not fit."""
     rows = [Row(width).put(fact.label, "muted", _LABEL_WIDTH)]
     gap = ""
     for number, item in enumerate(fact.items):
         left = len(fact.items) - number
         is_last_row = len(rows) == most
-        # The last row must keep room for the count, unless this item is the last.
+        # Leave room in the last row for the number of hidden items, if any will be hidden.
         more = f"{gap}+ {left - 1:,} more" if is_last_row and left > 1 else ""
         if gap and cell_len(gap + item.text + more) > rows[-1].room:
             if is_last_row:
@@ -254,6 +254,6 @@ def _flow(fact: Fact, width: int, most: int) -> list[Line]:
             rows.append(Row(width).put("", width=_LABEL_WIDTH))
             gap = ""
         rows[-1].put(gap).put(item.text, item.style, target=item.target)
-        # Put more space around items that can be chosen.
+        # Put more space around items that can be selected.
         gap = "  " if item.target is not None else " "
     return [row.line() for row in rows]

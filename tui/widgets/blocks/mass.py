@@ -1,7 +1,7 @@
 """Attention mass: how much a sequence's newest token attends to each block, as bars.
 
-Recorded only on request (M), because the model must compute it separately. After a preemption the
-sequence has another block table, and nothing is drawn.
+Attention mass is recorded only on request (key M), because it needs extra computation in the model.
+After a preemption, the sequence has another block table, so its old attention mass is not drawn.
 """
 
 from math import inf
@@ -15,14 +15,14 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _WIDEST = 5
-"""Columns of a bar, including the gap after it."""
+"""Maximum width of a bar in columns, including the gap after it."""
 
 
 class Bar(NamedTuple):
-    """A block, or neighbouring blocks if there are more of them than columns."""
+    """One block, or several neighbouring blocks if the table has more blocks than columns."""
 
     entry: int
-    """Block-table index of its first block."""
+    """Block-table index of the bar's first block."""
     blocks: list[int]
     mass: float
 
@@ -73,7 +73,7 @@ class Mass(Panel):
         return _target(bars[number]) if number < len(bars) else None
 
     def targets(self) -> list[Target]:
-        """The first block of every bar, even without a label."""
+        """The first block of every bar, including bars without a label."""
         seq_id = None if self._model is None else self._whose(self._model)
         if seq_id is None:
             return []
@@ -82,7 +82,7 @@ class Mass(Panel):
         ]
 
     def _whose(self, model: DashboardModel) -> str | None:
-        """The chosen sequence if its mass is known, else the first running one that has one."""
+        """The selected sequence, or else the first running one; its mass must be known."""
         own = None if self.context is None else self.context.selection.seq_id
         known = (seq_id for seq_id in (own, *model.fold.running) if _is_known(model, seq_id))
         return next(known, None)
@@ -118,12 +118,12 @@ def _pitch(bars: list[Bar], width: int) -> int:
 
 
 def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> list[Line]:
-    """Bars in eighths of a row; the highest one fills all rows."""
+    """Draw the bars in steps of an eighth of a row. The highest bar fills all rows."""
     pitch = _pitch(bars, width)
     levels = [round(bar.mass / peak * rows * 8) if 0 < peak < inf else 0 for bar in bars]
     glyphs, gap = max(pitch - 1, 1), " " * (pitch > 1)
     return [
-        # One span per row, without targets: `target_at` computes them.
+        # A row is a single span without targets, because `target_at` computes the targets.
         (
             (
                 gap.join(
@@ -137,7 +137,7 @@ def _draw(bars: list[Bar], peak: float, style: str, width: int, rows: int) -> li
 
 
 def _labels(bars: list[Bar], width: int) -> Line:
-    """The number of each bar's first block, or of every few bars if there is little room."""
+    """The number of each bar's first block; with little room, only some bars have a label."""
     pitch, row, at = _pitch(bars, width), Row(width), 0
     for number, bar in enumerate(bars):
         text = str(bar.blocks[0])

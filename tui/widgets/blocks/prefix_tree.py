@@ -1,8 +1,8 @@
-"""Prefix tree: the content of the prefix cache, and how far a prompt's lookup got in it.
+"""Prefix tree: the content of the prefix cache, and how many blocks a prompt's lookup found.
 
-Each row is a piece of a chain (`chains.Node`) with its blocks and holders. The lookup of the chosen
-sequence, or the last one, is marked along its chain, to the entry where it missed. Blocks reused
-since that lookup are not marked.
+Each row is a piece of a chain (`chains.Node`) with its blocks and holders. Marks show a lookup: the
+blocks that it found and the entry where it missed. This is the lookup of the selected sequence, or
+else the last lookup. Blocks that were reused since the lookup are not marked.
 """
 
 from itertools import islice
@@ -18,7 +18,7 @@ from minivllm.tui.widgets.blocks.cells import CACHED
 from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
-"""Blocks of a node that are formatted at most; more do not fit."""
+"""Maximum number of blocks to format for a node; more would not fit into a row."""
 
 
 class PrefixTree(Panel):
@@ -73,7 +73,7 @@ class PrefixTree(Panel):
         return lines[:height]
 
     def targets(self) -> list[Target]:
-        """One block per node, including nodes off the screen: the chosen block, or the first."""
+        """One block for each node, even off the screen: the selected block or the node's first."""
         if self._model is None:
             return []
         index, chosen = self._index.of(self._model), self._chosen(self._model)
@@ -90,7 +90,7 @@ class PrefixTree(Panel):
 
 
 def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
-    """The blocks that a lookup hit and that still have that content."""
+    """The blocks that a lookup found and that still have the same content."""
     found: list[int] = []
     for _, block_id, _ in lookup.hits if lookup else ():
         age = model.ages.blocks[block_id]
@@ -102,7 +102,7 @@ def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
 
 
 def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
-    """The roots of all chains, that of the lookup first."""
+    """The roots of all chains; the root of the lookup's chain comes first."""
     first = index.root(hits[0]) if hits else None
     return (
         index.roots if first is None else [first, *(root for root in index.roots if root != first)]
@@ -112,8 +112,8 @@ def _in_order(index: PrefixIndex, hits: list[int]) -> list[str]:
 def _page(
     index: PrefixIndex, order: list[str], chosen: int | None, height: int
 ) -> tuple[list[Node], int]:
-    """The nodes of the page with the chosen block, and the number of chains above it."""
-    # Up to four other rows are needed, and they must not push out the chosen block.
+    """The nodes of the page with the selected block, and the number of chains above the page."""
+    # Leave room for up to four other rows, which would otherwise push out the selected block.
     size = max(height - 4, 1)
     page = list(islice(index.nodes(order), height))
     root = None if chosen is None else index.root(chosen)
@@ -188,6 +188,6 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
 
 
 def _guide(guide: str, width: int) -> str:
-    """Tree lines, cut at the left if there are many."""
+    """The tree lines, cut at the left if they are too long."""
     room = max(width // 3, 2)
     return guide if len(guide) <= room else "…" + guide[-room + 1 :]

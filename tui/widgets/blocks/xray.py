@@ -1,9 +1,9 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
-Plays what the engine has recorded (`kernel.traced`): each program's reads and results on the
-queries and keys of a decode. What is drawn depends only on the trace and on a counter of tiles. It
-plays until the user moves it with ↑ and ↓. Programs run in parallel on a device; here they are
-played one after another.
+The panel replays a trace that the engine has recorded (`kernel.traced`): the reads and results of
+each program on the queries and keys of a decode. The picture depends only on the trace and on a
+counter of tiles. The replay runs until the user moves it with ↑ and ↓. On a device, programs run in
+parallel; here they are replayed one after another.
 """
 
 from bisect import bisect_right
@@ -19,7 +19,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 TILES_PER_SECOND = 4
 _REST = 8
-"""Ticks of rest at the end before it repeats."""
+"""Number of ticks to pause at the end, before the replay starts again."""
 DONE, PLAYING, TO_COME = "█", "▶", "·"
 _SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
 
@@ -28,16 +28,16 @@ class Moment(NamedTuple):
     program: int
     """Index in the order of the trace."""
     tile: int
-    """Index in that program; 0 also if it has none."""
+    """Index of the tile in that program; 0 if the program has no tiles."""
 
 
 def num_ticks(trace: KernelTraced) -> int:
-    """Number of different pictures: one per tile, and one for a program without tiles."""
+    """Number of pictures in a replay: one for each tile, and one for each program without tiles."""
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
 def moment(trace: KernelTraced, counter: int) -> Moment:
-    """The moment at a counter; the last one if it is beyond the end."""
+    """The moment at this counter; the last moment if the counter is beyond the end."""
     ends = list(accumulate(max(len(program.tiles), 1) for program in trace.programs))
     counter = min(max(counter, 0), ends[-1] - 1)
     program = bisect_right(ends, counter)
@@ -57,7 +57,7 @@ class XRay(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.counter = 0
-        """Number of tiles before the current one."""
+        """Number of pictures before the current one."""
         self.plays = True
         self._trace: KernelTraced | None = None
 
@@ -65,7 +65,7 @@ class XRay(Panel):
         self.set_interval(1 / TILES_PER_SECOND, self.tick)
 
     def tick(self) -> None:
-        """Advance by one tile; after the end and a rest, start again."""
+        """Advance by one tile. After the last tile, pause and start again."""
         if (
             self.plays
             and self._trace is not None
@@ -76,7 +76,7 @@ class XRay(Panel):
             self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        """Stop playing and move by `by` tiles."""
+        """Stop the replay and move by `by` tiles."""
         if self._trace is None or not self._trace.programs:
             return False
         self.plays = False
@@ -86,7 +86,7 @@ class XRay(Panel):
         return True
 
     def stand_still(self) -> None:
-        """Show the end and stop, so that a picture does not depend on when it is taken."""
+        """Stop at the end, so that a screenshot does not depend on the time when it is taken."""
         self.plays = False
         if self._trace is not None and self._trace.programs:
             self.counter = num_ticks(self._trace) - 1
@@ -100,7 +100,7 @@ class XRay(Panel):
                 and model.trace.seq == self._trace.seq
             )
             self._trace = model.trace
-            # After a step back in time, the same trace is another object.
+            # After going back in time, the same trace can be another object: compare the content.
             if not same:
                 self.counter, self.plays = 0, True
         super().show(model)
@@ -128,7 +128,7 @@ class XRay(Panel):
 
 
 def _head(model: DashboardModel, trace: KernelTraced, width: int) -> Line:
-    """Which decode was traced; for a recording, first of all that it is one."""
+    """The decode that was traced. If the trace is a recording, the line begins by saying so."""
     if trace.recorded == "another":
         return first_that_fits(
             width,
@@ -158,7 +158,7 @@ def _sign(number: int, current: int) -> str:
 
 
 def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line]:
-    """One sign per program, in rows per kernel; if too many, those around the current one."""
+    """One sign per program, in rows for each kernel; without room, the rows near the current."""
     rows: dict[tuple[str, int], list[int]] = {}
     axes = {
         kernel: _row_axis(trace, kernel)
@@ -179,7 +179,7 @@ def _grid(trace: KernelTraced, current: int, width: int, most: int) -> list[Line
 
 
 def _row_axis(trace: KernelTraced, kernel: str) -> int:
-    """The axis that separates the rows of a kernel's programs: the first with several values."""
+    """The axis along which a kernel's programs form rows: the first axis with several values."""
     places = zip(
         *(program.program for program in trace.programs if program.kernel == kernel), strict=True
     )
@@ -187,7 +187,7 @@ def _row_axis(trace: KernelTraced, kernel: str) -> int:
 
 
 def _around(rows: list[Line], at: int, most: int) -> list[Line]:
-    """At most `most` of the rows, number `at` among them."""
+    """At most `most` neighbouring rows, including row number `at`."""
     first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
     return rows[first : first + most]
 
@@ -209,9 +209,9 @@ def _place(trace: KernelTraced, at: Moment, width: int) -> Line:
 def _tiles(
     program: TracedProgram, current: int, width: int, most: int, *, are_ours: bool
 ) -> list[Line]:
-    """The tiles with their blocks; if too many, those around the current one.
+    """The tiles with their blocks; if they do not fit, the tiles around the current one.
 
-    are_ours: the blocks belong to this pool
+    are_ours: whether the blocks belong to this engine's pool
     """
     if not program.tiles:
         return [Row(width).put("reads no keys: combines the results of the others", "muted").line()]
@@ -232,14 +232,14 @@ def _tiles(
 
 
 def _read(read: object) -> tuple[str, Target]:
-    """A block and its slots, as in `9:4-11`."""
+    """A block with its slots, such as `9:4-11`."""
     last = read.first_slot + read.num_slots - 1
     slots = f"{read.first_slot}-{last}" if last > read.first_slot else str(last)
     return f"{read.block_id}:{slots}", block(read.block_id)
 
 
 def _softmax(program: TracedProgram, current: int, width: int, most: int) -> list[Line]:
-    """Running maximum and sum of each query head after the last tiles, newest last."""
+    """The running maximum and sum of each query head after each of the last tiles, newest last."""
     if not program.tiles:
         return []
     first = max(current + 1 - most, 0)

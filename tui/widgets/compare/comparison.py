@@ -1,6 +1,7 @@
-"""The differences between two recordings of one trace, at the moment on display.
+"""Panel that compares two recordings of one trace after the same step.
 
-Shows numbers with their ratio, the first step with different plans, and one request in both.
+Shows the first step with different plans, one request as it is in each recording, and the numbers
+of both recordings with their ratio.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 SECONDS_BETWEEN_LOOKS = 1 / 15
 _RATIO = 7
-"""Columns of the ratio."""
+"""Width of the ratio, in terminal cells."""
 
 
 class Figure(NamedTuple):
@@ -40,9 +41,9 @@ class Figure(NamedTuple):
 class Comparison(Panel):
     HELP_TITLE = "A and B"
     HELP_TEXT = (
-        "Both recordings after the same step: the first step whose plans differ, the"
-        " selected request (or a running one) in both, and their numbers. × is B divided by"
-        " A. Select a request in any panel to follow it here."
+        "Compares both recordings after the same step. It shows the first step with"
+        " different plans, the selected request (or a running one), and the numbers of each"
+        " recording. × marks B divided by A. Select a request in any panel to follow it here."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -82,12 +83,12 @@ class Comparison(Panel):
         self.show_again()
 
     def _request(self, a: DashboardModel, b: DashboardModel, width: int) -> list[Line]:
-        """One request in both, on a line each."""
+        """One request: a line for its state in recording A, and a line for recording B."""
         seq_id = self.context.selection.seq_id or next(
             iter([*a.fold.running, *b.fold.running]), None
         )
         if seq_id is None:
-            return [Row(width).put("none running in either", "muted").line()]
+            return [Row(width).put("no request is running in A or B", "muted").line()]
         target = sequence(seq_id)
         lines = []
         for label, model in (("A", a), ("B", b)):
@@ -228,7 +229,7 @@ def _cells(line: Line) -> int:
 
 
 def _table(figures: list[Figure], width: int, height: int) -> list[Line]:
-    """Lay out figures in columns, filled one by one; those that do not fit are left out."""
+    """Lay out the numbers in columns. Fill column after column; omit numbers that do not fit."""
     if height <= 0:
         return []
     number = max(len(text) for figure in figures for text in figure.texts) + 1

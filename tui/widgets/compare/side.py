@@ -1,6 +1,6 @@
-"""One of two compared recordings: its policy, and its state at the moment on display.
+"""Panel for one of two compared recordings: its policy, and its state at the current moment.
 
-Options in which the recordings differ come first and are marked.
+Options that differ between the recordings come first and are marked.
 """
 
 import textwrap
@@ -43,7 +43,7 @@ class Side(Panel):
         self._label = label
         self._is_second = is_second
         self._usage = UsageFollower()
-        # Only its `lines` are used: the Overview's block map in the room that is left.
+        # This panel is never mounted: only its `lines` are drawn, in the remaining rows.
         self._map = BlockMap()
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -58,7 +58,7 @@ class Side(Panel):
             _policy(model.header, None if other is None else other.recording.header), width
         )
         status = flow(self._status(model, own), width)
-        # The map needs some rows; equal options are the first to go.
+        # Leave some rows for the map: drop options from the end, where the equal ones are.
         lines = [*status[:3], *facts[: max(height - len(status) - 4, 1)]]
         bar = _bar(model, width)
         if len(lines) < height:
@@ -108,7 +108,7 @@ def _no_second(width: int) -> list[Line]:
 
 
 def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
-    """The items over several rows, none of them broken."""
+    """Lay out the items in several rows without breaking an item."""
     rows: list[Row] = []
     for item in items:
         wide = sum(cell_len(text) for text, _ in item)
@@ -122,7 +122,7 @@ def flow(items: list[list[Span]], width: int, gap: str = "   ") -> list[Line]:
 
 
 def policy_of(header: LogHeader) -> dict[str, str]:
-    """The options that decide how a run goes, under readable names."""
+    """The options that influence a run, with readable names."""
     config = header.config
     facts = {
         "memory": config.get("kv_cache_allocator", "paged"),
@@ -157,7 +157,7 @@ _ALWAYS_SHOWN = (
 
 
 def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
-    """Differences first, then the most important other options."""
+    """The options that differ, then the others, most important first."""
     own = policy_of(header)
     others = own if other is None else policy_of(other)
     different = [name for name in own if own[name] != others[name]]
@@ -170,7 +170,7 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 
 def _bar(model: DashboardModel, width: int) -> Line:
-    """The last plan as a bar; prefills in reverse, as on the Overview."""
+    """The last plan as a bar, with prefills in reverse as on the Overview screen."""
     budget = model.fold.budget or model.header.max_num_batched_tokens
     row = Row(width)
     for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):

@@ -1,1 +1,1 @@
-"""Panels on the event stream: the list, one event in full, and decisions as sentences."""
+"""Panels about events: the list of all events, one event in full, and decisions as sentences."""

@@ -1,4 +1,4 @@
-"""One event in full: what its kind means, its fields, and the function that emitted it."""
+"""Panel for one event: the meaning of its kind, its fields, and the function that emitted it."""
 
 import textwrap
 
@@ -20,13 +20,13 @@ _FEWEST_SOURCE_ROWS = 6
 
 
 class EventDetail(Panel):
-    """The chosen event, or else the newest."""
+    """Shows the selected event, or else the newest event."""
 
     HELP_TITLE = "Event"
     HELP_TEXT = (
         "One event with all its fields, the meaning of its kind, and the function of the"
-        " engine that emitted it. Sequences, blocks and steps in it can be selected, and s"
-        " shows the function with the line."
+        " engine that emitted it. You can select the sequences, blocks and steps that it"
+        " names; s shows the function and marks the line."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -58,7 +58,7 @@ class EventDetail(Panel):
             .put(f" in {where}", "faint")
             .line()
         )
-        # One field per line if there is room, else several, before any is left out.
+        # Draw one field per line. If there is no room, draw several per line before omitting any.
         fields = _fields(event, width)
         if len(top) + len(fields) + len(meaning) + 1 > height:
             fields = _flowing_fields(event, width)
@@ -87,7 +87,7 @@ class EventDetail(Panel):
 
 
 def _fields(event: ev.Event, width: int) -> list[Line]:
-    """One field per line, long values over a few."""
+    """One field per line. Long values take a few lines."""
     names = _names(event)
     label_width = min(max(map(len, names)) + 2, 22, max(width // 2, 1))
     lines: list[Line] = []

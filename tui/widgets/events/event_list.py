@@ -1,9 +1,9 @@
 """The event stream, one event per row, around the current position.
 
-Rows are read from the recording, not from the model. Choosing an event goes to just after it, so
-that the other panels show its effect. A filtered search over ten million events looks at a bounded
-number per frame (`event_search`) and requests the next frame itself, because nothing else changes
-meanwhile.
+Rows are read from the recording and not from the model. Selecting an event goes to the moment just
+after it, so that the other panels show the event's effect. A search with a filter reads a limited
+number of events per frame (`event_search`). It requests the next frame itself, because nothing else
+on the screen changes meanwhile.
 """
 
 from minivllm.events import types as ev
@@ -20,14 +20,14 @@ SECONDS_BETWEEN_LOOKS = 1 / 15
 
 
 class EventList(Panel):
-    """Events after the moment on display are faint."""
+    """Shows the events around the current moment; later events are faint."""
 
     HELP_TITLE = "Events"
     HELP_TEXT = (
         "Every event of the engine, one per row: number, step, seconds since the"
         " beginning, letter of the sequence, kind and description. ▶ marks the current"
-        " event; faint events have not happened yet. ↑, ↓ and a click go to an event in"
-        " time, and / shows only events with a word."
+        " event; faint events have not happened yet. ↑, ↓ and a click go to the moment of an"
+        " event, and / shows only the events with a word."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -51,7 +51,7 @@ class EventList(Panel):
         wanted = EventFilter.parse(self.context.event_filter)
         head = [_heading(width)] if height > 3 else []
         if wanted is not None and height > 1:
-            head.insert(0, ())  # replaced after the search below
+            head.insert(0, ())  # replaced below, after the search
         room = height - len(head)
         found = self._all_around(room) if wanted is None else self._wanted_around(wanted, room)
         if wanted is not None and height > 1:
@@ -90,7 +90,7 @@ class EventList(Panel):
         self.show_again()
 
     def move_cursor(self, by: int) -> bool:
-        """Go to the event that is `by` rows away from the current one."""
+        """Go to the event that is `by` rows below the current event."""
         if self.context is None or self._model is None:
             return False
         height = max(self.content_size.height, 2 * abs(by) + 2)
@@ -99,7 +99,7 @@ class EventList(Panel):
         position = self.context.transport.position
         before = [(index, event) for index, event in found if index < position]
         if before and before[-1][0] == position - 1:
-            del before[-1]  # the event at the cursor
+            del before[-1]  # this is the event at the cursor itself
         after = [(index, event) for index, event in found if index >= position]
         rows = after[by - 1 : by] or after[-1:] if by > 0 else before[by:][:1]
         if rows:
@@ -130,7 +130,7 @@ class EventList(Panel):
 
 
 class _Columns:
-    """Column widths that fit the numbers of long runs."""
+    """Widths of the columns; they fit the numbers of long runs."""
 
     SEQ, STEP, TIME, KIND = 7, 6, 9, 19
 
@@ -174,7 +174,7 @@ def _row(
 
 
 def _search_note(text: str, search: EventSearch, total: int, width: int) -> Line:
-    """Number of events found, and the range searched so far."""
+    """Number of events found, and how many events were searched so far."""
     row = Row(width).put(
         f" {clean(text)} ", "accent*!", min(len(clean(text)) + 2, max(width // 3, 1))
     )

@@ -1,4 +1,4 @@
-"""Recent decisions: what the engine did and why, one sentence per line, newest last."""
+"""Panel for recent decisions: what the engine did and why, one sentence per line, newest last."""
 
 from itertools import islice
 
@@ -13,12 +13,12 @@ from minivllm.tui.widgets.frame.panel import Panel
 class EventLog(Panel):
     HELP_TITLE = "Recent events"
     HELP_TEXT = (
-        "The engine's decisions, newest last, with their step. Tokens and plans come at"
-        " every step and are left out: the slots and the budget show them."
+        "The engine's decisions, newest last, with their step. Tokens and plans are left out,"
+        " because every step has them: see the panels for the slots and the budget."
     )
 
     def targets(self) -> list[Target]:
-        """Only events: the cursor skips sequences, which a click can choose."""
+        """Only events: the cursor skips sequences, but a click can select them."""
         return [target for target in super().targets() if target.kind == "event"]
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:

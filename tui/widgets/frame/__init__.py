@@ -1,1 +1,1 @@
-"""The frame around a screen's panels, and `panel`, the base class of all panels."""
+"""The frame of a screen around its panels, and the base class of all panels (`panel`)."""

@@ -1,8 +1,8 @@
 """`PanelRow` and `PanelColumn`: containers for panels, with a cheaper `render_lines`.
 
-For each row of a frame, Textual computes style, padding and border of every widget. These
-containers have none, so they return blanks in the colour of the screen behind them. It is read each
-time, because the theme can change.
+For each row of a frame, Textual computes the style, padding and border of every widget. These
+containers have no border or padding, so they return blank rows in the background colour. The colour
+is read each time, because the theme can change.
 """
 
 from rich.style import Style
@@ -20,7 +20,7 @@ class PanelRow(Horizontal):
 
 
 class PanelColumn(Vertical):
-    """Panels below each other."""
+    """Panels one below the other."""
 
     def render_lines(self, crop: Region) -> list[Strip]:
         return _ground(self, crop)
@@ -29,6 +29,6 @@ class PanelColumn(Vertical):
 def _ground(box: Widget, crop: Region) -> list[Strip]:
     _, background = box.background_colors
     row = Strip.blank(crop.width, Style(bgcolor=background.rich_color))
-    for one in box.get_line_filters():  # NO_COLOR is such a filter
+    for one in box.get_line_filters():  # with NO_COLOR, a filter removes the colour
         row = row.apply_filter(one, background)
     return [row] * crop.height

@@ -8,21 +8,21 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _ROOM_FOR_FACTS = 40
-"""Columns that a long status must leave for the model's name and the step."""
+"""Columns for the model's name and the step; a long status must not take them."""
 
 _QUIET_SECONDS = 10
-"""For a remote source. An engine in this process reports a pause itself."""
+"""Warn if a remote source sends no event for this long. A local engine reports its own pause."""
 
 
 class Header(Panel, can_focus=False):
-    """If the line is narrow, the last facts are left out whole."""
+    """The top line. If it is too narrow, the last facts are left out."""
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (
         "The model, the number of the last step, output tokens per second (per step on a"
         " virtual clock, as in lessons), and the share of all prompt tokens that came from"
-        " the prefix cache. Blocks are in use, cached (free, but still a hit until they are"
-        " reused) or empty."
+        " the prefix cache. Blocks are in use, cached (free, but a prompt can still hit them)"
+        " or empty."
     )
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -41,14 +41,14 @@ class Header(Panel, can_focus=False):
         return [row.line()]
 
     def _badge(self, width: int) -> Span:
-        """The position in time, and the state of the engine or source."""
+        """The badge at the right: position in time, and state of the engine or source."""
         transport, control = self.context.transport, self.context.control
         status = transport.source.status
-        # A file does not grow; the time line shows the position in it.
+        # A complete file does not grow, and the time line already shows the position in it.
         moves_on = status.state in ("live", "lost") and transport.steps_behind
         behind = f", {plural(transport.steps_behind, 'step')} behind" if moves_on else ""
         if status.state == "lost":
-            # Show the whole sentence only if the step still fits; a notification has it too.
+            # Show the whole sentence only if the step still fits. A notification shows it anyway.
             text = clean(status.text)
             fits = text and cell_len(text) <= width - _ROOM_FOR_FACTS
             return f" {text if fits else 'SOURCE LOST'} ", "bad*!"
@@ -73,7 +73,7 @@ class Header(Panel, can_focus=False):
         # In a lesson the reader sets the pace.
         alone = control is None and self.context.lesson is None
         if alone and transport.quiet_seconds >= _QUIET_SECONDS:
-            # The writer may be silent or gone; a file does not show which.
+            # The writer may be idle or dead: a file does not show which.
             return f"● LIVE, no event for {_duration(int(transport.quiet_seconds))}", "warn*"
         return "● LIVE", "good*"
 
@@ -105,7 +105,7 @@ class Header(Panel, can_focus=False):
         facts.append(
             [(label, "muted"), *(span for count, word in blocks for span in _count(count, word))]
         )
-        # Steps take equally long on the virtual clock: only tokens per step mean something.
+        # On the virtual clock, all steps take equally long, so only tokens per step are meaningful.
         if model.header.clock == "virtual" and (per_step := model.tokens_per_step()) is not None:
             facts.append([(f"{per_step:,.1f}", "text*"), (" tok/step", "muted")])
         elif model.header.clock == "monotonic" and (rate := model.tokens_per_second()) is not None:

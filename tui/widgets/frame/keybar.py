@@ -1,8 +1,8 @@
 """The bottom line: the keys that are useful on this screen, most important first.
 
-They depend on the screen, on whether the engine can be controlled, and on whether a panel is
-maximized. Help and quit are always last. Keys come from the bindings, so the user's own keys
-appear.
+The keys depend on the screen, on whether the engine can be controlled, and on whether a panel is
+maximized. Help and quit are always last. The keys are read from the bindings, so they include the
+user's own keys.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ _HERE = {
     "events": ("look.filter",),
     "lesson": ("lesson.next", "lesson.back"),
 }
-"""Commands of one screen, before those of all screens."""
+"""Screen name -> commands that only this screen shows."""
 _STEERED = (
     "engine.pause",
     "engine.add",
@@ -41,7 +41,7 @@ _LABELS = {
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
 }
-"""Shorter than in the palette, or clearer beside their neighbours."""
+"""Labels that are shorter than in the palette, or clearer beside the labels next to them."""
 _PADDING = 3
 """Cells of padding around a key and its label."""
 
@@ -76,7 +76,7 @@ class KeyBar(Footer):
         self.call_after_refresh(self.recompose)
 
     def _keys(self) -> list[Key]:
-        """As many entries as fit, each one whole."""
+        """As many whole entries as fit."""
         always, room = list(self._bound(_ALWAYS)), self.app.size.width
         room -= sum(key.width for key in always)
         shown = []

@@ -1,6 +1,6 @@
 """`LessonText`: the text of a lesson's page, its checked claims, its question, and the keys.
 
-On a small terminal, the claims give way first: the question or verdict and the keys must stay.
+On a small terminal, the claims are left out first: the question or verdict and the keys must stay.
 """
 
 from itertools import groupby
@@ -21,16 +21,16 @@ _MARKED = pattern(r"\*\*(.+?)\*\*|`(.+?)`")
 class LessonText(Panel):
     HELP_TITLE = "Lesson"
     HELP_TEXT = (
-        "The text of the lesson; the bright panel beside it is the one it explains. All"
-        " panels show the lesson's engine, and all keys of the dashboard work here: step"
-        " through time with the arrows, select items, ask why."
+        "The text of the lesson. It explains the bright panel beside it. All panels show the"
+        " lesson's engine, and all keys of the dashboard work here: step through time with"
+        " the arrows, select items, ask why."
     )
 
     def __init__(self, lesson: LessonControl, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._lesson = lesson
         self.typed = ""
-        """The answer so far."""
+        """The digits of the answer that are typed so far."""
         self.trouble = ""
         """Why the last key did nothing."""
         self.busy = False
@@ -101,7 +101,7 @@ def _said(page: Page, width: int) -> list[Line]:
 
 
 def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> list[Line]:
-    """A sign, and the text wrapped beside it."""
+    """A sign, with text wrapped to the right of the sign."""
     rows = wrap(text, width - cell_len(sign))
     return [
         Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style).put(row, style).line()
@@ -110,9 +110,9 @@ def _hanging(sign: str, text: str, sign_style: str, style: str, width: int) -> l
 
 
 def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
-    """A sign, and marked-up text wrapped beside it.
+    """A sign, with marked-up text wrapped to the right of the sign.
 
-    Each character gets a style before wrapping; the styles are then cut like the text.
+    Each character gets a style before wrapping; then the list of styles is cut as the text was.
     """
     styles: list[tuple[str, str]] = []
     at = 0
@@ -127,7 +127,7 @@ def _marked(text: str, sign: str, sign_style: str, width: int) -> list[Line]:
         wrap("".join(character for character, _ in styles), width - cell_len(sign))
     ):
         line = Row(width).put(sign if y == 0 else " " * cell_len(sign), sign_style)
-        # A line break drops one space or none: skip styles up to the row's first character.
+        # A line break can drop a space: skip its style, up to the row's first character.
         while used < len(styles) and row and styles[used][0] != row[0]:
             used += 1
         for style, part in groupby(styles[used : used + len(row)], key=lambda pair: pair[1]):

@@ -1,11 +1,11 @@
-"""`Panel`: paints lines, and repaints only those that changed.
+"""`Panel`: paints lines, and repaints only the lines that changed.
 
-A panel defines *what* to show in `lines`, a plain function of the model and the size. This class
-has Textual repaint the rows that differ from those on the screen. It also handles focus, cursor and
-mouse, and draws what is chosen in reverse.
+A subclass defines what to show in `lines`, a plain function of the model and the size. This class
+tells Textual which rows differ from the rows on the screen. It also handles the focus, the cursor
+and the mouse, and draws the selection in reverse.
 
-A panel is one widget: a map of a thousand blocks as a thousand widgets takes two thirds of a
-processor core, as lines it takes a twentieth.
+A panel is a single widget, because many are slow: drawing a map of a thousand blocks takes two
+thirds of a processor core with a thousand widgets, but only a twentieth of a core with lines.
 """
 
 from itertools import zip_longest
@@ -29,22 +29,22 @@ from minivllm.tui.draw.theme import Palette
 from minivllm.tui.state.model import DashboardModel
 
 _ROWS_KEPT = 256
-"""Painted rows in the cache: several screens full."""
+"""Maximum number of painted rows in the cache; this is several screens."""
 
 
 class Panel(Widget, can_focus=True):
-    """One part of the dashboard. `can_focus=False` if there is nothing to choose or scroll."""
+    """One part of the dashboard. Use `can_focus=False` if there is nothing to select or scroll."""
 
     HELP_TITLE: ClassVar[str] = ""
     HELP_TEXT: ClassVar[str] = ""
-    """A few sentences for the help."""
+    """A few sentences about the panel, for the help."""
     RULE: ClassVar[str | None] = None
     """The engine function behind this panel, for the key s: `module:Class.function`."""
     NEWEST_LAST: ClassVar[bool] = False
-    """Whether the cursor starts at the last target, in both directions."""
+    """Whether the first ↑ or ↓ selects the last target; otherwise ↓ selects the first one."""
 
     class Chosen(Message):
-        """The user has chosen a target. opened: also open the screen made for it."""
+        """The user has selected a target. opened: also open the screen for this kind of target."""
 
         def __init__(self, target: Target, opened: bool) -> None:
             super().__init__()
@@ -58,9 +58,9 @@ class Panel(Widget, can_focus=True):
         self._model: DashboardModel | None = None
         self._lines: list[Line] = []
         self._strips: dict[int, Strip] = {}
-        """Rows as painted on the screen, including the border."""
+        """Row number -> the row as painted on the screen, including the border."""
         self._painted: dict[Line, Strip] = {}
-        """Line -> its painted row, for lists that scroll."""
+        """Line -> its painted row, to reuse when a list scrolls."""
         self._ends: tuple[list[Segment], list[Segment]] | None = None
         """Border and padding to the left and right of every row of content."""
         self._made_for: tuple[object, ...] = ()
@@ -70,7 +70,7 @@ class Panel(Widget, can_focus=True):
     # ---- for subclasses to define ----
 
     def title(self, model: DashboardModel, width: int) -> str:
-        """The words in the top border. Never text from outside: Textual reads it as markup."""
+        """The text in the top border. Textual parses its markup: use no text from outside."""
         return self.HELP_TITLE
 
     def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
@@ -78,7 +78,7 @@ class Panel(Widget, can_focus=True):
         raise NotImplementedError
 
     def targets(self) -> list[Target]:
-        """What can be chosen in this panel now, in the order of the cursor."""
+        """The targets that can be selected in this panel now, in the order of the cursor."""
         return targets_of(self._lines)
 
     def target_at(self, x: int, y: int) -> Target | None:
@@ -95,7 +95,7 @@ class Panel(Widget, can_focus=True):
             return
         title = self.title(model, width)
         if not self.styles.border_left[0]:
-            title = f" {title} "  # a rule without corners touches the words
+            title = f" {title} "  # without corners, the border would touch the words
         if self._plain:
             title = to_ascii(title)
         if title != self.border_title:
@@ -109,11 +109,11 @@ class Panel(Widget, can_focus=True):
         for y in changed:
             self._strips.pop(y + top, None)
         if changed:
-            # Refresh whole rows with border, as they are cached: Textual would crop a part anew.
+            # Refresh whole rows including the border, because whole rows are cached.
             self.refresh(*[Region(-left, y, outer_width, 1) for y in changed])
 
     def show_again(self) -> None:
-        """Draw the same model again, after a change of selection or size."""
+        """Draw the last model again, after a change of the selection or size."""
         if self._model is not None:
             self.show(self._model)
 
@@ -123,7 +123,7 @@ class Panel(Widget, can_focus=True):
         self.refresh()
 
     def notify_style_update(self) -> None:
-        """Called by Textual when the style sheet changes the panel's colours."""
+        """Repaint all rows. Textual calls this when the style sheet changes a panel's colours."""
         super().notify_style_update()
         self._styles.clear()
         self._forget_rows()
@@ -140,10 +140,10 @@ class Panel(Widget, can_focus=True):
     def render_lines(self, crop: Region) -> list[Strip]:
         """Return whole rows, cached until they change.
 
-        Overridden because Textual looks up all styles for each row, which took half of a frame.
+        Textual's own method looks up all styles for each row, which took half of a frame's time.
         """
         size = self.outer_size
-        # Every app has a filter that makes a terminal's own colours exact; ours already are.
+        # Every app has the filter ANSIToTruecolor. It changes nothing here: our colours are exact.
         is_filtered = any(
             not isinstance(line_filter, ANSIToTruecolor) for line_filter in self.get_line_filters()
         )
@@ -163,7 +163,7 @@ class Panel(Widget, can_focus=True):
         width, gutter = self.outer_size.width, self.gutter
         last = self.outer_size.height - gutter.bottom
         if self._ends is None:
-            # Let Textual make the edges once, as part of a row.
+            # Let Textual paint one row, and keep its left and right edges.
             edge_row = gutter.top if last > gutter.top else 0
             row = super().render_lines(Region(0, edge_row, width, 1))[0]
             self._ends = list(row.crop(0, gutter.left)), list(row.crop(width - gutter.right, width))

@@ -1,4 +1,4 @@
-"""Plain sentences: what to watch, and the summary at the end."""
+"""Panels with plain sentences: what to watch, and the summary at the end of a run."""
 
 import textwrap
 
@@ -11,7 +11,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class Watch(Panel, can_focus=False):
-    """The sentence under the top line."""
+    """The sentence under the top line: what to look for in this run."""
 
     HELP_TITLE = "What to watch"
     HELP_TEXT = "What this run demonstrates. Look for it in the panels below."
@@ -31,7 +31,7 @@ class Watch(Panel, can_focus=False):
         ]
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two lines if the sentence needs them."""
+        """The number of lines for the sentence, at most two."""
         label = 16 if width >= 100 else 8
         return min(len(_wrap(self._sentence, width - label - 1)), 2)
 
@@ -39,8 +39,8 @@ class Watch(Panel, can_focus=False):
 class Summary(Panel, can_focus=False):
     HELP_TITLE = "Summary"
     HELP_TEXT = (
-        "The run has finished, and these are its results. The other panels show the state"
-        " after the last step."
+        "The results of the run, which has finished. The other panels show the state after"
+        " the last step."
     )
 
     def __init__(self, *, id: str | None = None) -> None:

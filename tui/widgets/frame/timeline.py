@@ -1,4 +1,4 @@
-"""Time line: the position in the recording, and the last event there."""
+"""Time line: the current position in the recording, and the last event before it."""
 
 from textual.events import MouseDown, MouseMove, MouseUp
 from textual.message import Message
@@ -12,7 +12,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 
 class TimeLine(Panel, can_focus=False):
-    """A slider with marks, the step and the last event. A click or drag on it moves in time."""
+    """A slider with marks, the step and the last event. A click or drag moves in time."""
 
     HELP_TITLE = "Time line"
     HELP_TEXT = (
@@ -22,7 +22,7 @@ class TimeLine(Panel, can_focus=False):
     )
 
     class Moved(Message):
-        """The user has moved the slider. part: fraction of the recording; 1 is its end."""
+        """The user has moved the slider. part: the new position, from 0 (start) to 1 (end)."""
 
         def __init__(self, part: float) -> None:
             super().__init__()
@@ -64,7 +64,7 @@ class TimeLine(Panel, can_focus=False):
             row.put(f"  {transport.speed:g}×", "warn")
         if transport.marks:
             row.put(f"  {plural(len(transport.marks), 'mark')}", "muted")
-        # Not while live: it would be read from the file in each frame.
+        # Show no event while live, because it would be read from the file in each frame.
         event = None if transport.state == "live" else transport.event_here()
         if event is not None:
             row.put("  ").put(_event(event), "text")

@@ -1,1 +1,1 @@
-"""Panels on requests: batch slots, the queue, finished requests, and timelines."""
+"""Panels about requests: batch slots, the queue, finished requests, and timelines."""

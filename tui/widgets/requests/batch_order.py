@@ -1,8 +1,8 @@
 """Running and waiting: all sequences in the order in which the scheduler visits them.
 
-Running sequences come first, in order of admission: each takes its tokens from the budget that the
-ones before it have left. Of the waiting ones, the scheduler visits only the first. With fcfs, a
-victim goes from the end of the running list to the front of the queue.
+Running sequences come first, in order of admission. Each takes its tokens from the budget that
+earlier sequences have left over. Of the waiting sequences, the scheduler visits only the first.
+With fcfs, a preempted sequence goes from the end of the running list to the front of the queue.
 """
 
 from rich.cells import cell_len
@@ -18,19 +18,19 @@ from minivllm.tui.widgets.requests.waiting import waiting_row
 
 
 class BatchOrder(Panel):
-    """One row per sequence: running ones above a rule, waiting ones below."""
+    """One row per sequence: running sequences above a line, waiting sequences below it."""
 
     HELP_TITLE = "Running and waiting"
     HELP_TEXT = (
         "All sequences in the order in which the scheduler considers them: first the"
         " running ones, with the tokens that each got in the last step and its progress,"
-        " then the queue. The scheduler considers only the first in the queue, and the"
-        " reason for waiting is its own."
+        " then the queue. The scheduler considers only the first sequence in the queue, so"
+        " the reason for waiting is about that sequence."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
     def targets(self) -> list[Target]:
-        """All sequences, even out of sight: the cursor moves the window."""
+        """All sequences, even in hidden rows: the rows scroll with the cursor."""
         if self._model is None:
             return []
         return [
@@ -61,7 +61,7 @@ class BatchOrder(Panel):
 
 
 def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
-    """Rows for running and for waiting sequences, beside a rule and a count of hidden ones."""
+    """Rows for running and for waiting sequences, beside the line and the count of hidden ones."""
     rule = 1 if running and waiting and height > 2 else 0
     room = height - rule
     if running + waiting > room:
@@ -71,7 +71,7 @@ def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
 
 
 def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
-    """The first positions, or those around the chosen one."""
+    """The first positions, or the positions around the selected sequence."""
     at = seq_ids.index(chosen) if chosen in seq_ids else 0
     start = min(max(at - room // 2, 0), max(len(seq_ids) - room, 0)) if at >= room else 0
     return range(start, min(start + room, len(seq_ids)))
@@ -98,7 +98,7 @@ def _running_row(
 
 
 def _waiting_rows(model: DashboardModel, positions: range, width: int) -> list[Line]:
-    """Rows of the queue, with as much detail as leaves every reason whole."""
+    """Rows of the queue, with the most detail for which every reason still fits."""
     for detail in (2, 1, 0):
         rows = [
             waiting_row(model, position, 14 if width >= 48 else 8, detail) for position in positions

@@ -1,8 +1,8 @@
-"""One request: facts, phases as sentences, prompt and text.
+"""Panel for one request: facts, phases as sentences, prompt and text.
 
-Shows the chosen sequence, or else the first running one. It can be live (in the fold), finished (in
-the fold's history) or known only by its life. Prompt and text can have thousands of words, so facts
-come first and each text shows its end.
+Shows the selected sequence, or else the first running one. The sequence can be live (in the fold),
+finished (in the fold's history) or known only by its life. Prompt and output can have thousands of
+words, so the facts come first, and only the end of a long text is shown.
 """
 
 from typing import NamedTuple
@@ -19,9 +19,9 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.timelines import duration, first_token_after, in_order, state_of
 
 _LONGEST_TABLE = 128
-"""Newest blocks of a table that are listed."""
+"""Maximum number of blocks to list; the newest blocks of the table are listed."""
 _TWO_COLUMNS = 100
-"""Minimum width for facts beside the texts."""
+"""Minimum width to draw the facts beside the texts and not above them."""
 
 
 class _Texts(NamedTuple):
@@ -48,7 +48,7 @@ class RequestDetail(Panel):
             )
             return [Row(width).put(words, "faint").line()]
         if width < _TWO_COLUMNS:
-            # The texts are the purpose of this panel: they get at least half.
+            # The texts are the main content, so they get at least half of the rows.
             facts = _facts(model, life, width, max(height - max(height // 2, 3), 1))
             return (facts + _texts(model, life, width, height - len(facts)))[:height]
         left = min(width * 2 // 5, 64)
@@ -58,7 +58,7 @@ class RequestDetail(Panel):
 
 
 def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
-    """The chosen life; by default that of the first running, first waiting or newest sequence."""
+    """The selected sequence's life; else that of the first running, first waiting or newest one."""
     lives = model.lives.by_sequence
     if chosen is not None:
         return lives.get(chosen)
@@ -73,7 +73,7 @@ def shown_life(model: DashboardModel, chosen: str | None) -> Life | None:
 
 
 def _facts(model: DashboardModel, life: Life, width: int, height: int) -> list[Line]:
-    """Facts in at most `height` rows; if too long, only the newest phases."""
+    """Facts in at most `height` rows. If there are too many, only the newest phases are shown."""
     letter = model.letter(life.seq_id)
     word, style = state_of(life)
     head = (
@@ -191,7 +191,7 @@ def _finished(model: DashboardModel, life: Life) -> FinishedSequence | None:
 
 
 def texts_of(model: DashboardModel, life: Life) -> _Texts | None:
-    """Prompt and output of a sequence, if still known."""
+    """Prompt and output of a sequence; None if they are no longer known."""
     sequence = model.fold.sequences.get(life.seq_id)
     if sequence is not None:
         return _Texts(model.fold.requests[sequence.request_id].prompt, sequence.text)
@@ -211,7 +211,8 @@ def _texts(model: DashboardModel, life: Life, width: int, height: int) -> list[L
         if texts.prompt is None
         else wrap_tail(texts.prompt, width, height)
     )
-    # A third for the prompt, the rest for the output; either uses what the other leaves.
+    # The prompt gets a third of the rows and the output the rest; each can use the other's spare
+    # rows.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)

@@ -1,7 +1,7 @@
 """Batch slots: the running sequences, their progress, blocks and growing text.
 
-The scheduler has no prefill or decode phase. Here, PREFILL means that the last step computed tokens
-known before it, and DECODE that it computed the newest one.
+The scheduler has no prefill or decode phase. Here, PREFILL means that the last step computed prompt
+or other known tokens, and DECODE means that the step computed only the newest token.
 """
 
 from textual.geometry import Size
@@ -14,11 +14,11 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 _LONGEST_TABLE = 128
-"""Blocks of a table that are formatted at most, to keep a frame cheap."""
+"""Maximum number of blocks of a table to format, so that a frame stays cheap."""
 
 
 class Slots(Panel):
-    """One line per slot, or two if there is room: the second for the text."""
+    """One line per slot. If there is room, a second line shows the text."""
 
     HELP_TITLE = "Batch slots"
     HELP_TEXT = (
@@ -31,7 +31,7 @@ class Slots(Panel):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._num_slots = 0
-        """Number of slots for which the height was computed."""
+        """The number of slots for which the current height was computed."""
 
     def show(self, model: DashboardModel) -> None:
         if model.max_num_seqs != self._num_slots:  # this option can change while the engine runs
@@ -44,7 +44,7 @@ class Slots(Panel):
         return f"Batch slots  {len(model.fold.running)} of {model.max_num_seqs}{gone}"
 
     def _is_gone(self) -> bool:
-        """Whether the engine no longer answers, so that this is its last known state."""
+        """Whether the engine no longer answers, so that the panel shows its last known state."""
         transport = None if self.context is None else self.context.transport
         return (
             transport is not None
@@ -53,7 +53,7 @@ class Slots(Panel):
         )
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Two lines per slot if other panels keep enough, else one, else as many as fit."""
+        """Two lines per slot if that leaves enough for other panels, else one, else what fits."""
         most = max((viewport.height - 9) // 3, 3)
         if not self._num_slots and self.context is not None:
             self._num_slots = self.context.transport.view.max_num_seqs
@@ -141,7 +141,7 @@ def _slot(
 
 
 def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> None:
-    """The end of the prompt: many prompts begin the same, and the question is at the end."""
+    """Append the end of the prompt: prompts often begin alike, and the question is at the end."""
     prompt = model.fold.requests[sequence.request_id].prompt
     if prompt is not None and row.room > 12:
         row.put("prompt ", "faint")
@@ -149,14 +149,14 @@ def _put_prompt(row: Row, model: DashboardModel, sequence: SequenceState) -> Non
 
 
 def _newest_blocks(block_table: list[int]) -> str:
-    """A block table in words; a very long one is cut at the front."""
+    """A block table as text. A very long table is cut at the front."""
     if len(block_table) <= _LONGEST_TABLE:
         return id_ranges(block_table)
     return "… " + id_ranges(block_table[-_LONGEST_TABLE:])
 
 
 def _newest(blocks: str, width: int) -> str:
-    """The end of a block table, where it grows."""
+    """Cut a block table to its end, which is where it grows."""
     return blocks if len(blocks) <= width else "…" + blocks[len(blocks) - width + 1 :]
 
 

@@ -2,9 +2,9 @@
 
     ░░▓▓aaaa××▓aaa     queued, prefill, decode (its letter), preempted, ...
 
-The axis is in steps, because in seconds a slow step would look like a long wait. A cell for several
-steps shows the rarest phase; otherwise one step of queue would vanish behind a hundred decodes. A
-cell keeps its steps until the scale changes, so cells do not move with time.
+The axis is in steps, because on an axis in seconds a slow step would look like a long wait. If a
+cell stands for several steps, it shows the rarest phase: otherwise one queued step would vanish
+behind a hundred decodes. The steps of a cell change only with the scale, so cells do not move.
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,12 +23,12 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.requests.finished import REASONS
 
 SIGNS: dict[LifePhase, str] = {"queued": "░", "prefill": "▓", "preempted": "×"}
-"""A decode without a letter is ▄."""
+"""Signs of the phases. A decode is drawn as the sequence's letter, or as ▄ without a letter."""
 _STYLES: dict[LifePhase, str] = {"queued": "muted", "prefill": "accent", "preempted": "bad*"}
 _PAINTED: tuple[LifePhase, ...] = ("decode", "queued", "prefill", "preempted")
-"""Later phases are painted over earlier ones."""
+"""The order of painting: later phases in this list are painted over earlier ones."""
 _DEEPEST = 4
-"""Maximum indentation of a forked beam: its name needs the room."""
+"""Maximum number of indentations of a forked beam, so that its name still fits."""
 
 
 class Axis(NamedTuple):
@@ -43,27 +43,27 @@ class Axis(NamedTuple):
         if width < 2:
             return cls(first, last - first + 1, width)
         steps_per_cell = max(-(-(last - first + 1) // width), 1)
-        # Rounding the start down to a multiple can cost one more cell.
+        # The start is rounded down to a multiple, which can require one more cell.
         while last // steps_per_cell - first // steps_per_cell >= width:
             steps_per_cell += 1
         return cls(first // steps_per_cell * steps_per_cell, steps_per_cell, width)
 
     def cell(self, step: int) -> int:
-        """The cell of a step; negative or beyond the width if the step is off the axis."""
+        """The cell of a step. It is negative, or `width` or more, if the step is off the axis."""
         return (step - self.first) // self.steps_per_cell
 
 
 class Timelines(Panel):
     HELP_TITLE = "Requests"
     HELP_TEXT = (
-        "Every request from left to right, one cell for one or more steps: ░ waits in the"
-        " queue, ▓ prefill, its letter for decode, × preempted. Then its state, the time to"
-        " its first token and the time between tokens. A sample or beam is indented under"
-        " its parent, and moves up when the parent is pruned."
+        "One row per request, one cell for one or more steps: ░ waits in the queue, ▓"
+        " prefill, its letter for decode, × preempted. Then its state, the time to its first"
+        " token and the time between tokens. A sample or beam is indented under its parent;"
+        " when the parent is pruned, it loses one indentation."
     )
 
     def targets(self) -> list[Target]:
-        """All remembered sequences, even out of sight: the cursor moves the window."""
+        """All remembered sequences, even in hidden rows: the rows scroll with the cursor."""
         if self._model is None:
             return []
         return [to_sequence(life.seq_id) for life in in_order(self._model)]
@@ -86,7 +86,7 @@ class Timelines(Panel):
         ]
         bar_width = max(min(row.room for row in rows), 0)
         first = min(life.phases[0][0] for life in shown)
-        # Up to the present if a sequence on the screen is still live.
+        # If a visible sequence is still live, the axis ends at the current step.
         last = max(
             life.end[0] if life.end else max(model.fold.step, life.phases[-1][0]) for life in shown
         )
@@ -104,7 +104,7 @@ class Timelines(Panel):
 
 
 def in_order(model: DashboardModel) -> list[Life]:
-    """All lives in order of arrival, grouped by request; forks follow their parent."""
+    """All lives in order of arrival, grouped by request. Forked sequences follow their parent."""
     requests: dict[str, list[Life]] = {}
     for life in model.lives.by_sequence.values():
         requests.setdefault(life.request_id, []).append(life)
@@ -124,7 +124,7 @@ def _window(
 ) -> tuple[int, list[Life]]:
     """The index of the first row, and the rows.
 
-    These are around the chosen sequence, or the newest running ones and the first waiting ones.
+    The rows are around the selected sequence, or else where running and waiting sequences meet.
     """
     room = max(room, 1)
     if len(lives) <= room:
@@ -140,7 +140,7 @@ def _window(
 
 
 def _name(model: DashboardModel, life: Life) -> str:
-    """The name, indented once for each ancestor that still has a row."""
+    """The sequence's name, indented once for each ancestor that still has a row."""
     depth, parent = 0, life.parent
     while parent is not None:
         depth, parent = depth + 1, model.lives.by_sequence[parent].parent
@@ -165,7 +165,7 @@ def duration(seconds: float | None) -> str:
     """A duration in at most six characters."""
     if seconds is None:
         return ""
-    if 0 < seconds < 0.00995:  # above this it would print as 10ms
+    if 0 < seconds < 0.00995:  # from 9.95 ms on, this would print 10.0ms
         return f"{seconds * 1000:.1f}ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f}ms"
@@ -173,7 +173,7 @@ def duration(seconds: float | None) -> str:
 
 
 def first_token_after(life: Life) -> float | None:
-    """Time to the first token; None for a fork, because its request waited before the fork."""
+    """Seconds to the first token; None for a fork, because its request waited before the fork."""
     return None if life.phases[0][2] == "decode" else life.time_to_first_token
 
 
@@ -189,7 +189,7 @@ def _facts(model: DashboardModel, life: Life, name: str, name_width: int, width:
 
 
 def _head(model: DashboardModel, axis: Axis, last: int, part: str, indent: int, width: int) -> Line:
-    """part: which rows of how many are shown, if not all."""
+    """The row above the timelines. part: which rows are visible; empty if all of them are."""
     row = Row(width)
     if width >= 56:
         row.put(part, "warn", indent - 15).put(" first   each  ", "muted")
@@ -213,7 +213,7 @@ def _put_bar(row: Row, model: DashboardModel, life: Life, axis: Axis) -> None:
 
 
 def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[LifePhase | None]:
-    """The phase of each cell; None before its arrival, after its end and after `now`."""
+    """The phase in each cell; None before the sequence's arrival, after its end and after `now`."""
     spans = list(_spans(life, now))
     cells: list[LifePhase | None] = [None] * axis.width
     for painted in _PAINTED:
@@ -225,7 +225,7 @@ def phase_cells(life: Life, axis: Axis, now: int) -> Iterator[LifePhase | None]:
 
 
 def _spans(life: Life, now: int) -> Iterable[tuple[int, int, LifePhase]]:
-    """Yield (first step, last step, phase). A phase that ended in its first step is skipped."""
+    """Yield (first step, last step, phase). Skip a phase if the next one began in the same step."""
     end = life.end[0] if life.end else max(now, life.phases[-1][0])
     for number, (first, _, phase) in enumerate(life.phases):
         last = life.phases[number + 1][0] - 1 if number + 1 < len(life.phases) else end

@@ -1,4 +1,4 @@
-"""Waiting: the queue, next first, and why each sequence is still in it."""
+"""Panel for the queue: waiting sequences, next first, with the reasons why they wait."""
 
 from rich.cells import cell_len
 
@@ -14,8 +14,8 @@ class Waiting(Panel):
     HELP_TITLE = "Waiting"
     HELP_TEXT = (
         "Requests that wait for a batch slot, next first, with the scheduler's reason. The"
-        " scheduler considers only the first one: if it does not fit, the others wait"
-        " behind it, so that a large request is not overtaken for ever."
+        " scheduler considers only the first request. If that one does not fit, the others"
+        " wait too; otherwise small requests could overtake a large one forever."
     )
 
     def title(self, model: DashboardModel, width: int) -> str:
@@ -31,7 +31,7 @@ class Waiting(Panel):
             rows = [
                 waiting_row(model, position, name_width, detail) for position in range(len(shown))
             ]
-            # The reason is last and most important: drop details until every reason fits.
+            # The reason is at the end of a row and most important: drop details until all fit.
             if all(cell_len(text_of(row)) <= width for row in rows):
                 break
         lines = [line(width, *row) for row in rows]
@@ -43,7 +43,7 @@ class Waiting(Panel):
 
 
 def waiting_row(model: DashboardModel, position: int, name_width: int, detail: int) -> Line:
-    """A row of any width. detail: 2 with tokens, 1 without, 0 with "preempted" as a sign only."""
+    """A row of any width. detail: 2 with tokens; 1 without; 0 also shows "preempted" as a sign."""
     fold = model.fold
     seq_id = fold.waiting[position]
     sequence = fold.sequences[seq_id]

@@ -1,1 +1,1 @@
-"""Panels on steps: how the token budget was spent, and what each step did."""
+"""Panels about steps: how each step used its token budget, and what the step did."""

@@ -1,10 +1,10 @@
-"""Bars of past steps: how a step's token budget was split, in a row of given width.
+"""Bars of past steps: how a step's token budget was divided, in a row of given width.
 
-    aaab····    a got most of the used budget, b the rest; half was unused
+    aaab····    half of the budget was used: a got most of that half, and b the rest
 
-In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets its own
-cell as long as that adds at most a third of the row; otherwise shared cells are drawn as `+`. Apart
-from that, a bar is to scale.
+In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets a cell
+of its own if that widens the bar by at most a third of the row. Otherwise a cell with several
+sequences is drawn as `+`. Apart from that, a bar is to scale.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ PREFILL, DECODE, UNUSED, SEVERAL = "▓", "▄", "·", "+"
 
 
 def parts_of(record: StepRecord) -> list[Share]:
-    """The shares in the order of the plan; for old steps, only the sums of decode and prefill."""
+    """The shares in the order of the plan. Old steps only have two: all decodes, all prefills."""
     if record.shares:
         return record.shares
     parts = Share("", "decode", record.decode_tokens), Share("", "prefill", record.prefill_tokens)
@@ -27,20 +27,20 @@ def parts_of(record: StepRecord) -> list[Share]:
 
 
 def bar_parts(parts: Sequence[Share], budget: int, width: int) -> list[Share | None]:
-    """What each used cell of the bar stands for: a share, or None for several shares.
+    """The share in each used cell of the bar; None in a cell with several shares.
 
-    The remaining cells of `width` are unused budget.
+    The remaining cells of `width` stand for unused budget.
     """
     used = sum(part.num_tokens for part in parts)
     if not used or width <= 0:
         return []
-    # Leave a cell empty while any of the budget is unused.
+    # If any of the budget is unused, leave at least one cell empty.
     most = width if used >= budget else max(width - 1, 1)
     scaled = min(max(round(used * width / max(budget, 1)), 1), most)
     own = max(scaled, len(parts))
     if own > min(scaled + max(width // 3, 1), most):
         return _to_scale(parts, used, scaled)
-    # A share of less than a cell gets one cell. The rest is split among larger shares.
+    # Each share gets one cell. The remaining cells are divided among shares of more than a cell.
     spare, more_than_a_cell = (
         own - len(parts),
         [max(part.num_tokens * own - used, 0) for part in parts],
@@ -58,7 +58,7 @@ def _to_scale(parts: Sequence[Share], used: int, width: int) -> list[Share | Non
     before = 0
     for part in parts:
         after = before + part.num_tokens
-        # Only cells that are wholly inside a share belong to it.
+        # A cell belongs to a share only if it is entirely inside the share.
         first, end = -(-before * width // used), after * width // used
         if end > first:
             cells[first:end] = [part] * (end - first)
@@ -70,14 +70,14 @@ def bar_spans(model: DashboardModel, record: StepRecord, width: int) -> list[Spa
     """A step's bar in exactly `width` cells: prefills in reverse or ▓, decodes as letters or ▄."""
     cells = bar_parts(parts_of(record), record.budget, width)
     spans: list[Span] = []
-    # All cells of a share are the same object, and comparing identity is much cheaper.
+    # Group by id(): all cells of a share are the same object, and comparing ids is cheap.
     for _, run in groupby(cells, key=id):
         same = list(run)
         part, length = same[0], len(same)
         letter = None if part is None else model.letter(part.seq_id)
         if part is None:
             spans.append((SEVERAL * length, "text*"))
-        elif letter is None:  # an old step, or its letter was reused
+        elif letter is None:  # the step is old, or the letter was given to another sequence
             spans.append(((PREFILL if part.kind == "prefill" else DECODE) * length, "muted"))
         else:
             spans.append(

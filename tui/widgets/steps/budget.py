@@ -17,8 +17,8 @@ from minivllm.tui.widgets.steps.bars import spark
 class Budget(Panel):
     HELP_TITLE = "Token budget"
     HELP_TEXT = (
-        "The bar is the most tokens that one step may compute; each part has the letter of"
-        " the sequence that got it (+ where several share a cell). A decode takes one"
+        "The whole bar is the maximum number of tokens in one step. Each part has the letter"
+        " of the sequence that got it (+ where several share a cell). A decode takes one"
         " token; a prefill, in reverse, takes a chunk. Below: the sums, why some of the"
         " budget was not used, and the usage of the last steps."
     )
@@ -60,7 +60,7 @@ def _used(model: DashboardModel) -> int:
 
 
 def _bar_rows(budget: int, width: int, height: int) -> int:
-    """Rows for the bar: enough for one token per cell, if there is room."""
+    """Number of rows for the bar: if there is room, enough for one token per cell."""
     most = 1 if height < 4 else 2 if height < 9 else 4
     return max(min(-(-budget // max(width, 1)), most), 1)
 
@@ -72,9 +72,10 @@ def _tokens_per_cell(budget: int, width: int, rows: int) -> int:
 def bar_cells(
     items: list[ScheduledState], budget: int, tokens_per_cell: int
 ) -> list[ScheduledState | str]:
-    """The content of each cell of the bar: an item, `+` for several, `·` for unused tokens.
+    """The content of each cell of the bar: an item, `+` for several items, `·` for unused tokens.
 
-    A cell counts as used if at least half of its tokens are, the first one if anything ran.
+    A cell counts as used if at least half of its tokens are used. The first cell counts as used if
+    anything ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -106,7 +107,7 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            # Prefills in reverse look like blocks of colour, decodes like letters.
+            # Prefills are drawn in reverse, as blocks of colour; decodes are drawn as letters.
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
@@ -130,7 +131,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step may still schedule sequences: no deferral yet, and some have no share."""
+    """Whether the step may schedule more: there is no deferral yet, and some have no tokens."""
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False
@@ -147,7 +148,7 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    """One line per scheduled sequence, the largest share first, if there is room."""
+    """One line per scheduled sequence, largest share first, as far as there is room."""
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
     lines = []
     for item in items[: max(height, 0)]:

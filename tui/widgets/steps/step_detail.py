@@ -1,6 +1,6 @@
-"""One step: tokens per sequence, deferrals and preemptions with their reasons.
+"""Panel for one step: tokens per sequence, and deferrals and preemptions with their reasons.
 
-Shows the chosen step, or the last one. Older steps have only sums, and the panel says so.
+Shows the selected step, or else the last one. For old steps only sums are known; the panel says so.
 """
 
 from minivllm.text import plural, short_name
@@ -18,9 +18,9 @@ class StepDetail(Panel):
     HELP_TITLE = "Chosen step"
     HELP_TEXT = (
         "The step that is selected in the history, or else the last one: its budget, why"
-        " some of it was left over, preemptions and their reasons, blocks hit and evicted,"
-        " its time, and the tokens of each sequence. Select a sequence and press w to see"
-        " why it got so many."
+        " part of the budget was left over, preemptions and their reasons, blocks hit and"
+        " evicted, the time it took, and the tokens of each sequence. To see why a sequence"
+        " got this many tokens, select it and press w."
     )
     RULE = "minivllm.core.scheduler:Scheduler.schedule"
 
@@ -44,7 +44,7 @@ class StepDetail(Panel):
 
 
 def chosen_record(model: DashboardModel, chosen: int | None) -> StepRecord | None:
-    """The record of the chosen step, or of the last one; None if it is not remembered."""
+    """The record of the selected step, or else of the last one; None if it is not remembered."""
     records = model.steps.records
     if chosen is None:
         return records[-1] if records else None
@@ -103,7 +103,7 @@ def _blocks(record: StepRecord, width: int) -> Line:
 
 
 def _times(record: StepRecord, width: int) -> Line:
-    """The total time, then its parts, longest first; parts that do not fit are left out."""
+    """The step's total time, then its parts, longest first. Parts that do not fit are left out."""
     row = Row(width).put(f"{sum(record.seconds) * 1000:,.1f} ms", "text*")
     for seconds, name in sorted(zip(record.seconds, _PHASES, strict=True), reverse=True):
         number = f"{seconds * 1000:,.1f}"

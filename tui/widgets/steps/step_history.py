@@ -1,7 +1,7 @@
-"""Step history: one row per step, with its use of the budget and why some was left.
+"""Step history: one row per step, with its use of the budget and why part of it was left over.
 
-A row has room for a bar with letters and for the reason in words. The small bars on top show all
-remembered steps. The rows follow the newest step; a chosen step stays in view.
+A row has a bar with letters, and the reason in words. The small bars at the top show all remembered
+steps. The rows follow the newest step, unless a step is selected: that step stays visible.
 """
 
 from minivllm.text import short_name
@@ -15,11 +15,11 @@ from minivllm.tui.widgets.frame.panel import Panel
 from minivllm.tui.widgets.steps.bars import bar_spans, spark
 
 _NUMBERS = (("dec", 4), ("pref", 6), ("hit", 4), ("evi", 4), ("↺", 3))
-"""Columns of numbers and their widths."""
+"""(heading, width) of each column of numbers."""
 _TIMES = ("sched", "prep", "model", "samp")
 _TIME_WIDTH = 7
 _REASON_WIDTH = 30
-"""Fits nearly all reasons."""
+"""Preferred width of the reason; nearly all reasons fit."""
 
 
 class StepHistory(Panel):
@@ -35,7 +35,7 @@ class StepHistory(Panel):
     NEWEST_LAST = True
 
     def targets(self) -> list[Target]:
-        """All remembered steps, even out of sight: the cursor moves the window."""
+        """All remembered steps, even in hidden rows: the rows scroll with the cursor."""
         return (
             []
             if self._model is None
@@ -58,7 +58,7 @@ class StepHistory(Panel):
 
 
 def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[StepRecord]:
-    """The newest steps, or those around the chosen one if it is older."""
+    """The newest steps; if an older step is selected, the steps around that one."""
     end = len(records)
     if chosen is not None and records[0].step <= chosen < records[max(end - room, 0)].step:
         at = sum(record.step < chosen for record in records)
@@ -67,7 +67,7 @@ def _window(records: list[StepRecord], chosen: int | None, room: int) -> list[St
 
 
 def _overview(records: list[StepRecord], shown: list[StepRecord], width: int) -> Line:
-    """All steps as small bars; those in the rows below are bold."""
+    """All steps as small bars. Steps that also have a row below are bold."""
     row = Row(width)
     for record in records[-width:] if width > 0 else ():
         here = shown[0].step <= record.step <= shown[-1].step
@@ -86,7 +86,7 @@ class _Columns:
         self._timed = width >= 130 and any(any(record.seconds) for record in shown)
         times = len(_TIMES) * _TIME_WIDTH + 1 if self._timed else 0
         left = max(width - fixed - times, 0)
-        # The reason is the longest column and may be cut. More bar cells than tokens are useless.
+        # The reason is the longest column and may be cut. The bar needs no more cells than tokens.
         self._reason = (
             max(min(left * 2 // 5, 40), min(left - 16, _REASON_WIDTH)) if left >= 36 else 0
         )
@@ -138,7 +138,7 @@ class _Columns:
 
 
 def why_left_over(model: DashboardModel, record: StepRecord) -> tuple[str, str]:
-    """Why a step left budget unused, in a few words, and their style."""
+    """Why a step left budget unused, as (a few words, style)."""
     if record.used >= record.budget:
         return "", "text"
     if record.deferred is None:
