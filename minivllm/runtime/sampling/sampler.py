@@ -2,12 +2,13 @@
 
 A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
 random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
-block size changes the last bits of the logits. A lookup in the *cumulative* probabilities adds up
-these errors over 49,152 tokens: in the long tail, once in a few dozen draws it hits the next token.
+block size changes the last bits of the logits. A lookup in the *cumulative* probabilities would add
+up these errors over 49,152 tokens. Once in a few dozen draws, in the long tail, it would hit the
+token next to the right one.
 
-Instead, each token has its own random arrival time, divided by its probability, and the earliest
-token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
-the Gumbel-max trick, as in vLLM, without logarithms.)
+Instead, each token gets its own random arrival time, divided by its probability, and the earliest
+token wins. If the last bit of a logit changes, only the last bits of that token's time change.
+(This is the Gumbel-max trick, as in vLLM, without logarithms.)
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 
