@@ -10,9 +10,10 @@ markers from the messages. So before the template runs, the text of each control
 message is replaced with a private character. Afterwards the rendered text is split at these
 characters, and each of them gets the token ids of the replaced text, read as ordinary text.
 
-A template can still make control tokens, for example by converting `<|IM_END|>` to lower case.
+A template can still make control tokens itself, for example by converting `<|IM_END|>` to lower
+case.
 
-vLLM and transformers do not do this (vLLM pull request 31735, transformers issue 29279).
+vLLM and transformers have no such protection (vLLM pull request 31735, transformers issue 29279).
 """
 
 import re

@@ -1,14 +1,15 @@
 """`EventHub`: the engine's events over HTTP as server-sent events.
 
     event: meta     the header of a recording     always first
-    event: state    the engine's current state    for late readers; events continue from there
-    id: 412         one event of a recording      in order, or a `log.gap` where events are lost
+    event: state    the engine's current state    for late readers; events continue from this state
+    id: 412         one event of a recording      in order, or a `log.gap` in place of lost events
     : keep-alive    a comment, every few seconds
 
-A reader that reconnects with `Last-Event-ID` continues there, as long as the ring has that event.
+A reader that reconnects with `Last-Event-ID` continues after that event, if the ring still has the
+next event.
 The stream contains all users' prompts, so it is off by default and needs the server's key. Readers
-poll the ring from the event loop, which costs the engine's thread nothing. State and event number
-are taken together in the engine's thread, so that they belong to the same moment.
+poll the ring from the event loop, which takes no time in the engine's thread. The state and its
+event number are read together in the engine's thread, so that they belong to the same moment.
 """
 
 import asyncio
