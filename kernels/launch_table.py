@@ -49,12 +49,12 @@ class LaunchParameters:
         return max(self.rows, triton.next_power_of_2(group))
 
 
-# (padded head size, bytes per number) -> launch parameters. Head sizes below 64 use the entry of 64.
+# (padded head size, bytes per number) -> launch parameters. Heads below 64 use the entry of 64.
 # The entries of 4 bytes are not tuned, because float32 serves only to compare tokens. There are no
 # float32 matrix instructions, so these kernels need many registers, and therefore many warps.
 DECODE = {
-    # Nearly all candidates reach the memory's full bandwidth. An exception: with head size 64, tiles
-    # of 32 positions are 8 to 13 % slower.
+    # Nearly all candidates reach the memory's full bandwidth. An exception: with head size 64,
+    # tiles of 32 positions are 8 to 13 % slower.
     (64, 2): LaunchParameters(rows=MIN_DOT, tile=128, num_warps=4, num_stages=3),
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
     (256, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=4, num_stages=3),
@@ -84,9 +84,9 @@ UNIFIED = {
     (256, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2),
     **{key: launch for key, launch in PREFILL.items() if key[1] == 4},
 }
-# Decode steps in the unified kernel, whose binary search for the sequence also takes registers: with
-# 2 warps and tiles of 64, 194 per thread. That reached 81 % of the speed of a memory copy in one
-# report; one warp with tiles of 32 reached 97 % in the next report.
+# Decode steps in the unified kernel. Its binary search for the sequence takes registers too: with 2
+# warps and tiles of 64, a thread needs 194. These settings reached 81 % of the speed of a memory
+# copy in one report; one warp with tiles of 32 reached 97 % in the next report.
 UNIFIED_DECODE = DECODE | {
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=1, num_stages=3)
 }

@@ -79,7 +79,7 @@ def reduce_warps(num_splits: int, head_size: int) -> int:
 
 @triton.jit
 def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
-    """Number of tiles per split of a sequence, at least 1; the last splits can have fewer or none."""
+    """Number of tiles per split, at least 1; a sequence's last splits can have fewer or none."""
     return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
 
 

@@ -34,7 +34,7 @@ def list_query_tiles(
     sequences: indices of the sequences to list
     """
     tokens = prefill_launch(head_size, dtype).rows_of(group) // group
-    # The last tiles of a chunk read the most keys. Start them first; short tiles then fill the gaps.
+    # The last tiles of a chunk read the most keys. Start them first; short tiles fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
 

@@ -82,8 +82,8 @@ def unified_kernel(
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
-    # Count backwards: the last tiles of a chunk read the most keys. They start first, and short tiles
-    # then fill the gaps.
+    # Count backwards: the last tiles of a chunk read the most keys. They start first, and short
+    # tiles then fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
     seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)
     kv_head, split = tl.program_id(1), tl.program_id(2)

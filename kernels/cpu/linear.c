@@ -13,8 +13,8 @@
 #include "threads.h"
 #include "vector.h"
 
-/* Whether the compiler used registers of sixteen floats. Smaller registers are too few for the sums
-   below. */
+/* Whether the compiler used registers of sixteen floats. Without them, there are too few
+   registers for the sums below. */
 int64_t linear_is_fast(void) {
 #ifdef __AVX512F__
     return 1;

@@ -42,6 +42,6 @@ class StepResult:
     prompt_logprobs: Seq[PromptTokenLogprob] = ()
     """Log-probabilities of prompt tokens, for requests that asked for them."""
     attention_mass: Seq[list[float]] = ()
-    """For each sequence in plan order, the share of attention on each block; empty if not watched."""
+    """If watched: for each sequence in plan order, the share of attention on each block."""
     decode_samples: Seq[DecodeSample] = ()
     """One for each of `Watch.decodes`, in that order."""

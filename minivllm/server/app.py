@@ -70,7 +70,7 @@ def _host_names(options: ServerOptions) -> list[str] | None:
     """Return the names that a Host header may contain; None allows any name.
 
     A web page in a browser can reach a local server under the page's own host name, but it does not
-    know the API key. So a server that needs a key accepts any name, unless `allowed_hosts` is given.
+    know the API key. So a server with a key accepts any name, unless `allowed_hosts` is given.
     """
     if options.allowed_hosts:
         return [*LOOPBACK_NAMES, options.host, *options.allowed_hosts]

@@ -100,7 +100,7 @@ class Serving:
         pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
         media_type: str,
     ) -> Response:
-        """Stream what `pieces` makes of the outputs. Raise an error that precedes all outputs."""
+        """Stream what `pieces` makes of the outputs. Raise if the request fails early."""
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             await generation.wait_for_first()
@@ -165,7 +165,7 @@ def new_id(prefix: str) -> str:
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """Return the id that the client sees. Two clients may choose the same, so the engine's differs."""
+    """Return the id that the client sees; not the engine's id, as two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 

@@ -60,7 +60,7 @@ class AttentionWork:
     level_ends: np.ndarray
     """[num_levels]: parts[: level_ends[i]] must be done before any part of level i + 1 starts."""
     rows: np.ndarray
-    """[num_entries]: rows of the batch, stretch by stretch; a part's rows are next to each other."""
+    """[num_entries]: rows of the batch, stretch by stretch; here, a part's rows are neighbours."""
     block_tables: np.ndarray
     """[num_seqs, max_blocks]"""
 

@@ -131,8 +131,8 @@ def _apply_top_k_top_p(
 ) -> None:
     """Zero in place the `weights: [num_rows, vocab]` of tokens outside each row's top-k and top-p.
 
-    Both keep a number of best tokens (on ties, the tokens with lower ids). So sort only a short head
-    of each row, not the whole vocabulary; if the head is too short, sort a longer head.
+    Both keep a number of best tokens (on ties, the tokens with lower ids). So sort only a short
+    head of each row, not the whole vocabulary; if the head is too short, sort a longer head.
     """
     vocab = logits.shape[-1]
     # [num_rows, 1] each. A top-k that is off keeps the whole vocabulary.
@@ -154,7 +154,7 @@ def _apply_top_k_top_p(
         count[rows] = head_count
         boundary[rows] = head_logits.gather(-1, head_count - 1)
         # A row is settled if its top-k fits into the head, or if it has no top-k and its top-p ends
-        # in the head. (If top-k is longer than the head, the total mass for top-p is not known yet.)
+        # in the head. (If top-k is longer than the head, the mass for top-p is not known yet.)
         settled = (top_k[rows] <= head_size) | ((top_k[rows] == vocab) & (head_count < head_size))
         rows = rows[~settled.squeeze(-1)]
         head_size = min(head_size * _HEAD_GROWTH, vocab)

@@ -33,7 +33,7 @@ class ControlTokens:
     """A tokenizer's control tokens, and the token ids of their texts when read as ordinary text."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
-        """Call this before other threads use `backend`, because it changes an option for a moment."""
+        """Call this before other threads use `backend`: it changes an option for a moment."""
         texts = sorted(
             {
                 token.content

@@ -133,7 +133,7 @@ class EventHub:
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
-            # The ring still has all events, and will keep them until the reader has read them.
+            # The ring still has all events, and will still have them when the reader starts.
             return _opening(header)
         async with self._snapshot_lock:
             snapshot = self._snapshot

@@ -66,7 +66,7 @@ class EventRing:
         return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
     def take(self, seq: int) -> Piece:
-        """Encode a piece of the stream from event `seq` on; if that event is lost, a `Gap` first."""
+        """Encode a piece of the stream from event `seq` on; if it is lost, start with a `Gap`."""
         messages = []
         if seq < self.first_seq:
             # The engine may overwrite slots at the same time. So end the gap at the event that

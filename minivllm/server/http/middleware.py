@@ -119,7 +119,7 @@ class HeaderBounds:
 
 
 class HostCheck:
-    """Refuses a malformed Host header and, if there are `names`, all names that are not in it."""
+    """Refuses a malformed Host header and, if `names` is given, every name that is not in it."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None) -> None:
         self._app = app

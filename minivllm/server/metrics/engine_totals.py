@@ -7,7 +7,7 @@ sequences, but a shared prompt counts once. Three differences from vLLM are inte
     iteration_tokens_total      counts a chunked prompt's tokens in the step that computes them
                                 (vLLM counts all of them in the step that ends the prompt)
     a time without an end       is not observed, for example the queue time of an aborted request
-                                (vLLM would subtract from zero and observe the result)
+                                (vLLM takes 0 for the missing end and observes the difference)
 
 A beam's tokens include those of its parent before the fork. A pruned beam is not a success.
 """

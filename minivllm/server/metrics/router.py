@@ -2,7 +2,7 @@
 
 Names, types, labels and buckets are those of vLLM V1, so that vLLM's Grafana board and other tools
 work unchanged. `engine_totals` defines each number. `apply` runs in the engine's thread and only
-adds numbers; the scraping thread makes the text. A lock prevents that a scrape sees half of an
+adds numbers; the scraping thread makes the text. A lock keeps a scrape from seeing half of an
 event. The engine holds the lock for a microsecond, and a scrape holds it while it copies some
 lists.
 

@@ -1,7 +1,7 @@
 """What the requests of all endpoints share: strict fields and vLLM's sampling parameters.
 
-Unknown parameters are refused by name, because without a parameter the answer would be wrong.
-Types are strict: `"5"` is not a number, and `true` is not 1. Clients send null for "not set", so
+Unknown parameters are refused by name, because an answer that ignores a parameter is wrong. Types
+are strict: `"5"` is not a number, and `true` is not 1. Clients send null for "not set", so
 every field accepts null, and `SamplingParams` then uses its default.
 """
 

@@ -20,7 +20,7 @@ class CompletionRequest(RequestFields):
 
     prompt: Prompts
     echo: bool | None = None
-    """Return the prompt before the text, and with `logprobs` also the prompt's log-probabilities."""
+    """Return the prompt before the text; with `logprobs`, return the prompt's too."""
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
     """0 is allowed with `echo`, and returns only the prompt with its log-probabilities."""
