@@ -165,7 +165,7 @@ def new_id(prefix: str) -> str:
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """Return the id that the client sees; not the engine's id, as two clients may choose the same."""
+    """Return the id for the client. The engine uses another, as two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 

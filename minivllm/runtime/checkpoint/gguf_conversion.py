@@ -282,7 +282,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 
 def _split_digits(tokenizer_json: Path) -> None:
-    """Add SmolLM's rule to split text at every digit, which transformers does not read from GGUF."""
+    """Add SmolLM's rule to split text at every digit; transformers does not read it from GGUF."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer = Tokenizer.from_file(str(tokenizer_json))
