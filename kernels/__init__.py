@@ -1,12 +1,12 @@
-"""Paged attention as Triton kernels, each with a slow, obvious reference implementation in torch.
+"""Paged attention as Triton kernels, each with a slow, simple reference implementation in torch.
 
 The import path is `minivllm.kernels`. Triton is imported together with the first kernel.
 
     reference, reference_ops      what every kernel must compute
-    attention/                    decode kernels from simple to fast, prefill, and both in one
+    attention/                    decode kernels from simple to fast, prefill, a kernel for both
     kv_write, rotary, norm_act    writing the cache, copying blocks, small decoder operations
     launch_table                  warps, stages and tiles for each kernel, with measurements
-    trace (from xray)             the slots that each program reads, its softmax after each tile
+    trace (from xray)             records which slots each program reads, and its softmax per tile
     compile_report                registers, spills and matrix instructions, without a GPU
     cpu/                          kernels for a CPU, in C
 """

@@ -1,11 +1,11 @@
-"""Compile a kernel for an absent GPU, exactly as a launch would, and read its resource usage.
+"""Compile a kernel for a GPU that is not there, as a launch would, and read its resource usage.
 
 `record_launches` runs the kernels' wrappers over tensors without memory (device `meta`) and records
 their launches, with the engine's constants, warps and strides. `compile_launch` then does the work
-of Triton's launcher, for a target instead of a device.
+of Triton's launcher, for a type of GPU instead of a device.
 
-Spilled registers are stored in the function's stack frame, so the spills are the frame's size, not
-"LOCAL" in `cuobjdump`'s table.
+Spilled registers are stored in the function's stack frame, so the size of the frame gives the
+spills. The column "LOCAL" of `cuobjdump` does not include them.
 
 Source: triton 3.7 `triton/runtime/jit.py` (`create_function_from_signature`, `_pack_args`),
 `triton/tools/compile.py`.
@@ -44,32 +44,32 @@ class Launch:
     kernel: Any
     grid: tuple[int, ...]
     arguments: dict[str, Any]
-    """By the names of the kernel's parameters."""
+    """Parameter name -> argument."""
     options: dict[str, int]
     """`num_warps` and the like."""
 
 
 class Description(NamedTuple):
-    """The facts about a launch that are compiled in; other values can differ between launches."""
+    """The facts about a launch that the compiled code depends on."""
 
     signature: dict[str, str]
-    """Parameter -> type, or `constexpr`."""
+    """Parameter -> its type, or `constexpr`."""
     constants: dict[tuple[int, ...], Any]
-    """Path of a parameter -> value."""
+    """Path of a parameter -> its value."""
     attributes: dict[tuple[int, ...], list]
     """Path of a parameter -> known properties of its value."""
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """The resources of one kernel on one target."""
+    """The resources that one kernel uses on one target."""
 
     registers: int
     """Per thread."""
     spills: int
     """Bytes per thread that did not fit into the registers."""
     shared_bytes: int
-    """Shared memory per program."""
+    """Bytes of shared memory per program."""
     matrix_instructions: list[str]
     """Kinds of matrix instructions in the PTX: `mma`, `wgmma`, `tcgen05`."""
 
@@ -127,7 +127,7 @@ def describe(launch: Launch) -> Description:
 
 def _kind(value: Any, is_constexpr: bool, is_special: bool) -> str:
     """Return the type of an argument in Triton's signature."""
-    # Triton compiles the value 1 in, which many strides have.
+    # Triton compiles an argument of value 1 as a constant; many strides are 1.
     if is_constexpr or (isinstance(value, int) and is_special and value == 1):
         return "constexpr"
     if isinstance(value, torch.Tensor):

@@ -4,7 +4,8 @@ It prints a row for each kernel, model shape and target: registers per thread, s
 not fit into the registers), shared memory per program, and the kinds of matrix instructions. A
 spill or a missing matrix instruction slows a kernel down without changing its results.
 
-TRITON_INTERPRET=0 is set before Triton is imported: an interpreted kernel is not compiled.
+TRITON_INTERPRET=0 must be set before Triton is imported, because interpreted kernels cannot be
+compiled.
 """
 
 import os
@@ -35,7 +36,7 @@ DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch
 
 @dataclass(frozen=True)
 class ModelShape:
-    """The sizes of a model that its kernels are compiled for."""
+    """The sizes of a model that its kernels depend on."""
 
     num_heads: int
     num_kv_heads: int
@@ -67,7 +68,7 @@ class CompiledKernel:
 def operations(
     shape: ModelShape, dtype: torch.dtype, block_size: int, num_splits: int = 16
 ) -> dict[str, Callable[[], object]]:
-    """Return calls of all wrappers, like the engine's calls but over tensors without memory."""
+    """Return a call of each wrapper, like the engine's calls but over tensors without memory."""
     num_seqs, num_tokens, num_layers, num_blocks = 32, 256, 4, 1024
     heads, kv_heads, head_size = shape.num_heads, shape.num_kv_heads, shape.head_size
 
@@ -119,7 +120,7 @@ def operations(
 def report(
     shapes: list[str], targets: list[str], dtype: str, block_size: int
 ) -> Iterator[CompiledKernel]:
-    """Compile the kernels and yield rows; a kernel that Triton has not cached takes a second."""
+    """Compile the kernels and yield a row for each; a kernel takes a second unless it is cached."""
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
             for i, launch in enumerate(record_launches(call)):

@@ -11,7 +11,7 @@ import torch
 from minivllm.kernels.mode import tl, triton
 
 COPY_CHUNK = 4096
-"""Numbers of a block that one program copies; with so many, starting the program costs little."""
+"""How many numbers of a block one program copies: enough that starting a program costs little."""
 
 
 @triton.jit
@@ -63,7 +63,8 @@ def reshape_and_cache(
     key, value: [num_tokens, num_kv_heads, head_size], the last dimension contiguous
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], with equal strides,
         changed in place
-    slot_mapping: [num_tokens], distinct, `block_id * block_size + offset`; -1 writes nothing
+    slot_mapping: [num_tokens], `block_id * block_size + offset`, all different; a token with slot
+        -1 is not written
     """
     num_tokens, num_kv_heads, head_size = key.shape
     reshape_and_cache_kernel[(num_tokens,)](
@@ -105,9 +106,9 @@ def copy_blocks_kernel(
 
 
 def copy_blocks(caches: torch.Tensor, src: torch.Tensor, dst: torch.Tensor) -> None:
-    """Copy block src[i] to block dst[i] in all caches, in one launch for all layers.
+    """Copy block src[i] to block dst[i] in all caches, with one launch for all layers.
 
-    caches: [num_caches, num_blocks, ...], a block's numbers contiguous, changed in place
+    caches: [num_caches, num_blocks, ...], changed in place; the numbers of a block are contiguous
     src, dst: [num_copies]; no block may be in both, because programs run in any order
     """
     flat = caches.flatten(2)  # [num_caches, num_blocks, block_numel], a view

@@ -1,21 +1,21 @@
 """How attention kernels are launched: one table per kernel with tile sizes, warps and stages.
 
-These numbers change the speed, never the result. `python tools/gpu_report tune` measures candidates
-on a device and prints the entries to commit.
+The entries change the speed of a kernel, never its result. `python tools/gpu_report tune` measures
+candidates on a device and prints the best entries.
 
-    rows     query rows per program. 16 are the minimum of a matrix instruction and enough for a
-             decode. In a chunk, more rows share each loaded key; 128 rows of 128 numbers fill the
-             registers of 8 warps.
+    rows     query rows per program. A matrix instruction needs at least 16 rows, which is enough
+             for a decode. In a chunk, more rows share each loaded key; 128 rows of 128 numbers fill
+             the registers of 8 warps.
     tile     positions loaded at once. Small tiles leave the memory idle between loads; large tiles
              leave no registers for the scores.
-    warps    warps per program. Decoding waits for memory, so few warps are best: then more programs
-             fit at once.
-    stages   tiles being loaded while one is computed. Each takes the shared memory of a tile. Block
-             ids are loaded one stage before their keys.
-    registers    per thread. A multiprocessor has 65,536, so with 128 two programs of 8 warps fit:
-             one multiplies while the other computes its softmax.
+    warps    warps per program. Decoding waits for memory, so few warps per program are best: more
+             programs then fit on a multiprocessor.
+    stages   tiles that are loaded while another tile is computed. Each stage takes shared memory
+             for one tile. Block ids are loaded one stage before their keys.
+    registers    registers per thread. A multiprocessor has 65,536. With 128 per thread, two
+             programs of 8 warps fit: one multiplies while the other computes its softmax.
 
-Source: a sweep on an H100, 2026-11-22 (docs/measured/gpu/sweep.json); medians of nine runs.
+Source: measurements on an H100, 2026-11-22 (docs/measured/gpu/sweep.json); medians of nine runs.
 """
 
 from dataclasses import dataclass
@@ -31,12 +31,12 @@ class LaunchParameters:
     """How one kernel is launched, for one head size and one number of bytes per element."""
 
     rows: int
-    """Minimum of (token, head) pairs per program; a larger group of query heads gets more."""
+    """Minimum number of (token, head) pairs per program; see `rows_of`."""
     tile: int
     num_warps: int
     num_stages: int
     max_registers: int | None = None
-    """Per thread; the compiler spills the rest. None lets the compiler choose."""
+    """Limit per thread; the compiler spills what does not fit. None lets the compiler choose."""
 
     @property
     def options(self) -> dict[str, int]:
@@ -45,16 +45,16 @@ class LaunchParameters:
         return options if self.max_registers is None else options | {"maxnreg": self.max_registers}
 
     def rows_of(self, group: int) -> int:
-        """Rows per program: a power of two with room for all query heads of a token's key head."""
+        """Rows per program: a power of two, with a row for each query head that shares a key."""
         return max(self.rows, triton.next_power_of_2(group))
 
 
-# (padded head size, bytes per number) -> launch parameters. Smaller heads use the row of 64.
-# Float32 is for comparing tokens. It has no matrix instructions, so it needs many warps for its
-# registers; its rows are not tuned.
+# (padded head size, bytes per number) -> launch parameters. Heads below 64 use the entry of 64.
+# The entries of 4 bytes are not tuned, because float32 serves only to compare tokens. There are no
+# float32 matrix instructions, so these kernels need many registers, and therefore many warps.
 DECODE = {
-    # Nearly all candidates reach the memory's speed; for heads of 64, tiles of 32 are 8 to 13 %
-    # slower.
+    # Nearly all candidates reach the memory's full bandwidth. An exception: with head size 64,
+    # tiles of 32 positions are 8 to 13 % slower.
     (64, 2): LaunchParameters(rows=MIN_DOT, tile=128, num_warps=4, num_stages=3),
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=64, num_warps=2, num_stages=3),
     (256, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=4, num_stages=3),
@@ -63,55 +63,55 @@ DECODE = {
     (256, 4): LaunchParameters(rows=MIN_DOT, tile=16, num_warps=8, num_stages=3),
 }
 PREFILL = {
-    # 4 warps of 128 registers: four programs per multiprocessor. Without the limit, this takes 13
-    # to 15 % longer.
+    # With 128 registers per thread, four programs of 4 warps fit on a multiprocessor. Without this
+    # limit, the kernel takes 13 to 15 % longer.
     (64, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2, max_registers=128),
-    # Two programs of 8 warps. The limit spills 100 bytes per thread; even so, this takes 17 to 32 %
-    # longer without it.
+    # Two programs of 8 warps fit. With the limit, 100 bytes per thread are spilled, but without the
+    # limit the kernel takes 17 to 32 % longer.
     (128, 2): LaunchParameters(rows=128, tile=64, num_warps=8, num_stages=3, max_registers=128),
-    # 128 rows take 11 % less time on an H100, but do not fit the shared memory of smaller GPUs
-    # (99 KiB).
+    # With 128 rows, the kernel takes 11 % less time on an H100, but does not fit into the shared
+    # memory of smaller GPUs (99 KiB).
     (256, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2),
     (64, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
     (128, 4): LaunchParameters(rows=32, tile=32, num_warps=8, num_stages=3),
     (256, 4): LaunchParameters(rows=32, tile=16, num_warps=8, num_stages=3),
 }
 UNIFIED = {
-    # A decode in a mixed batch fills only one token's rows of a program, so heads of 128 get fewer
-    # rows than in PREFILL.
+    # In a mixed batch, a program that serves a decode uses the rows of one token only. So head size
+    # 128 gets fewer rows here than in PREFILL.
     (64, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=3),
     (128, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=3),
     (256, 2): LaunchParameters(rows=64, tile=64, num_warps=4, num_stages=2),
     **{key: launch for key, launch in PREFILL.items() if key[1] == 4},
 }
-# Decode steps in the unified kernel. Its search takes registers: 2 warps on tiles of 64 need 194 of
-# them. They reached 81 % of the copy speed in one report; one warp on tiles of 32 reached 97 % in
-# the next.
+# Decode steps in the unified kernel. Its binary search for the sequence takes registers too: with 2
+# warps and tiles of 64, a thread needs 194. These settings reached 81 % of the speed of a memory
+# copy in one report; one warp with tiles of 32 reached 97 % in the next report.
 UNIFIED_DECODE = DECODE | {
     (128, 2): LaunchParameters(rows=MIN_DOT, tile=32, num_warps=1, num_stages=3)
 }
 
 # How many programs share a context (`choose_num_splits`).
 PROGRAMS_PER_PROCESSOR = 4
-"""As many as registers and shared memory allow; more would wait, and need more reductions."""
+"""Registers and shared memory allow no more; further programs would wait and add parts to merge."""
 MIN_TOKENS_PER_SPLIT = 64
-"""One tile. In a CUDA graph 512 tokens take 5.6 us in 8 parts, 6.7 in 4 and 10.8 in one."""
+"""One tile. In a CUDA graph, 512 tokens take 5.6 us in 8 parts, 6.7 us in 4 and 10.8 us in one."""
 MAX_SPLITS = 64
-"""For 16,384 tokens 2 % faster than 32 parts; the reduction still fits into the registers."""
+"""64 parts are 2 % faster than 32 for 16,384 tokens, and still fit the reduction's registers."""
 
 
 def decode_launch(head_size: int, dtype: torch.dtype) -> LaunchParameters:
-    """For sequences with one new token each."""
+    """Return the parameters for sequences with one new token each."""
     return DECODE[_key(head_size, dtype)]
 
 
 def prefill_launch(head_size: int, dtype: torch.dtype) -> LaunchParameters:
-    """For chunks of several tokens."""
+    """Return the parameters for chunks of several tokens."""
     return PREFILL[_key(head_size, dtype)]
 
 
 def unified_launch(head_size: int, dtype: torch.dtype, *, has_chunks: bool) -> LaunchParameters:
-    """For batches in one launch: mixed, or only decodes."""
+    """Return the parameters for a whole batch in one launch, with chunks or only decodes."""
     return (UNIFIED if has_chunks else UNIFIED_DECODE)[_key(head_size, dtype)]
 
 

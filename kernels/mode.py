@@ -1,10 +1,10 @@
 """Import Triton in the right mode: compiled with a CUDA device, interpreted without one.
 
-Every kernel module imports `tl` and `triton` from here. Triton reads `TRITON_INTERPRET` when a
-function is decorated, and decorates its own library (`tl.sum`, `tl.max`) at import. So the variable
-is set before the import, unless the user has set it; later, half of a kernel would be compiled and
-half interpreted. If other code has imported Triton in the wrong mode, that is an error. (Importing
-a model class of transformers imports Triton; `import transformers` does not.)
+Every kernel module imports `tl` and `triton` from here. Triton reads `TRITON_INTERPRET` whenever a
+function is decorated, and decorates its own functions (`tl.sum`, `tl.max`) at import. So we set the
+variable before the import, unless the user has set it. If it were set later, half of a kernel would
+be compiled and half interpreted. If other code has imported Triton in the wrong mode, we raise an
+error. (Importing a model class of transformers imports Triton; `import transformers` does not.)
 
 Source: triton 3.7 `triton/runtime/jit.py` (`jit`), `triton/runtime/interpreter.py`.
 """
@@ -28,7 +28,7 @@ import triton  # noqa: E402
 import triton.language as tl  # noqa: E402
 
 INTERPRETED = not isinstance(tl.sum, triton.runtime.JITFunction)
-"""Whether kernels run as Python over numpy arrays, on CPU tensors."""
+"""Whether kernels are interpreted: they run as Python with numpy, on CPU tensors."""
 
 if not INTERPRETED and "TRITON_INTERPRET" not in os.environ and not torch.cuda.is_available():
     raise TritonModeError(
@@ -43,7 +43,7 @@ def _major_minor(text: str) -> tuple[int, int]:
 
 
 def _multiply_bfloat16_as_numbers() -> None:
-    """Fix the interpreter's `tl.dot`, which multiplies the bits of bfloat16 as integers."""
+    """Fix the interpreter's `tl.dot`, which treats the bits of a bfloat16 as an integer."""
     from triton.runtime.interpreter import interpreter_builder
 
     original = interpreter_builder.create_dot

@@ -1,7 +1,8 @@
-"""Replace ourselves by Hugging Face's package `kernels` if we are imported under that name.
+"""Let Hugging Face's package `kernels` take our place if we are imported under that name.
 
 A process that starts in the root of this repository finds this folder as the top-level package
-`kernels`. `transformers` imports a package of that name if there is one, and means Hugging Face's.
+`kernels`. `transformers` imports a package of that name if it finds one, and expects the one from
+Hugging Face.
 """
 
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 def give_way() -> None:
     """Put the real package `kernels` into `sys.modules`.
 
-    If there is none, put an empty module, which `transformers` treats as "not installed".
+    If that is not installed, put an empty module; `transformers` treats it as "not installed".
     """
     root = Path(__file__).resolve().parents[1]
     # "" means the current folder

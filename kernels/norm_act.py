@@ -1,10 +1,11 @@
 """RMS norm, with the residual sum in the same pass, and SiLU-and-multiply.
 
-Both are memory-bandwidth-bound: they do few operations per number. Without fusing, residual sum and
-norm read and write the hidden states twice; fused, once. Sums are float32 for every dtype.
+Both are memory-bandwidth-bound: they do few operations per number. A separate residual sum and norm
+read and write the hidden states twice; the fused kernel does so once. Sums are float32 for every
+dtype.
 
-`tl.arange` needs a power of two, and hidden sizes are often none (576, 896). So the kernels mask
-the padding in the loads, and divide the mean by the real size.
+`tl.arange` needs a power of two, and many hidden sizes are not powers of two (576, 896). So the
+kernels mask the padding in the loads, and divide by the real size for the mean.
 
 Source: vLLM `vllm/model_executor/layers/layernorm.py` (`fused_add_rms_norm`), `activation.py`
 (`SiluAndMul`).
@@ -15,7 +16,7 @@ import torch
 from minivllm.kernels.mode import tl, triton
 
 ACTIVATION_CHUNK = 1024
-"""Numbers of a row that one program of `silu_and_mul` computes."""
+"""How many numbers of a row one program of `silu_and_mul` computes."""
 
 
 @triton.jit
@@ -38,7 +39,7 @@ def rms_norm_kernel(
     numbers = tl.load(x + row * x_stride + columns, mask=is_real, other=0.0)
     if HAS_RESIDUAL:
         pointers = residual + row * residual_stride + columns
-        # Round the sum before the norm, because the next layer adds to the rounded sum.
+        # Compute the norm of the rounded sum: the rounded sum is what the next layer adds to.
         total = numbers.to(tl.float32) + tl.load(pointers, mask=is_real, other=0.0).to(tl.float32)
         numbers = total.to(residual.dtype.element_ty)
         tl.store(pointers, numbers, mask=is_real)

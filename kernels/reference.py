@@ -1,8 +1,8 @@
 """Paged attention in its simplest form: one token and one query head at a time.
 
-This is the reference implementation of every attention backend; tests compare with it. It works in
-the dtype of its inputs, float64 included. It reads only the slots that it needs, so a test can fill
-all others with NaN. Backends can choose another cache layout.
+Tests compare every attention backend with this reference implementation. It works in the dtype of
+its inputs, float64 included. It reads only the slots that it needs, so a test can fill all other
+slots with NaN. Backends can choose another cache layout.
 
 Source: "Efficient Memory Management for Large Language Model Serving with PagedAttention" (Kwon et
 al., 2023), section 4.1.
@@ -42,7 +42,7 @@ def paged_attention(
     seq_lens: list[int],
     scale: float,
 ) -> torch.Tensor:
-    """Causal attention of a ragged batch over a paged cache that holds this step's keys and values.
+    """Causal attention of a ragged batch over a paged cache, which has this step's keys and values.
 
     query: [num_tokens, num_heads, head_size]; rows [query_start_loc[i], query_start_loc[i + 1]) are
         the last tokens of sequence i, which has seq_lens[i] tokens
@@ -81,7 +81,7 @@ def decode_attention(
     query: [num_seqs, num_heads, head_size]
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size]
     block_tables: [num_seqs, max_blocks]
-    seq_lens: [num_seqs], including the query's token; 0 for a padded row, which reads nothing
+    seq_lens: [num_seqs], including the query's token; 0 marks a padded row, which reads nothing
 
     Returns [num_seqs, num_heads, head_size], zeros for padded rows.
     """
@@ -114,9 +114,9 @@ def attention_mass(
 ) -> torch.Tensor:
     """Compute the share of the last token's attention on each block of its sequence.
 
-    Shapes as in `decode_attention`. Returns [num_seqs, num_heads, max_blocks] in float32: the sum
-    of the softmax weights of a block's tokens. A row of a head sums to 1; entries after a
-    sequence's last block are 0.
+    The shapes are those of `decode_attention`. Returns [num_seqs, num_heads, max_blocks] float32:
+    for each block, the sum of its tokens' softmax weights. For each head the blocks sum to 1;
+    entries after a sequence's last block are 0.
     """
     num_seqs, num_heads, _ = query.shape
     block_size, num_kv_heads = key_cache.shape[1:3]

@@ -1,7 +1,7 @@
 """The decoder's small operations in torch: reference implementations of the fused kernels.
 
-They have the kernels' signatures, round where the decoder rounds (`minivllm/runtime/model`), and
-work in any dtype, float64 included.
+These functions have the kernels' signatures, round where the decoder (`minivllm/runtime/model`)
+rounds, and work in any dtype, float64 included.
 
 Source: transformers 5 `models/llama/modeling_llama.py`; vLLM
 `vllm/model_executor/layers/{layernorm,activation}.py`.
@@ -35,7 +35,7 @@ def add_rms_norm(
 def silu_and_mul(gate_up: torch.Tensor) -> torch.Tensor:
     """silu(gate) * up. gate_up: [num_rows, 2 * size], the gates first; returns [num_rows, size]"""
     gate, up = gate_up.chunk(2, dim=-1)
-    return functional.silu(gate).mul_(up)  # in place: a third less memory
+    return functional.silu(gate).mul_(up)  # in place, which takes a third less memory
 
 
 def rotary_and_cache(
@@ -56,7 +56,7 @@ def rotary_and_cache(
     key_cache, value_cache: [num_blocks, block_size, num_kv_heads, head_size], changed in place
     slot_mapping: [num_tokens], -1 for a token that is not written
 
-    Returns [num_tokens, num_heads, head_size]. The rotated keys are only in the cache.
+    Returns [num_tokens, num_heads, head_size]. The rotated keys go only to the cache.
     """
     reshape_and_cache(_rotate(key, cos, sin), value, key_cache, value_cache, slot_mapping)
     return _rotate(query, cos, sin)

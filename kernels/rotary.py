@@ -1,10 +1,11 @@
 """Rotary position embedding and the KV write in one kernel.
 
-Without fusing, a key is read and written twice, by the rotation and by the copy to the cache;
-fused, once. A program takes one token: all heads of its query, key and value.
+Two separate kernels would read and write each key twice: for the rotation, and for the copy to the
+cache. The fused kernel does so once. A program takes one token, with all heads of its query, key
+and value.
 
-A number's partner in a rotation is half a head away ("rotate half"), not its neighbour. The halves
-are split at head_size / 2, not at half of the padded width.
+A number's partner in a rotation is not its neighbour but half a head away ("rotate half"): at a
+distance of head_size / 2, not of half the padded width.
 
 Source: "RoFormer" (Su et al., 2021); vLLM `rotary_embedding` + `reshape_and_cache_flash`.
 """
@@ -16,7 +17,7 @@ from minivllm.kernels.mode import tl, triton
 
 @triton.jit
 def load_rotated(pointers, dims, mask, cos, sin, HEAD_SIZE: tl.constexpr):
-    """Load and rotate the heads at `pointers` [heads, 1]: [heads, HEAD_SIZE_PADDED] float32."""
+    """Load and rotate the heads at `pointers` [heads, 1]; -> [heads, HEAD_SIZE_PADDED] float32."""
     partners = tl.where(dims < HEAD_SIZE // 2, dims + HEAD_SIZE // 2, dims - HEAD_SIZE // 2)
     x = tl.load(pointers + dims, mask=mask, other=0.0).to(tl.float32)
     partner = tl.load(pointers + partners, mask=mask, other=0.0).to(tl.float32)

@@ -1,13 +1,13 @@
 """`trace`: the blocks and slots that each program of a kernel reads, and its softmax per tile.
 
-Interpreted kernels are Python, so an unchanged kernel can be traced. These calls are recorded:
+Interpreted kernels are Python, so a kernel can be traced without changing it. The trace records:
 
-    start of a program    its kernel and grid index
-    load                  a key's address gives its block and slot, from the cache's strides
-    `softmax_update`      computes the running maximum and sum of every attention kernel
-    store                 the rows that count: a padding row is computed, but never stored
+    start of a program    the kernel and its grid index
+    load                  a key's block and slot, from its address and the cache's strides
+    `softmax_update`      the running maximum and sum
+    store                 which rows are real: a padding row is computed, but never stored
 
-Values are read at the same slots as keys, so they are not recorded.
+Values are read at the same slots as keys, so the trace does not record them.
 """
 
 import math
@@ -29,7 +29,7 @@ class BlockRead:
 
     block_id: int
     first_slot: int
-    """Within the block."""
+    """Index within the block."""
     num_slots: int
 
 
@@ -38,7 +38,7 @@ class TileTrace:
     """One tile of keys that a program read."""
 
     reads: tuple[BlockRead, ...]
-    """In the order of positions."""
+    """In the order of the positions in the sequence."""
     running_max: tuple[float, ...]
     """[rows]: each row's largest score so far, scaled, base e."""
     running_sum: tuple[float, ...]
@@ -79,7 +79,7 @@ class _Program:
     def finished(self) -> ProgramTrace:
         rows = slice(None) if self.stored_rows is None else self.stored_rows
         tiles = tuple(
-            # Kernels use base 2, so their maximum is log2(e) times ours.
+            # Kernels use base 2, so a kernel's maximum is log2(e) times the maximum in base e.
             TileTrace(
                 reads, tuple((maximum[rows] * math.log(2)).tolist()), tuple(total[rows].tolist())
             )

@@ -2,9 +2,9 @@
 
 A block's share is the sum of its tokens' softmax weights. It equals the softmax over the blocks'
 log-sum-exps. So each program computes the log-sum-exp of one block, and no program needs the
-maximum of the whole context. The kernel reads only keys: half of what attention reads.
+maximum of the whole context. The kernel reads keys but no values: half as much as attention.
 
-The result has one row per head, not their mean, because heads attend to different blocks.
+The result keeps a row for each head, because different heads attend to different blocks.
 """
 
 import math
@@ -24,7 +24,7 @@ from minivllm.kernels.launch_table import decode_launch
 from minivllm.kernels.mode import tl, triton
 
 
-# Tables have many widths; one compilation serves all.
+# Block tables have many widths; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride"])
 def block_lse_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]

@@ -1,12 +1,13 @@
 """Decode attention, kernel version 2: one program for all query heads that share a key head.
 
-With grouped-query attention, `group` query heads read the same keys. One program for all of them
-loads each key once. The scores of a tile are then one small matrix product, [rows, head_size] x
-[head_size, tile], for the matrix units. `tl.dot` needs at least 16 rows, so a smaller group gets
-rows of zeros, which are never stored. They cost little, since decoding is memory-bandwidth-bound.
+With grouped-query attention, `group` query heads read the same keys. One program for all these
+heads loads each key once. The scores of a tile are then one small matrix product, [rows, head_size]
+x [head_size, tile], for the matrix units. `tl.dot` needs at least 16 rows, so a smaller group is
+padded with rows of zeros, which are never stored. Padding costs little, because decoding is
+memory-bandwidth-bound.
 
-What it leaves on the table: one program still reads a whole context, so one sequence of 100,000
-tokens keeps `num_kv_heads` programs busy and the rest of the GPU idle. Version 3 fixes that.
+One problem remains: a program still reads a whole context, so a single sequence of 100,000 tokens
+keeps `num_kv_heads` programs busy and leaves the rest of the GPU idle. Version 3 fixes this.
 
 Source: "GQA" (Ainslie et al., 2023); vLLM `triton_unified_attention.py`.
 """
@@ -43,7 +44,7 @@ def load_group(
     return tl.load(pointers, mask=(rows[:, None] < GROUP) & (dims[None, :] < HEAD_SIZE), other=0.0)
 
 
-# Tables have many widths; one compilation serves all.
+# Block tables have many widths; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_grouped_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
@@ -72,7 +73,7 @@ def decode_grouped_kernel(
     seq, kv_head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seq_len = tl.load(seq_lens + seq)
     acc = tl.zeros([ROWS, HEAD_SIZE_PADDED], tl.float32)
-    if seq_len > 0:  # a padded row does not read its query either
+    if seq_len > 0:  # for a padded row, do not even read the query
         q = load_group(
             query,
             seq,

@@ -1,13 +1,14 @@
 """Decode attention, kernel version 1: one program for each sequence and query head.
 
-The simplest correct kernel: a program reads its sequence's block table tile by tile, with the
-online softmax and vector products. What it leaves on the table (versions 2 and 3 fix it):
+The simplest correct kernel: a program reads its sequence's context tile by tile, through the block
+table, with the online softmax and vector products. Three things make it slow (versions 2 and 3
+fix them):
 
-    - query heads that share a key head read its keys again (for a group of 8, eight times)
-    - it uses no matrix instructions
+    - every query head of a group reads the same keys again (a group of 8 reads them eight times)
+    - the kernel uses no matrix instructions
     - with few sequences, most of the GPU is idle
 
-A padded row of a CUDA graph, a sequence of length 0, has no maximum and a sum of 0; it gets zeros.
+A padded row of a CUDA graph is a sequence of length 0. Its softmax sum is 0, and its output zeros.
 
 Source: vLLM `paged_attention_v1` (csrc/attention/attention_kernels.cuh).
 """
@@ -26,7 +27,7 @@ from minivllm.kernels.mode import tl, triton
 TILE = 16
 
 
-# Tables have many widths; one compilation serves all.
+# Block tables have many widths; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_naive_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE], and `out` like it
@@ -58,7 +59,7 @@ def decode_naive_kernel(
     running_max = tl.full([1], float("-inf"), tl.float32)
     running_sum = tl.zeros([1], tl.float32)
     acc = tl.zeros([1, HEAD_SIZE_PADDED], tl.float32)
-    if seq_len > 0:  # a padded row does not read its query either
+    if seq_len > 0:  # for a padded row, do not even read the query
         q = tl.load(
             query + seq * query_stride_seq + head * query_stride_head + dims, mask=is_dim, other=0.0
         )

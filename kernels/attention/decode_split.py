@@ -4,10 +4,11 @@ Softmax attention is a weighted mean, so programs can compute parts of a context
 part also returns its log-sum-exp (base 2), and a second kernel merges the parts. One sequence of
 100,000 tokens then keeps a whole GPU busy. With one split, version 2 does the work.
 
-The number of splits gives every multiprocessor a few programs, but no part shorter than
-`MIN_TOKENS_PER_SPLIT`. It is a power of two, because the reduction is compiled for each number.
+`choose_num_splits` gives every multiprocessor a few programs, but makes no part shorter than
+`MIN_TOKENS_PER_SPLIT`. The number of splits is a power of two, because the reduction is compiled
+for each number.
 
-A short sequence can have fewer tiles than splits; the reduction ignores the parts of empty splits.
+A short sequence can have fewer tiles than splits; the reduction skips the empty splits.
 
 Source: FlashDecoding (Dao et al., 2023); vLLM `triton_unified_attention.py` (`reduce_segments`).
 """
@@ -36,7 +37,7 @@ DEFAULT_NUM_PROCESSORS = 132
 
 
 def num_processors_of(device: torch.device) -> int:
-    """Number of multiprocessors; a CPU, which interprets the kernels, counts as an H100."""
+    """Return the number of multiprocessors; for a CPU (interpreted kernels), that of an H100."""
     if device.type != "cuda":
         return DEFAULT_NUM_PROCESSORS
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -45,7 +46,7 @@ def num_processors_of(device: torch.device) -> int:
 def choose_num_splits(
     num_seqs: int, num_kv_heads: int, max_seq_len: int, num_processors: int = DEFAULT_NUM_PROCESSORS
 ) -> int:
-    """Choose into how many parts to split each context; `max_seq_len` is the longest context."""
+    """Choose the number of parts for each context; `max_seq_len` is the longest context."""
     wanted = PROGRAMS_PER_PROCESSOR * num_processors // max(1, num_seqs * num_kv_heads)
     most = min(wanted, max_seq_len // MIN_TOKENS_PER_SPLIT, MAX_SPLITS)
     return 1 << (max(most, 1).bit_length() - 1)  # largest power of two <= most
@@ -53,7 +54,7 @@ def choose_num_splits(
 
 @dataclass(frozen=True, slots=True)
 class SplitWorkspace:
-    """The results of the splits, input of the reduction."""
+    """The results of the splits, which the reduction reads."""
 
     out: torch.Tensor
     """[num_seqs, num_heads, num_splits, head_size] float32: each part's attention."""
@@ -72,17 +73,17 @@ class SplitWorkspace:
 
 
 def reduce_warps(num_splits: int, head_size: int) -> int:
-    """Warps for a reduction: all parts of a head in registers, at most 128 numbers per thread."""
+    """Number of warps that hold all parts of a head, with at most 128 numbers per thread."""
     return max(2, num_splits * padded_head_size(head_size) // (32 * 128))
 
 
 @triton.jit
 def tiles_per_split(seq_len, num_splits, TILE: tl.constexpr):
-    """Tiles per split of a sequence, at least 1; the last splits can get fewer or none."""
+    """Number of tiles per split, at least 1; a sequence's last splits can have fewer or none."""
     return tl.maximum(tl.cdiv(tl.cdiv(seq_len, TILE), num_splits), 1)
 
 
-# Tables have many widths; one compilation serves all.
+# Block tables have many widths; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride"])
 def decode_split_kernel(
     query,  # [num_seqs, num_heads, HEAD_SIZE]
@@ -167,7 +168,7 @@ def reduce_splits_kernel(
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Program (sequence, query head): the mean of its parts, weighted by 2^(log-sum-exp)."""
+    """Program (sequence, query head): the mean of the parts, weighted by 2^(log-sum-exp)."""
     seq, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     seq_len = tl.load(seq_lens + seq)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
@@ -176,7 +177,7 @@ def reduce_splits_kernel(
     lse = tl.load(part_lse + part, mask=was_written, other=float("-inf"))
     mask = was_written[:, None] & (dims[None, :] < HEAD_SIZE)
     outs = tl.load(part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=mask, other=0.0)
-    # A padded row has no parts: with a maximum of 0 in place of -inf, its weights are 0, not NaN.
+    # A padded row has no parts. Use a maximum of 0, not -inf, so that its weights are 0, not NaN.
     largest = tl.max(lse, 0)
     weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
     total = tl.sum(weights, 0)

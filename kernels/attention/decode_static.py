@@ -1,10 +1,10 @@
 """Decode attention, kernel version 4: identical launches, so that a CUDA graph can replay them.
 
-A CUDA graph records launches with their grids and arguments, and repeats them without Python, which
-takes most of a small model's decode step. So a launch must not depend on the batch: the grid is for
-`max_num_seqs` sequences, the number of splits for `max_model_len` tokens. The batch is *in* the
-tensors: block tables and lengths. Unused rows have length 0; kernels read neither their query nor
-their (stale) block table.
+A CUDA graph records launches with their grids and arguments, and repeats them without Python. In a
+small model's decode step, Python takes most of the time. A recorded launch must not depend on the
+batch: the grid is for `max_num_seqs` sequences, and the number of splits for `max_model_len`
+tokens. The batch is *in* the tensors: block tables and lengths. Unused rows have length 0; for
+these rows, kernels read neither the query nor the (stale) block table.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (persistent batch, `capture_model`).
 """
@@ -33,9 +33,10 @@ class StaticDecode:
         scale: float,
         num_processors: int = DEFAULT_NUM_PROCESSORS,
     ) -> None:
-        """key_cache: [num_blocks, block_size, num_kv_heads, head_size], of any layer
+        """Allocate the tensors.
 
-        Only its shape, dtype and device are used.
+        key_cache: [num_blocks, block_size, num_kv_heads, head_size], of any layer; only its shape,
+            dtype and device are used
         """
         _, block_size, num_kv_heads, head_size = key_cache.shape
         device = key_cache.device
@@ -49,11 +50,11 @@ class StaticDecode:
         self.block_tables = torch.zeros(max_num_seqs, max_blocks, dtype=torch.int32, device=device)
         """[max_num_seqs, max_blocks]"""
         self.seq_lens = torch.zeros(max_num_seqs, dtype=torch.int32, device=device)
-        """[max_num_seqs]; 0 is a padded row."""
+        """[max_num_seqs]; a length of 0 marks a padded row."""
         self.out = torch.zeros(
             max_num_seqs, num_heads, head_size, dtype=key_cache.dtype, device=device
         )
-        """[max_num_seqs, num_heads, head_size], overwritten by each call (each layer)."""
+        """[max_num_seqs, num_heads, head_size], overwritten by each call (once per layer)."""
         self._plan_splits()
 
     def _plan_splits(self) -> None:
@@ -69,8 +70,8 @@ class StaticDecode:
     def first_rows(self, num_seqs: int) -> "StaticDecode":
         """Return the launches for at most `num_seqs` sequences, over the first rows.
 
-        For a small batch, a grid of `max_num_seqs` would be mostly idle and have too few splits, so
-        each batch size gets its own graph.
+        For a small batch, most programs of a grid for `max_num_seqs` would be idle, and each
+        context would get too few splits. So each batch size gets its own graph.
         """
         part = copy.copy(self)
         part.block_tables, part.seq_lens = self.block_tables[:num_seqs], self.seq_lens[:num_seqs]

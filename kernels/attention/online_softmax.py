@@ -6,12 +6,12 @@ A row is one query of one head. Keys are read tile by tile, and each row keeps t
     running_sum   the sum of exp(score - running_max)
     acc           the sum of exp(score - running_max) * value
 
-When a tile raises the maximum, running_sum and acc are multiplied by exp(old - new). Scores are in
-base 2 here (with a factor log2(e)), because a GPU has an instruction for 2^x.
+When a tile raises the maximum, running_sum and acc are multiplied by exp(old - new). The kernels
+multiply scores by log2(e) and use 2^x instead of exp, because a GPU has an instruction for 2^x.
 
-Tiles are independent of blocks: each position looks up its own block. Two loads must be masked; a
-weight of 0 is not enough. After a sequence's end, slots can hold NaN (0 * NaN is NaN), and
-block-table entries can be invalid ids.
+Tiles are independent of blocks: each position looks up its own block. After a sequence's end, slots
+can hold NaN, and block-table entries can be invalid ids. So both loads must be masked; a weight of
+0 is not enough, because 0 * NaN is NaN.
 
 Source: "Online normalizer calculation for softmax" (Milakov and Gimelshein, 2018); FlashAttention-2
 (Dao, 2023).
@@ -25,19 +25,19 @@ from minivllm.kernels.mode import tl, triton
 
 LOG2_E = math.log2(math.e)
 MIN_DOT = 16
-"""The minimum of `tl.dot` in any dimension."""
+"""`tl.dot` needs at least this size in every dimension."""
 
 
 def padded_head_size(head_size: int) -> int:
-    """Width of a loaded head: `tl.arange` needs a power of two, `tl.dot` at least 16."""
+    """Width of a loaded head: a power of two (for `tl.arange`), at least 16 (for `tl.dot`)."""
     return max(MIN_DOT, triton.next_power_of_2(head_size))
 
 
 def wide_enough(block_tables: torch.Tensor, key_cache: torch.Tensor) -> torch.Tensor:
     """Return the block tables in a dtype wide enough for offsets into the cache.
 
-    That is int32, except for caches with over 2^31 numbers per layer. 64-bit offsets take twice the
-    registers (prefill 7 % slower on an H100).
+    That is int32, except for caches with over 2^31 numbers per layer. 64-bit offsets take twice as
+    many registers, and prefill is then 7 % slower on an H100.
     """
     return block_tables if key_cache.shape[0] * key_cache.stride(0) < 2**31 else block_tables.long()
 
@@ -46,7 +46,7 @@ def wide_enough(block_tables: torch.Tensor, key_cache: torch.Tensor) -> torch.Te
 def softmax_update(scores, running_max, running_sum):
     """Add a tile of scores to the softmax of its rows.
 
-    scores: [rows, tile]; each row must have had a score above -inf by now
+    scores: [rows, tile]; each row needs a score above -inf, in this tile or an earlier one
     running_max, running_sum: [rows]
 
     Returns the tile's weights [rows, tile], the factor for acc [rows], and the new running_max and
@@ -79,9 +79,9 @@ def slot_offsets(
 def score_tile(
     q,  # [rows, HEAD_SIZE_PADDED], zero beyond HEAD_SIZE
     last_visible,  # [rows]: the last position that each row sees
-    tile_start,  # the tile's first position of TILE; positions before `end` are real
+    tile_start,  # first of the tile's TILE positions; only positions before `end` are real
     end,
-    scale,  # of the scores, with log2(e) in it
+    scale,  # factor of the scores, including log2(e)
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE]
     block_table,  # [max_blocks], the sequence's row
     kv_head,
@@ -92,7 +92,7 @@ def score_tile(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
     TILE: tl.constexpr,
-    # whether every row sees every position of the tile: then only padding of the head needs a mask
+    # whether every row sees every position of the tile; then only the head's padding needs a mask
     IS_FULL: tl.constexpr,
 ):
     """Return the scores [rows, TILE] (-inf for invisible keys), offsets [TILE], is_real [TILE]."""
@@ -176,7 +176,7 @@ def attend_rows(
     first,  # the rows attend to positions [first, end)
     seen_by_all,  # every row sees the positions of [first, seen_by_all)
     end,
-    scale,  # of the scores, with log2(e) in it
+    scale,  # factor of the scores, including log2(e)
     key_cache,  # [num_blocks, BLOCK_SIZE, num_kv_heads, HEAD_SIZE], and `value_cache` like it
     value_cache,
     block_table,  # [max_blocks], the sequence's row
@@ -193,7 +193,8 @@ def attend_rows(
     """Attend from rows to a range of keys.
 
     Returns acc [ROWS, HEAD_SIZE_PADDED], running_max and running_sum [ROWS]. The first loop needs
-    no masks: every row sees its tiles completely. A row that sees no position gets running_sum 0.
+    no masks, because every row sees the whole of its tiles. For a row that sees no position,
+    running_sum is 0.
     """
     # Finite, not -inf: for a row that sees nothing, -inf - -inf would be NaN.
     running_max = tl.full([ROWS], -1.0e38, tl.float32)
@@ -223,7 +224,7 @@ def attend_rows(
             TILE,
             True,
         )
-    # This is usually a single tile, and a pipeline would only cost registers.
+    # This loop usually has a single tile, so a pipeline would only cost registers.
     for tile_start in tl.range(full_end, end, TILE, num_stages=1):
         acc, running_max, running_sum = attend_tile(
             q,

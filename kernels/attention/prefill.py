@@ -1,14 +1,14 @@
 """Prefill attention: causal attention of ragged chunks, each over its whole paged context.
 
 All keys and values of a step are written before any are read. So a query at position p reads
-positions 0 to p from the cache, before the chunk or in it, in one loop.
+positions 0 to p from the cache in one loop, whether they are before the chunk or in it.
 
 A program takes a *query tile*: neighbouring tokens of one sequence, each with all query heads that
-share one key head. As in decode's version 2, a loaded key serves the whole group. The host lists
-the tiles, so no program searches for its sequence and none is idle.
+share one key head. As in version 2 of decode, a loaded key serves the whole group. The host lists
+the tiles, so no program searches for its sequence, and no program is idle.
 
-A tile's loop must end at its *last* token, not at the end of the sequence: that would double the
-work for a long prompt, and no test of results would detect it.
+A tile's loop must end at the tile's *last* token. A loop to the end of the sequence would double
+the work for a long prompt, and no test of results would detect that.
 
 Source: vLLM `triton_unified_attention.py` (Q blocks); FlashAttention-2 (Dao, 2023).
 """
@@ -30,16 +30,16 @@ def list_query_tiles(
 ) -> torch.Tensor:
     """List the query tiles: [num_tiles, 2] int32, (sequence, first token within its chunk).
 
-    query_lens: tokens of every sequence of the batch
+    query_lens: number of tokens of every sequence of the batch
     sequences: indices of the sequences to list
     """
     tokens = prefill_launch(head_size, dtype).rows_of(group) // group
-    # The last tiles of a chunk read the most keys, so start them first; short ones fill the gaps.
+    # The last tiles of a chunk read the most keys. Start them first; short tiles fill the gaps.
     tiles = [(i, first) for i in sequences for first in reversed(range(0, query_lens[i], tokens))]
     return torch.tensor(tiles, dtype=torch.int32).reshape(-1, 2)
 
 
-# Tables have many widths; one compilation serves all.
+# Block tables have many widths; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride"])
 def prefill_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
@@ -124,7 +124,8 @@ def prefill_attention(
 
     query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
     query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], on the device
-    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; other rows of `out` stay unchanged
+    tiles: [num_tiles, 2] on the device, from `list_query_tiles`; rows of `out` that are in no tile
+        stay unchanged
     """
     num_kv_heads, head_size = key_cache.shape[2], query.shape[2]
     group = query.shape[1] // num_kv_heads

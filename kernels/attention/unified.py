@@ -5,7 +5,7 @@ decodes do not wait for each other, and the host neither sorts the batch nor lis
 
 Instead, each program finds its sequence by binary search. Sequence s owns a range of tile numbers
 that starts at `query_start_loc[s] // TOKENS + s`. The "+ s" leaves room for partly filled tiles, so
-ranges never overlap. With 2 tokens per tile:
+that ranges never overlap. With 2 tokens per tile:
 
     query_start_loc   0, 5, 6, 8        sequences of 5, 1 and 2 tokens
     tiles start at    0, 3, 5           sequence 0: tiles 0 1 2, sequence 1: tile 3 (4 is idle),
@@ -49,7 +49,7 @@ def find_sequence(query_start_loc, num_seqs, number, TOKENS: tl.constexpr):
     return left - 1
 
 
-# Tables have many widths and batches many sizes; one compilation serves all.
+# Block tables have many widths, and batches many sizes; one compilation serves all of them.
 @triton.jit(do_not_specialize=["table_stride", "num_seqs"])
 def unified_kernel(
     query,  # [num_tokens, num_heads, HEAD_SIZE], and `out` like it
@@ -82,15 +82,15 @@ def unified_kernel(
 ):
     """Program (query tile, key head, split)."""
     tile_tokens: tl.constexpr = ROWS // GROUP
-    # Backwards: the last tiles of a chunk read the most keys, so start them first; short ones fill
-    # the gaps.
+    # Count backwards: the last tiles of a chunk read the most keys. They start first, and short
+    # tiles then fill the gaps.
     number = tl.num_programs(0) - 1 - tl.program_id(0)
     seq = find_sequence(query_start_loc, num_seqs, number, tile_tokens)
     kv_head, split = tl.program_id(1), tl.program_id(2)
     chunk_start = tl.load(query_start_loc + seq)
     chunk_len = tl.load(query_start_loc + seq + 1) - chunk_start
     first_token = (number - (chunk_start // tile_tokens + seq)) * tile_tokens
-    # Otherwise this is an idle tile after a chunk without a partly filled tile.
+    # If this is false, the tile is idle: the chunk before it has no partly filled tile.
     if first_token < chunk_len:
         num_computed = tl.load(seq_lens + seq) - chunk_len
         # Row r is token r // GROUP of the tile and head r % GROUP of the group.
@@ -108,8 +108,7 @@ def unified_kernel(
         running_max = tl.zeros([ROWS], tl.float32)
         running_sum = tl.zeros([ROWS], tl.float32)
         mask = is_row[:, None] & (dims[None, :] < HEAD_SIZE)
-        # A padded row of a CUDA graph has length 0, and reads neither its query nor its block
-        # table.
+        # A padded row of a CUDA graph has length 0: read neither its query nor its block table.
         if first < end:
             query_rows = flat_tokens * query_stride_token + heads * query_stride_head
             q = tl.load(query + query_rows[:, None] + dims[None, :], mask=mask, other=0.0)
@@ -142,7 +141,7 @@ def unified_kernel(
         else:
             # [ROWS]
             part = (flat_tokens * (tl.num_programs(1) * GROUP) + heads) * NUM_SPLITS + split
-            # A row that sees nothing in this range gets a log-sum-exp of -inf, so a weight of 0.
+            # For a row that sees nothing in this range, a log-sum-exp of -inf gives a weight of 0.
             lse = running_max + tl.log2(tl.where(running_sum > 0.0, running_sum, 1.0))
             tl.store(part_lse + part, tl.where(running_sum > 0.0, lse, float("-inf")), mask=is_row)
             tl.store(out + part[:, None] * HEAD_SIZE + dims[None, :], acc, mask=mask)
@@ -159,7 +158,7 @@ def reduce_parts_kernel(
     HEAD_SIZE: tl.constexpr,
     HEAD_SIZE_PADDED: tl.constexpr,
 ):
-    """Program (token, query head): the mean of its parts, weighted by 2^(log-sum-exp)."""
+    """Program (token, query head): the mean of the parts, weighted by 2^(log-sum-exp)."""
     token, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
     splits, dims = tl.arange(0, NUM_SPLITS), tl.arange(0, HEAD_SIZE_PADDED)
     part = (token * tl.num_programs(1) + head) * NUM_SPLITS + splits
@@ -168,7 +167,7 @@ def reduce_parts_kernel(
     outs = tl.load(
         part_out + part[:, None] * HEAD_SIZE + dims[None, :], mask=is_dim[None, :], other=0.0
     )
-    # A padded row has no parts: with a maximum of 0 in place of -inf, its weights are 0, not NaN.
+    # A padded row has no parts. Use a maximum of 0, not -inf, so that its weights are 0, not NaN.
     largest = tl.max(lse, 0)
     weights = tl.exp2(lse - tl.where(largest == float("-inf"), 0.0, largest))
     total = tl.sum(weights, 0)
@@ -195,7 +194,7 @@ def unified_attention(
     query: [num_tokens, num_heads, head_size]; block_tables: [num_seqs, max_blocks]
     query_start_loc: [num_seqs + 1] and seq_lens: [num_seqs], int32 on the device; a sequence of
         length 0 gets zeros
-    has_chunks: whether a sequence has more than one token
+    has_chunks: whether any sequence has more than one token
     num_splits: a power of two, see `choose_num_splits`
     workspace: for this number of tokens and splits; allocated if not given
 

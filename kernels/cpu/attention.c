@@ -1,12 +1,13 @@
-/* Paged attention for a CPU, in float32. It reads the cache in place, where torch would gather a
-   copy of every context. minivllm/runtime/cpu/attention_work.py cuts the work into parts, ops.py
-   calls `attend`; the reference implementation is minivllm/runtime/attention/torch_backend.py.
+/* Paged attention for a CPU, in float32. It reads the cache in place; torch would have to gather a
+   copy of every context. minivllm/runtime/cpu/attention_work.py cuts the work into parts, and
+   ops.py calls `attend`. The reference implementation is
+   minivllm/runtime/attention/torch_backend.py.
 
-   A part has up to sixteen pairs of a row and a query head, and the tokens that they read. It reads
-   sixteen tokens at a time (a tile): it computes their scores, updates the largest score so far,
-   and rescales the earlier sums (online softmax). With many pairs, each pair is a lane
-   (attention_lanes.h). With the few pairs of a decode, the numbers of a head are lanes
-   (`attend_one_row`).
+   A part is up to sixteen pairs of a row and a query head, and the tokens that these pairs read.
+   The kernel goes through the tokens in tiles of sixteen: it computes the tile's scores, updates
+   the largest score so far, and rescales the earlier sums (online softmax). With many pairs, each
+   pair is a lane (attention_lanes.h). A decode has few pairs, so the numbers of a head are the
+   lanes (`attend_one_row`).
 
    A part that does not start at the first token continues the softmax of an earlier part. Until a
    row's last part is done, its output is a sum that is not yet divided by its total.
@@ -21,10 +22,10 @@
 
 #define TILE 16 /* tokens; NUM_TOKENS_AT_ONCE in attention_work.py */
 #define MAX_HEAD_SIZE 256
-/* With more heads, lanes need fewer operations, even if half of them are empty. */
+/* With more heads, attention_lanes.h needs fewer operations, even with half of its lanes empty. */
 #define MAX_HEADS_OF_ROW 4
-#define ENOUGH_PARTS 8 /* per thread, so that no thread waits long for the last part */
-/* Products of a query's and a key's number, which take some tens of microseconds. */
+#define ENOUGH_PARTS 8 /* parts per thread, so that no thread waits long for the last part */
+/* A job is long from this many multiplications; they take some tens of microseconds. */
 #define LONG_FROM (1 << 18)
 /* Prefetch the next tile to the second-level cache: the first level's few open requests are all in
    use (decision 68). */
@@ -41,15 +42,15 @@
 /* A row of `AttentionWork.parts`. Pairs are numbered from the stretch's first row; the heads of a
    row have consecutive numbers. */
 struct part {
-    int64_t first_entry; /* of the stretch, in `rows` */
+    int64_t first_entry; /* the stretch's first entry in `rows` */
     int64_t first_pair, num_pairs;
     int64_t table; /* start of the block table, in `block_tables` */
     int64_t begin; /* first token to read */
     /* number of tokens that the stretch's first row sees, from the start of the context */
     int64_t limit;
-    int64_t grows; /* number of tokens that each next row sees more */
+    int64_t grows; /* how many tokens more each next row sees */
     int64_t is_last; /* whether this is the last part of its rows: divide the sums */
-    int64_t is_decode; /* whether it is one row, in its last part */
+    int64_t is_decode; /* whether this is the last part of a single row */
 };
 
 struct step {
@@ -77,7 +78,7 @@ INLINE struct walk start_walk(const struct step *step, const struct part *part, 
     };
 }
 
-/* Find the keys of the next tile's tokens; num_left tokens remain. With none left, `token` stays
+/* Find the keys of the next tile's tokens; num_left tokens remain. If none remains, `token` stays
    unchanged. */
 INLINE void find_tokens(struct walk *walk, int64_t num_left, const float **token) {
     for (int t = 0; t < TILE && num_left > 0; t++) {
@@ -152,9 +153,9 @@ INLINE void attend_tile(const float *query, const float **token, const float **n
     }
 }
 
-/* Attend from one row, for key heads [first_kv_head, end_kv_head) with num_heads query heads each,
-   at most MAX_HEADS_OF_ROW. The key heads of a token are neighbours in memory, so each tile is done
-   for all key heads before the next tile. */
+/* Attend from one row, for key heads [first_kv_head, end_kv_head). Each of them has num_heads query
+   heads, at most MAX_HEADS_OF_ROW. The key heads of a token are neighbours in memory, so the loop
+   computes a tile for all key heads before the next tile. */
 INLINE void attend_one_row(const struct step *step, const struct part *part, int64_t first_kv_head,
                            int64_t end_kv_head, const int64_t head_size, const int num_heads) {
     const int64_t row = step->rows[part->first_entry], row_size = step->num_kv_heads * head_size;
@@ -189,7 +190,7 @@ INLINE void attend_one_row(const struct step *step, const struct part *part, int
     }
 }
 
-/* Common head sizes are constants for the compiler, which then keeps a row in registers. */
+/* Make common head sizes constants, so that the compiler keeps a row in registers. */
 INLINE void attend_one_row_of(const struct step *step, const struct part *part, int64_t first,
                               int64_t end, const int num_heads) {
     if (step->head_size == 64)
@@ -223,7 +224,7 @@ static void attend_part(const struct step *step, const struct part *part, int64_
     }
 }
 
-/* The parts of one level, split further by key heads. */
+/* The parts of one level. A task is one part for some of the key heads. */
 struct level {
     const struct step *step;
     const struct part *parts;
@@ -239,8 +240,8 @@ static void attend_task(const void *job, int64_t item) {
 
 /* Run all parts of a layer, level by level: parts[level_ends[i - 1]] to parts[level_ends[i] - 1]
    are level i.
-   query, out: [num_rows, num_kv_heads * group, head_size], queries with a stride between rows
-   cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], the heads' keys, then their values
+   query, out: [num_rows, num_kv_heads * group, head_size]; query_stride: between rows of the query
+   cache: [num_blocks, block_size, 2 * num_kv_heads, head_size], first the keys, then the values
    largest, total: [num_rows, num_kv_heads * group], a row's softmax state between its parts */
 void attend(const float *query, int64_t query_stride, const float *cache,
             const int64_t *block_tables, const int64_t *rows, const struct part *parts,
@@ -255,8 +256,8 @@ void attend(const float *query, int64_t query_stride, const float *cache,
         num_products += part->num_pairs * (part->limit - part->begin) * num_kv_heads * head_size;
     for (int64_t i = 0; i < num_levels; i++) {
         int64_t first = i ? level_ends[i - 1] : 0, num_parts = level_ends[i] - first;
-        /* A part's key heads are neighbours in memory: one thread takes all of them if there are
-           enough parts for all threads. */
+        /* If there are enough parts for all threads, a task takes all key heads of a part, because
+           they are neighbours in memory. */
         int64_t heads_a_task = num_parts >= ENOUGH_PARTS * num_threads ? num_kv_heads : 1;
         const struct level level = {&step, parts + first, num_kv_heads / heads_a_task,
                                     heads_a_task};

@@ -2,8 +2,8 @@
    this file once for each width.
 
    A lane is one query head of one row. All lanes read the same keys and values, so each number of
-   the cache is broadcast to all lanes. Nothing is ever summed over lanes, so a lane's result does
-   not depend on its position or on the number of lanes. */
+   the cache is broadcast to all lanes. No sum goes over lanes, so a lane's result depends neither
+   on the lane's position nor on the number of lanes. */
 
 #define JOIN_NAMES(a, b) a##b
 #define JOIN(a, b) JOIN_NAMES(a, b)
@@ -24,11 +24,11 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
     lanes query[MAX_HEAD_SIZE], sums[MAX_HEAD_SIZE], shrink;
     float scores[TILE][WIDTH] __attribute__((aligned(64))), largest[WIDTH], top[WIDTH],
         total[WIDTH];
-    /* limits: number of tokens that each lane sees; heads: index of its [row, head] in the step */
+    /* limits: how many tokens each lane sees; heads: index of the lane's [row, head] in the step */
     int64_t limits[WIDTH], heads[WIDTH];
 
     for (int lane = 0; lane < WIDTH; lane++) {
-        /* Lanes without a pair repeat the last pair, and their results are not used. */
+        /* A lane without a pair repeats the last pair; its result is not used. */
         int64_t pair = first_pair + (lane < num_lanes ? lane : num_lanes - 1);
         int64_t row = step->rows[part->first_entry + pair / group],
                 head = kv_head * group + pair % group;
@@ -36,8 +36,8 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
         limits[lane] = part->limit + part->grows * (pair / group);
         largest[lane] = part->begin ? step->largest[heads[lane]] : -INFINITY;
         total[lane] = part->begin ? step->total[heads[lane]] : 0.0f;
-        /* Here and below, KEEP makes the compiler move numbers one by one: its gathers and scatters
-           are slower. */
+        /* Here and below, KEEP makes the compiler move numbers one by one. Without it, the compiler
+           uses gathers and scatters, which are slower. */
         const float *from = step->query + row * step->query_stride + head * head_size,
                     *before = step->out + heads[lane] * head_size;
         float *to = (float *)query + lane, *to_sum = (float *)sums + lane;
@@ -65,7 +65,7 @@ static void attend_lanes(const struct step *step, const struct part *part, int64
             lanes dots[AT_ONCE];
             UNROLL for (int t = 0; t < AT_ONCE; t++) dots[t] = (lanes){0};
             for (int64_t d = 0; d < head_size; d += 4) {
-                /* In four rounds, prefetch a cache line of each token's key. */
+                /* Four iterations prefetch one cache line of each token's key. */
                 UNROLL for (int t = 0; t < AT_ONCE / 4; t++)
                     FETCH(next[first + d / 4 % 4 * (AT_ONCE / 4) + t] + d);
                 UNROLL for (int t = 0; t < AT_ONCE; t++) {

@@ -1,18 +1,19 @@
-/* The decoder's small operations for a CPU, in float32, which would take torch ten operations.
-   library.py builds them, ops.py calls them; reference_ops.py has the reference implementations.
+/* The decoder's small operations for a CPU, in float32. In torch they would be ten operations.
+   library.py builds this file, ops.py calls the functions, and reference_ops.py has the reference
+   implementations.
 
-   All data are rows of floats. Hidden size and head size are multiples of sixteen; ops.py checks
-   that. A row's result depends on that row only, never on the division of rows among threads.
+   All data are rows of floats. ops.py checks that hidden size and head size are multiples of
+   sixteen. A row's result depends on that row only, never on the division of rows among threads.
 
    -ffast-math would let the compiler assume that there are no NaNs, but the engine must find
-   sequences with NaN logits. So that flag is not used, and sums over lanes are written out. */
+   sequences with NaN logits. So -ffast-math is not used, and sums over lanes are written out. */
 
 #include <math.h>
 #include "threads.h"
 #include "vector.h"
 
-#define FLOATS_A_TASK 8192 /* some microseconds: handing over a smaller task takes as long */
-#define LONG_FROM 8 /* tasks */
+#define FLOATS_A_TASK 8192 /* some microseconds of work, about as long as handing a task over */
+#define LONG_FROM 8 /* a job of this many tasks is long (threads.h) */
 
 /* A task has several rows. */
 struct rows {
@@ -113,7 +114,7 @@ static void rotate_and_cache_tokens(const void *job, int64_t item) {
    each with its stride between tokens
    cos, sin: [num_tokens, head_size] or NULL
    slots: [num_tokens], negative for a token that is not written
-   cache: [num_slots, 2 * num_kv_heads, head_size], the heads' keys, then their values */
+   cache: [num_slots, 2 * num_kv_heads, head_size], first the keys, then the values */
 void rotary_and_cache(float *query, float *key, const float *value, int64_t query_stride,
                       int64_t key_stride, int64_t value_stride, const float *cos, const float *sin,
                       float *cache, const int64_t *slots, int64_t num_tokens, int64_t num_heads,

@@ -1,13 +1,14 @@
 """Build the C files of this folder with the machine's own compiler, once, and load the library.
 
-The file name has a hash of source, flags, compiler and processor, so a new source or another
-machine builds its own file. Building takes a few seconds, loading a millisecond. Several processes
-can build at once: each writes its own file and moves it into place. If the build fails,
+The file name contains a hash of source, flags, compiler and processor, so a changed source or
+another machine gets a new file. Building takes a few seconds, and loading a millisecond. Several
+processes can build at once: each writes its own file and moves it into place. If the build fails,
 `CpuKernelsError` gives the reason, and torch is used instead.
 
-Without AVX-512 the kernels run on OpenMP's threads (threads.c), and must share torch's runtime: a
-second one would start a second set of threads on the same cores. A library built by gcc asks for
-`libgomp.so.1`, which torch has loaded. clang uses another runtime, so it is refused.
+Without AVX-512, the kernels run on OpenMP's threads (threads.c) and must share torch's OpenMP
+runtime. Otherwise a second runtime would start a second set of threads on the same cores. A library
+built by gcc asks for `libgomp.so.1`, which torch has already loaded. clang uses another runtime, so
+clang is refused.
 """
 
 import ctypes
@@ -47,7 +48,7 @@ _SIGNATURES = {
 
 
 class CpuKernelsError(Exception):
-    """The reason why there are no kernels for this CPU, as one sentence."""
+    """The CPU kernels cannot be built or loaded; the message is one sentence with the reason."""
 
 
 @cache

@@ -1,19 +1,20 @@
-/* y = x W^T on a CPU, in float32, with weights in a layout of our own.
+/* y = x W^T on a CPU, in float32, with a special layout of the weights.
 
    A decode step reads every weight of the model for a handful of rows, so memory bandwidth limits
-   its speed. So the weights are stored in the order of their use. A panel has 16 outputs,
-   [in_features][16], and a product reads it from first to last byte, which is ideal for the
-   prefetcher. The sums of a tile of rows stay in registers: for each input, one vector of 16
-   weights is multiplied by one number of each row. Sixteen rows read as many weights as one row.
+   the speed. Therefore the weights are stored in the order in which a product reads them. A panel
+   holds the weights of 16 outputs, [in_features][16]. A product reads a panel from the first byte
+   to the last, which is ideal for the prefetcher. The sums of a tile of rows stay in registers:
+   for each input, one vector of 16 weights is multiplied by one number of each row. So the weights
+   are read once for sixteen rows, as for one row.
 
-   Each output is one sum from the first input to the last, in steps of one multiply_add_16, for any
+   Each output is summed from the first input to the last, one multiply_add_16 at a time, for any
    number of rows and threads. So a row's result is the same in any batch, bit for bit. */
 
 #include "threads.h"
 #include "vector.h"
 
-/* Whether this was built with registers of sixteen floats. With smaller ones there are too few for
-   the sums below. */
+/* Whether the compiler used registers of sixteen floats. Without them, there are too few
+   registers for the sums below. */
 int64_t linear_is_fast(void) {
 #ifdef __AVX512F__
     return 1;
@@ -23,16 +24,18 @@ int64_t linear_is_fast(void) {
 }
 
 #define TILE 16         /* rows at once */
-/* Panels side by side for few rows: a single sum would wait for its previous step. */
+/* With few rows, compute several panels side by side: each step of a sum waits for the previous
+   step, so one sum alone would be slow. */
 #define MAX_PANELS 6
 #define ACCUMULATORS 24 /* sums at once, of AVX-512's 32 registers */
-#define PREFETCH_FROM 7 /* rows: with fewer the processor's own prefetcher keeps up */
-#define AHEAD 64        /* vectors, so 4 KiB */
+#define PREFETCH_FROM 7 /* rows; with fewer, the processor's own prefetcher keeps up */
+#define AHEAD 64        /* vectors to prefetch ahead: 4 KiB */
 
-#define MAX_PANELS_A_TASK 6 /* so that they stay in the core's cache for all tiles of rows */
+#define MAX_PANELS_A_TASK 6 /* so few that they stay in the core's cache for all tiles of rows */
 #define TILES_A_TASK 16
 #define TURNED_A_TASK 256 /* inputs */
-/* Weights to read, or products to compute, in some tens of microseconds. */
+/* A job is long from this many weights, or from this many multiplications: some tens of
+   microseconds. */
 #define LONG_FROM_WEIGHTS (1 << 17)
 #define LONG_FROM_PRODUCTS (1 << 20)
 
@@ -49,8 +52,8 @@ INLINE void multiply_tile(
         vec weights[MAX_PANELS];
         UNROLL for (int p = 0; p < panels; p++) {
             const float *from = w + (p * in_features + k) * LANES;
-            /* At a panel's end, this prefetches the next panel in memory, which is the next one to
-               compute if panels go one by one. */
+            /* At the end of a panel, this prefetches the panel after it in memory. If panels are
+               computed one by one, that is the next to compute. */
             if (rows >= PREFETCH_FROM) __builtin_prefetch(from + AHEAD * LANES);
             weights[p] = load(from);
         }
@@ -74,7 +77,7 @@ static void multiply_rows(const float *x, int rows, const float *w, float *out,
     for (; first + panels <= last; first += panels)                                       \
         multiply_tile(x, rows, w + first * in_features * LANES, panels,                   \
                       out + first * LANES, in_features, out_features);
-/* As many panels side by side as fit into registers, then the rest one by one. */
+/* Compute as many panels side by side as fit into registers, then the rest one by one. */
 #define ROWS(rows)                                                                        \
     case rows:                                                                            \
         TAKE(rows, (ACCUMULATORS / rows < MAX_PANELS ? ACCUMULATORS / rows : MAX_PANELS)) \
@@ -127,13 +130,13 @@ static void multiply(const void *job, int64_t item) {
 
 /* x: [num_rows, in_features]; packed: [out_features / 16, in_features, 16]
    out: [num_rows, out_features]
-   turned: workspace of the size of x; x itself if it has one row */
+   turned: workspace of the size of x, or x itself if x has one row */
 void linear(const float *x, const float *packed, float *turned, float *out,
             int64_t num_rows, int64_t in_features, int64_t out_features, int64_t num_threads) {
     int64_t num_panels = out_features / LANES, num_tiles = divide_up(num_rows, TILE);
     int is_long = in_features * out_features >= LONG_FROM_WEIGHTS ||
                   num_rows * in_features * out_features >= LONG_FROM_PRODUCTS;
-    /* As few rounds of tasks as possible, with a task for every thread in each. */
+    /* Use as few rounds as possible; in each round, every thread gets one task. */
     int64_t num_rounds = divide_up(num_panels, num_threads * MAX_PANELS_A_TASK);
     int64_t panels_a_task = divide_up(num_panels, num_threads * num_rounds);
     const struct product product = {

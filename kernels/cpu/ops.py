@@ -1,10 +1,10 @@
 """`CpuOps`: the C kernels as operations on tensors, with the signatures of `reference_ops`.
 
-They are float32 only. On CPUs where half precision is fast, matrix products take most of the time,
-and torch's are already fast.
+The kernels support float32 only. On CPUs where half precision is fast, matrix products take most of
+the time, and torch's products are fast already.
 
-A pointer has no shape, so kernels cannot check their arguments: `why_unsupported` checks dtype and
-head size once per engine, and each call reads the strides.
+A pointer has no shape, so a kernel cannot check its arguments. `why_unsupported` checks dtype and
+head size once per engine, and each call passes the tensors' strides.
 """
 
 import ctypes
@@ -102,8 +102,8 @@ class CpuOps:
     def rows_of_packed(self, packed: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         """Look up rows of a packed weight: indices: [num_rows] int64 -> [num_rows, in_features].
 
-        torch would use its own threads for this, which then spin for milliseconds on the cores that
-        ours need.
+        torch would use its own threads for the lookup. They would then spin for milliseconds on the
+        cores that our threads need.
         """
         output = packed.new_empty(len(indices), packed.shape[1])
         self._library.rows_of_packed(
@@ -121,13 +121,13 @@ class CpuOps:
         cache: torch.Tensor,
         slots: torch.Tensor,
     ) -> None:
-        """Rotate queries and keys *in place*, unless `cos_sin` is None; write keys and values.
+        """Rotate queries and keys *in place*, unless `cos_sin` is None; then write the cache.
 
         query: [num_tokens, num_heads, head_size]; key, value: [num_tokens, num_kv_heads,
-            head_size]; can be views of one tensor if the heads of a token are contiguous
+            head_size]; all three can be views of one tensor if a token's heads are contiguous
         cos_sin: two tensors [num_tokens, 1, head_size] from `RotaryEmbedding.cos_sin`
         cache: [num_blocks, block_size, 2 * num_kv_heads, head_size]
-        slots: [num_tokens] int64; a negative slot is not written
+        slots: [num_tokens] int64; a token with a negative slot is not written
         """
         cos, sin = (
             (None, None) if cos_sin is None else (cos_sin[0].data_ptr(), cos_sin[1].data_ptr())

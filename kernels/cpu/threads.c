@@ -1,31 +1,31 @@
 /* Threads that share a kernel's work and rarely wait for each other.
 
-   A parallel region of OpenMP ends when *every* thread has arrived. On a busy machine, the others
-   wait for a thread that the system has suspended: milliseconds for microseconds of work. They wait
-   by spinning, which uses up their own time slices. Here, threads that are running claim items one
-   by one. If no helper gets a processor, the caller does all items itself. It only ever waits for
-   an item that a helper has started.
+   A parallel region of OpenMP ends when *every* thread has arrived. On a busy machine, the system
+   may have suspended one of the threads, and all others wait milliseconds for microseconds of work.
+   They wait by spinning, which uses up their own time slices. Here, the threads that are running
+   claim items one by one. If no helper gets a processor, the caller does all items itself. The
+   caller waits only for items that a helper has started.
 
        ticket   [ number of the job | first | end ]
-                one atomic word: items from first to end are not claimed yet
-       caller   writes the job, then the ticket;   claims the first item until none is left,
+                one atomic word; items in [first, end) are not claimed yet
+       caller   writes the job, then the ticket;   claims the first item until none is left;
                 then waits for the helpers' items
        helper   reads the ticket for SPIN_NS;      claims the last item until none is left;
-                sleeps if no job comes in that time
+                sleeps if no job arrives in that time
 
-   Claiming from both ends gives a core the same rows in job after job, if the machine is not busy,
-   so the rows are in its cache.
+   Because caller and helper claim from opposite ends, a core gets the same rows in job after job
+   (if the machine is not busy) and finds them in its cache.
 
    A step of the model has hundreds of jobs with some microseconds of Python between them. Waking a
-   thread takes longer than that, so helpers spin for a while before they sleep. An item's result
-   must not depend on its thread. */
+   thread takes longer, so helpers spin for a while before they sleep. An item's result must not
+   depend on the thread that computes it. */
 
 #include "threads.h"
 
 #ifndef __AVX512F__
 
-/* Without AVX-512, oneDNN multiplies, on OpenMP's threads (linear_backend.py). A second set of
-   threads would compete for the same cores. */
+/* Without AVX-512, oneDNN computes the matrix products, on OpenMP's threads (linear_backend.py).
+   Use the same threads here: a second set would compete for the cores. */
 void share(task *run, const void *job, int64_t num_items, int64_t num_threads, int is_long) {
 #pragma omp parallel for schedule(dynamic) num_threads(num_threads) \
     if (is_long && num_threads > 1 && num_items > 1)
@@ -41,24 +41,24 @@ void share(task *run, const void *job, int64_t num_items, int64_t num_threads, i
 #define MAX_HELPERS 255
 #define SPIN_NS 100000
 #define LOOKS_A_TIME 16 /* reads of the ticket between two reads of the clock */
-#define ITEM_BITS 20 /* of the ticket, for each of `first` and `end` */
+#define ITEM_BITS 20 /* bits of the ticket for `first`, and as many for `end` */
 #define MAX_ITEMS ((1 << ITEM_BITS) - 1)
 
-/* Leave more of the core to its other hardware thread, if it has one. */
+/* Leave more of the core to its other hardware thread, if there is one. */
 #define RELAX __builtin_ia32_pause()
 
 static struct {
     pthread_mutex_t turn; /* held by the caller that owns the job */
     int64_t num_helpers;
-    /* The job. It is written only while the ticket is empty, so it cannot change between a read and
-       the claim of an item. */
+    /* The job. It is written only while the ticket is empty, so it cannot change while a thread
+       reads it and claims an item. */
     task *_Atomic run;
     const void *_Atomic job;
-    _Atomic int64_t num_wanted; /* only helpers with lower numbers take part */
+    _Atomic int64_t num_wanted; /* helpers 0 to num_wanted - 1 take part */
     _Atomic uint64_t ticket;
     _Atomic int64_t num_unfinished;
-    /* For sleeping. A thread announces its sleep before it checks a last time; the other side
-       changes the state first and then checks for sleepers. */
+    /* For sleeping. A thread announces its sleep and then checks the state a last time. The other
+       side changes the state and then checks for sleepers. So no change is missed. */
     pthread_mutex_t lock;
     pthread_cond_t has_work, is_done;
     _Atomic int64_t num_asleep, caller_sleeps;
@@ -74,7 +74,7 @@ static int64_t now_ns(void) {
 }
 
 /* Wake the threads that wait for the condition. A thread that has not seen the change yet holds the
-   lock until it can be woken. */
+   lock until it really waits, so take the lock once before the broadcast. */
 static void wake(pthread_cond_t *condition) {
     pthread_mutex_lock(&pool.lock);
     pthread_mutex_unlock(&pool.lock);
@@ -86,7 +86,7 @@ static int64_t end_of(uint64_t ticket) { return ticket & MAX_ITEMS; }
 
 #define CALLER -1
 
-/* Claim and do items until none is left for this helper, or the caller. Returns their number. */
+/* Claim and do items, as a helper or as CALLER, until no item is left. Returns how many it did. */
 static int64_t work(int64_t helper) {
     for (int64_t num_done = 0;; num_done++) {
         uint64_t ticket = pool.ticket, rest;

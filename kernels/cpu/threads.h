@@ -8,8 +8,8 @@ typedef void task(const void *job, int64_t item);
 
 /* Run `run(job, item)` for each item in [0, num_items), on up to `num_threads` threads, including
    this one. All items are done on return. A sleeping thread is woken only if the job `is_long`:
-   waking takes this thread some microseconds, and the woken one some tens to start. The symbol is
-   hidden, so that another library's `share` cannot replace it. */
+   waking it takes this thread some microseconds, and the woken thread starts only after some tens
+   of microseconds. The symbol is hidden, so that another library's `share` cannot replace it. */
 __attribute__((visibility("hidden"))) void share(task *run, const void *job, int64_t num_items,
                                                  int64_t num_threads, int is_long);
 

@@ -4,8 +4,8 @@
    needed.
 
    a * b + c rounds once as a fused multiply-add, and twice as two operations. The compiler would
-   choose for each loop (gcc 13 for Sapphire Rapids and Zen 4: fused, except in a loop with a single
-   sum), and a row could get other bits in a batch than alone. So library.py turns fusing off
+   choose for each loop: gcc 13, for Sapphire Rapids and Zen 4, fuses except in a loop with a single
+   sum. Then a row could get other bits in a batch than alone. So library.py turns fusing off
    (-ffp-contract=off), and sums of products call multiply_add. */
 
 #ifndef CPU_VECTOR_H
@@ -22,7 +22,7 @@
 #define LANES 16
 /* After inlining, constant arguments are constants for the compiler. */
 #define INLINE static inline __attribute__((always_inline))
-/* The compiler keeps an array in registers if only unrolled loops use it. */
+/* The compiler keeps an array in registers only if all loops that use it are unrolled. */
 #define UNROLL _Pragma("GCC unroll 16")
 
 typedef float vec __attribute__((vector_size(4 * LANES), aligned(4)));
@@ -32,8 +32,8 @@ typedef float quarter_vec __attribute__((vector_size(LANES), aligned(4)));
 static inline vec load(const float *from) { return *(const vec *)from; }
 static inline void store(float *to, vec value) { *(vec *)to = value; }
 
-/* a * b + c, rounded once if the processor can do that, else twice; the same in all kernels and
-   widths. */
+/* a * b + c, rounded once if the processor has fused multiply-add, otherwise twice. All kernels and
+   widths round in the same way. */
 INLINE float multiply_add(float a, float b, float c) {
 #ifdef __FP_FAST_FMAF
     return __builtin_fmaf(a, b, c);
@@ -78,7 +78,7 @@ INLINE vec multiply_add_16(vec a, vec b, vec c) {
 INLINE half_vec broadcast_8(float x) { return x - (half_vec){0}; }
 INLINE vec broadcast_16(float x) { return x - (vec){0}; }
 
-/* Four partial sums; together they are the sum of all lanes. */
+/* Return four partial sums, which add up to the sum of all lanes. */
 static inline quarter_vec quarter_of_sum(vec v) {
     half_vec halves[2];
     quarter_vec quarters[2];
@@ -94,7 +94,8 @@ static inline float sum_of_lanes(vec v) {
 }
 
 /* e^x to about one unit in the last place: 2^n from the exponent's bits, times a polynomial for the
-   rest. The C library's expf takes one number per call; the compiler vectorizes loops over this. */
+   rest. The compiler vectorizes loops over this function; the C library's expf takes one number per
+   call. */
 static inline float exp_(float x) {
     x = x < -87.0f ? -87.0f : x; /* false for NaN, which stays NaN */
     x = x > 88.0f ? 88.0f : x;

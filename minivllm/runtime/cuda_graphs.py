@@ -1,13 +1,13 @@
 """Decode steps over tensors with fixed addresses, recorded as CUDA graphs and replayed.
 
-A decode step of a small model is a few hundred launches of a few microseconds each, and Python is
-slower to launch them than the GPU to run them. A graph launches all of them in one call, with fixed
-addresses and grids. So a step's inputs are written into the tensors of the recording
+A decode step of a small model is a few hundred launches of a few microseconds each. Python needs
+more time to launch the kernels than the GPU to run them. A graph launches all kernels in one call,
+with fixed addresses and grids. So a step's inputs are written into the recorded tensors
 (`static_inputs`), and the batch is padded to a recorded size. On a CPU, and with `enforce_eager`,
 the same launches run one by one.
 
-Padding rows run through the model with stale tokens, and their results are discarded. Their slot is
--1 and their length is 0, so they write nothing to the KV cache and read no stale block id.
+Padding rows run through the model with stale tokens, and their results are discarded. A padding row
+has slot -1 and length 0, so it writes nothing to the KV cache and reads no stale block id.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py` (`capture_model`),
 `vllm/compilation/cuda_graph.py`.
@@ -33,14 +33,14 @@ class StaticAttention(Protocol):
     """An attention backend that can run decode steps over tensors with fixed addresses."""
 
     static_inputs: StaticInputs
-    """The tensors that its kernels read, together with the model's own inputs."""
+    """The tensors that the backend's kernels read, and the model's own inputs."""
 
     def static_metadata(self, num_rows: int) -> Any:
         """Return `forward`'s metadata for the first `num_rows` rows of `static_inputs`."""
 
 
 def padded_sizes(max_num_seqs: int) -> list[int]:
-    """Return the batch sizes to record, spaced so that at most a fifth of a batch is padding."""
+    """Return the batch sizes to record, so dense that at most a fifth of a batch is padding."""
     sizes = [1]
     while sizes[-1] < max_num_seqs:
         power = 1 << (sizes[-1].bit_length() - 1)  # largest power of two <= size
@@ -49,7 +49,7 @@ def padded_sizes(max_num_seqs: int) -> list[int]:
 
 
 class DecodeGraphs:
-    """Steps in which every sequence has one token, padded to a few sizes."""
+    """Runs steps in which every sequence has one token, with batches padded to a few sizes."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class DecodeGraphs:
 
     @staticmethod
     def accepts(inputs: ModelInput) -> bool:
-        """Whether every sequence of the step has one token, of its answer or of its prompt."""
+        """Whether every sequence has one token in this step, from its answer or its prompt."""
         return len(inputs.token_ids) == len(inputs.attention.num_computed_tokens)
 
     def set_batch(self, inputs: ModelInput) -> None:
@@ -89,7 +89,7 @@ class DecodeGraphs:
         return self._hidden[: self._num_seqs]
 
     def _run_padded(self, size: int) -> None:
-        """Run the launches that a graph records; they depend on `size` only, not on the batch."""
+        """Run the launches that a graph records. They depend only on `size`, not on the batch."""
         hidden = self._forward(
             self._inputs.token_ids[:size], self._inputs.positions[:size], self._metadata[size]
         )
@@ -101,14 +101,14 @@ class DecodeGraphs:
         """Record a graph for each size.
 
         Call it before the first batch: all rows are padding then, so the KV cache stays untouched.
-        Only one graph runs at a time, so they can share the memory of the largest, which is
-        recorded first. Raises `ConfigError` if there is no memory left.
+        Only one graph runs at a time, so all graphs can share the memory of the largest graph,
+        which is recorded first. Raises `ConfigError` if there is not enough memory left.
         """
         pool = torch.cuda.graph_pool_handle()
         try:
             with torch.cuda.device(self._device):
                 for size in reversed(self._sizes):
-                    # The first launch compiles and loads a kernel, which a capture forbids.
+                    # The first launch compiles and loads a kernel, which is forbidden in a capture.
                     self._run_padded(size)
                     torch.cuda.synchronize()
                     graph = torch.cuda.CUDAGraph()

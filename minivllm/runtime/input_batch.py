@@ -1,9 +1,10 @@
 """`InputBatch`: turns a plan into the flat arrays that one forward pass takes.
 
-For each batch slot, it keeps a row with the block ids of its sequence (vLLM's `BlockTable`). A
-table grows only at its end, so a step appends the few new ids; after a copy-on-write it replaces
-the last one. If another sequence takes the slot, or the sequence was preempted (`starts_fresh`),
-the whole row is rewritten. numpy does all work per token, Python only a little per sequence.
+For each batch slot, it keeps a row with the block ids of the slot's sequence (vLLM's `BlockTable`).
+A block table grows only at its end, so a step appends the few new ids; a copy-on-write also
+replaces the last old id. If another sequence takes the slot, or the sequence was preempted
+(`starts_fresh`), the whole row is rewritten. numpy does the work per token; Python does only a
+little work per sequence.
 
 Source: vLLM `vllm/v1/worker/gpu_input_batch.py`, `block_table.py`, `gpu_model_runner.py`
 (`_prepare_inputs`).
@@ -23,7 +24,7 @@ from minivllm.errors import InvariantError
 
 @dataclass(slots=True)
 class CommonAttentionMetadata:
-    """What every attention backend needs to know about a step; sequences in plan order."""
+    """What every attention backend needs to know about a step. Sequences are in plan order."""
 
     query_start_loc: np.ndarray
     """[num_seqs + 1] int64
@@ -31,16 +32,16 @@ class CommonAttentionMetadata:
     The tokens of sequence i are rows [query_start_loc[i], query_start_loc[i + 1]).
     """
     num_computed_tokens: np.ndarray
-    """[num_seqs] int64: how many tokens of each sequence come before its first row."""
+    """[num_seqs] int64: how many tokens of each sequence were computed before this step."""
     block_tables: np.ndarray
     """[num_seqs, max_blocks] int64: block ids; entries past a sequence's end are stale."""
     slot_mapping: np.ndarray
-    """[num_tokens] int64: where each token's key and value are written, -1 for nowhere."""
+    """[num_tokens] int64: the slot of each token's key and value; -1 if they are not written."""
 
     def check(self, num_blocks: int, block_size: int) -> None:
         """Raise `InvariantError` if the step would read or write outside `num_blocks` blocks.
 
-        A kernel does not check this: it reads whatever memory is there, or crashes the process.
+        Kernels do not check this: a kernel would read foreign memory, or crash the process.
         """
         num_tokens = self.num_computed_tokens + np.diff(self.query_start_loc)  # [num_seqs]
         is_used = np.arange(self.block_tables.shape[1]) < -(-num_tokens // block_size)[:, None]
@@ -89,7 +90,7 @@ class InputBatch:
         self._block_size = block_size
         max_blocks = -(-max_model_len // block_size)
         self._block_ids = np.zeros((max_num_seqs, max_blocks), dtype=np.int64)
-        # Of each row: the sequence that owns the table, its number of blocks and its last block.
+        # For each row: the sequence that owns it, the number of its blocks, and its last block.
         self._owners: list[Sequence | None] = [None] * max_num_seqs
         self._num_blocks = [0] * max_num_seqs
         self._last_blocks: list[KVCacheBlock | None] = [None] * max_num_seqs
@@ -103,7 +104,7 @@ class InputBatch:
         starts = _array([item.start for item in scheduled])
         num_cached = _array([item.sequence.num_cached_tokens for item in scheduled])
         num_samples = _array([len(item.sampling) for item in scheduled])
-        if plan.total_num_scheduled_tokens == num_seqs:  # one token each, as in nearly every step
+        if plan.total_num_scheduled_tokens == num_seqs:  # each has one token: nearly every step
             lengths = 1
             token_ids = [item.sequence.token_ids[item.start] for item in scheduled]
             query_start_loc = np.arange(num_seqs + 1)
@@ -117,7 +118,7 @@ class InputBatch:
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
-            # Everything below has one entry per token; `of_sequence` is the index of its sequence.
+            # From here on, arrays have one entry per token; `of_sequence` is its sequence's index.
             of_sequence = np.repeat(np.arange(num_seqs), lengths)
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)
@@ -135,7 +136,7 @@ class InputBatch:
         )
 
     def _update_rows(self, scheduled: list[ScheduledSequence]) -> None:
-        """Update the rows that changed: few in a decode step, as a row grows once per block."""
+        """Update the rows that changed. In a decode step few do: a row grows once per block."""
         owners, num_blocks, last_blocks = self._owners, self._num_blocks, self._last_blocks
         for item in scheduled:
             sequence = item.sequence
@@ -145,7 +146,7 @@ class InputBatch:
                 self._update_row(sequence, is_stale)
 
     def _update_row(self, sequence: Sequence, is_stale: bool) -> None:
-        """Append the block ids that the slot's row lacks, or all of them if the row `is_stale`."""
+        """Append the block ids that the slot's row lacks; write all ids if the row `is_stale`."""
         slot, table = sequence.slot, sequence.block_table
         num_known = 0 if is_stale else self._num_blocks[slot]
         # Copy-on-write may have replaced the last known block.

@@ -1,8 +1,8 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
 It chooses device and dtype, finds the files, and streams the weights into the decoder. All cheap
-checks (device, architecture, tokenizer, file headers) run before the first weight is read, so a
-mistake costs a second, not a load.
+checks (device, architecture, tokenizer, file headers) run before the first weight is read. So a
+mistake is reported after a second, not after a long load.
 """
 
 from dataclasses import dataclass

@@ -3,8 +3,8 @@
 It owns the KV cache (through its attention backend) and the rows of the batch. It makes no
 scheduling decisions and changes no sequence.
 
-On CUDA, it runs the largest possible step once, and the KV cache gets the memory that is left. With
-a guess, the first full step could run out of memory hours later.
+On CUDA, it runs the largest possible step once at the start, and the KV cache gets the memory that
+is left. If we only guessed, the first full step could run out of memory hours later.
 
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
@@ -105,7 +105,7 @@ class ModelRunner:
         return StepResult(logits, t_prepare, judged, watcher.attention_mass, watcher.decode_samples)
 
     def device_works(self) -> bool:
-        """Whether the device still works; CUDA does not after an assert or illegal address."""
+        """Whether the device still works; after an assert or an illegal address, CUDA does not."""
         if self._model.device.type == "cuda":
             try:
                 # Synchronizing needs no memory, so it also works after an out-of-memory error.
@@ -152,20 +152,20 @@ class ModelRunner:
             watcher.add_layer(layer, q)
             return output
 
-        # The watcher needs rotated queries, so the decoder rotates them, not the backend.
+        # The watcher needs rotated queries, so the decoder must rotate them, not the backend.
         return self._model.decoder(
             token_ids, positions, attend, replace(self._ops, attention_rotates=False)
         )
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:
-        # Memory that is not pinned is read before the call returns.
+        # `non_blocking` is safe: memory that is not pinned is read before the call returns.
         return torch.from_numpy(array).to(self._model.device, non_blocking=True)
 
     @torch.inference_mode()
     def sample_tokens(
         self, sequences: list[Sequence], logits: torch.Tensor
     ) -> list[SampledToken | SamplingError]:
-        """Sample the next token of each sequence; an error where that fails.
+        """Sample the next token of each sequence. If that fails, return the error in its place.
 
         logits: [num_seqs, vocab_size], one row for each sequence
         """
@@ -189,7 +189,7 @@ class ModelRunner:
         return num_blocks
 
     def _profile_cuda_cache_bytes(self) -> int:
-        """Return the bytes that `gpu_memory_utilization` leaves for the KV cache.
+        """Return how many bytes of `gpu_memory_utilization` are left for the KV cache.
 
         Weights, the largest step and other processes take the rest.
         """
@@ -206,7 +206,7 @@ class ModelRunner:
 
     @torch.inference_mode()
     def _run_largest_step(self) -> None:
-        """Run one chunk as long as the token budget, without writing to the KV cache.
+        """Run a chunk of `max_num_batched_tokens` tokens, without writing to the KV cache.
 
         The cache has a single block, and every entry of the block table points to it.
         """
@@ -268,8 +268,8 @@ def _run_decoder(
 
     metadata: the result of the backend's `build`
 
-    Not a method: the runner and its graphs would then refer to each other, and this cycle would
-    keep the device's memory allocated.
+    This is not a method, because then the runner and its graphs would refer to each other, and the
+    cycle would keep the device's memory allocated.
     """
 
     def attend(

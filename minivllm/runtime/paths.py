@@ -1,4 +1,4 @@
-"""The cache directory: converted models and built kernels."""
+"""The cache directory, for converted models and built kernels."""
 
 import os
 from pathlib import Path
@@ -8,6 +8,6 @@ def default_cache_root() -> Path:
     """`$MINIVLLM_CACHE`, else `$XDG_CACHE_HOME/minivllm`, else `~/.cache/minivllm`."""
     if chosen := os.environ.get("MINIVLLM_CACHE"):
         return Path(chosen).expanduser()
-    # The XDG standard says to ignore a relative path.
+    # According to the XDG standard, a relative path must be ignored.
     xdg = Path(os.environ.get("XDG_CACHE_HOME", ""))
     return (xdg if xdg.is_absolute() else Path.home() / ".cache") / "minivllm"

@@ -1,6 +1,6 @@
 """`Progress`: a callable that reports loading and downloading, one sentence per call.
 
-The default prints to standard error. Standard output belongs to the command's result
+The default prints to standard error, because standard output is for the result of a command
 (`minivllm model path`, `--json`).
 """
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 Progress = Callable[[str], None]
-"""Called with one short sentence, no newline."""
+"""Called with one short sentence, without a newline."""
 
 
 def print_progress(sentence: str) -> None:

@@ -1,18 +1,17 @@
-"""`StaticInputs`: the inputs of a decode step in fixed device tensors, filled by one copy a step.
+"""`StaticInputs`: a decode step's inputs in fixed device tensors, filled by one copy per step.
 
-A copy to the device costs the host some ten microseconds, however small it is. So all small inputs
+A copy to the device takes the host some ten microseconds, however small it is. So all small inputs
 are the rows of one tensor:
 
     token_ids, positions, slot_mapping, seq_lens    one entry for each sequence of the batch
-    changed_entries, changed_ids                    changes in the block tables, at most
-                                                    max_num_seqs of them
+    changed_entries, changed_ids                    at most max_num_seqs changes in the block tables
 
-Block tables are larger and hardly change: a sequence gets a block every `block_size` steps. The
+Block tables are larger and hardly change: a sequence gets a new block every `block_size` steps. The
 host keeps a copy of the device's tables and sends only the differences. When a sequence is admitted
-or finishes, rows move; with too many differences, all tables are copied.
+or finishes, rows move. If that makes too many differences, all tables are copied.
 
-The host side is not pinned, so it is read before the copy returns, and the next step can overwrite
-it at once.
+The host's memory is not pinned, so a copy has read it completely before the call returns, and the
+next step can overwrite it at once.
 """
 
 from typing import Any, NamedTuple
@@ -24,7 +23,7 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, ModelInput
 
 
 class _Rows(NamedTuple):
-    """The rows of the one tensor, [max_num_seqs] each: arrays on the host or device tensors."""
+    """The rows of the tensor, [max_num_seqs] each: as arrays on the host, or as device tensors."""
 
     token_ids: Any
     positions: Any
@@ -41,7 +40,7 @@ class StaticInputs:
     """Inputs of decode steps of up to `max_num_seqs` sequences; unused rows are padding."""
 
     def __init__(self, block_tables: torch.Tensor) -> None:
-        """Take over `block_tables`: no other code may write to it from here on.
+        """Take over `block_tables`: from now on, no other code may write to it.
 
         block_tables: [max_num_seqs, max_blocks] int32, all zeros
         """

@@ -1,7 +1,7 @@
 """`Watch` and `StepResult`: what a step should record besides its logits, and what it returns.
 
-Plain data without torch, shared by `ModelRunner`, the engine and the fake runners of tests and
-benchmarks. The protocol is `minivllm.engine.runner.Runner`.
+This is plain data without torch, shared by `ModelRunner`, the engine, and the fake runners of tests
+and benchmarks. `minivllm.engine.runner.Runner` is the protocol of all runners.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """What to record of one forward pass, for a display."""
+    """What to record during one forward pass, for the dashboard."""
 
     decodes: tuple[int, ...] = ()
-    """Indices into the plan's sequences: keep what one layer's attention reads for them."""
+    """Indices into the plan's sequences. For these, keep the inputs of one layer's attention."""
     attention_mass: bool = False
-    """Measure the share of attention on each block, for about half of attention's cost again."""
+    """Whether to measure the share of attention on each block; costs half as much as attention."""
 
 
 WATCH_NOTHING = Watch()
@@ -35,13 +35,13 @@ class StepResult:
     logits: Any
     """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 
-    Only `sample_tokens` of the same runner reads them, so a fake runner can use any type.
+    Only `sample_tokens` of the same runner reads the logits, so a fake runner can use any type.
     """
     t_prepare: float = 0.0
     """Seconds spent laying out the batch."""
     prompt_logprobs: Seq[PromptTokenLogprob] = ()
-    """Log-probabilities of prompt tokens, where a request asked for them."""
+    """Log-probabilities of prompt tokens, for requests that asked for them."""
     attention_mass: Seq[list[float]] = ()
-    """If watched: for each sequence in plan order, the share of attention on each of its blocks."""
+    """If watched: for each sequence in plan order, the share of attention on each block."""
     decode_samples: Seq[DecodeSample] = ()
     """One for each of `Watch.decodes`, in that order."""

@@ -1,11 +1,12 @@
-"""`assemble`: an engine and the server around it, for the command and for tests.
+"""`assemble`: build the server around an engine, for the command and for tests.
 
     engine -> EngineService (requests in, outputs out)
-           -> EngineMetrics, and on request EventHub and KVEventFeed (listeners of its events)
-           -> the application with the routes of all of them
+           -> EngineMetrics, and optionally EventHub and KVEventFeed (listeners of engine events)
+           -> the application with the routes of all these parts
 
-Listeners assume an idle engine, so they subscribe before its thread starts. A listener that raises
-would stop the engine. In a server only its feed is closed, and requests continue.
+Listeners assume an idle engine, so they subscribe before the engine's thread starts. Normally, a
+listener that raises stops the engine. In a server, only that listener's feed is closed, and
+requests continue.
 """
 
 import logging
@@ -45,7 +46,7 @@ def assemble(
 ) -> Assembled:
     """Build a server around `engine`, which must not have had a request yet.
 
-    kv_sink: receives the KV events; None for no KV events
+    kv_sink: receives the KV events; with None there are no KV events
     """
     service = EngineService(engine, max_waiting_requests=options.max_waiting_requests)
     header = engine.log_header()

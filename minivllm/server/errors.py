@@ -1,8 +1,8 @@
 """Errors as OpenAI's clients expect them: `{"error": {"message", "type", "param", "code"}}`.
 
-Every error response is built here, with its HTTP status. A mistake of the client is explained in
-one sentence. An internal error is only logged. Input is quoted only in part, so that an answer
-cannot be larger than its request.
+Every error response is built here, with its HTTP status. If the client made a mistake, the response
+explains it in one sentence. Details of an internal error go only to the log. Long input is cut when
+it is quoted, so that an answer cannot be larger than its request.
 """
 
 import re
@@ -60,8 +60,8 @@ ERROR_RESPONSES: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorResponse}
     for status in (400, 401, 403, 404, 405, 408, 413, 415, 429, 431, 500, 503, 504, "default")
 }
-"""The error responses of each route in the OpenAPI schema. Without "default", FastAPI would add its
-own 422.
+"""The error responses of each route in the OpenAPI schema. Without "default", FastAPI would add the
+status 422 with its own format.
 """
 
 
@@ -114,7 +114,7 @@ def to_api_error(error: BaseException) -> ApiError:
                 503, str(error), "server_error", "shutting_down", headers={"Retry-After": "5"}
             )
         case EngineDeadError():
-            # The error's own message may quote the failure, so it goes only to the log. A retry
+            # The message of this error may quote the failure, so it goes only to the log. A retry
             # would not help.
             message = "The engine has failed: restart the server; its log contains the reason."
             return ApiError(
@@ -168,7 +168,7 @@ def _http_error(request: Request, error: HTTPException) -> ApiError:
 def _validation_error(error: RequestValidationError) -> ApiError:
     first = _most_telling(error.errors())
     where = [str(part) for part in first["loc"][1:]]
-    # Inside a union, pydantic's location also contains the alternative that it tried.
+    # For a union, pydantic's location also names the alternative that pydantic tried.
     param = ".".join(part for i, part in enumerate(where) if i == 0 or _is_no_arm(part))[
         :_MAX_INPUT
     ]
@@ -195,9 +195,9 @@ def _validation_error(error: RequestValidationError) -> ApiError:
 
 
 def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Choose the first error, unless it only says that a type is wrong.
+    """Choose the first error that is not only about a wrong type; else the first error.
 
-    Each alternative of a union reports an error: "too many items" is more useful than "not a
+    For a union, each alternative reports an error, and "too many items" is more useful than "not a
     string".
     """
     of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
@@ -209,7 +209,7 @@ def _is_no_arm(part: str) -> bool:
 
 
 def _named_first(message: str) -> str | None:
-    """The parameter that one of our error messages starts with, if there is one."""
+    """Return the parameter that one of our error messages starts with; None if there is none."""
     word = re.match(r"\w*", message)[0]
     if word == "prompt_token_ids":  # the engine's name for a prompt given as tokens
         return "prompt"

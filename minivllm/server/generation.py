@@ -1,8 +1,9 @@
 """`Generation`: an async iterator over the engine's outputs for one HTTP request.
 
-It can cover several engine requests, one per prompt of a list. It ends when all have finished, or
-early: one is refused, the deadline passes, the server shuts down, or the client leaves. Then none
-of its requests may keep running in the engine. All ends go through `_end`, which runs once.
+An HTTP request can have a list of prompts; each prompt is a request in the engine. The generation
+ends when all of these requests have finished. It ends early if one of them is refused, the deadline
+passes, the server shuts down, or the client leaves. Then none of the requests may keep running in
+the engine. In all cases `_end` runs, exactly once.
 """
 
 import asyncio
@@ -16,7 +17,7 @@ class Generation:
     """An async iterator over the outputs; call `close` when you leave it early."""
 
     def __init__(self, request_ids: Iterable[str], on_end: Callable[["Generation"], None]) -> None:
-        """on_end: called once; `unfinished` then contains the requests to abort"""
+        """on_end: called once at the end; `unfinished` then contains the requests to abort"""
         self.unfinished = set(request_ids)
         self._outputs: deque[RequestOutput] = deque()
         self._error: BaseException | None = None
@@ -39,7 +40,7 @@ class Generation:
             await self._news.wait()
 
     async def wait_for_first(self) -> None:
-        """Wait for the first output. Raise an earlier error, so that it can set the HTTP status."""
+        """Wait for the first output. If an error comes first, raise it; it can set the status."""
         if not self._outputs and not self._ended:
             await self._news.wait()
         if self._error is not None and not self._outputs:

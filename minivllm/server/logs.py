@@ -3,7 +3,8 @@
     {"t": "2026-11-21T15:04:05.123Z", "level": "info", "message": "request", "request_id": "...",
     "status": 200, ...}
 
-JSON in ASCII escapes control characters, so a client's text cannot forge lines or move the cursor.
+The JSON is ASCII only, with control characters escaped. So a client's text cannot forge log lines
+or move the cursor.
 """
 
 import json
@@ -14,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TextIO
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
-"""Id of the HTTP request that is being served; the middleware sets it."""
+"""Id of the current HTTP request; the middleware sets it."""
 
 
 class JsonFormatter(logging.Formatter):

@@ -1,7 +1,7 @@
 """`ServerOptions`: how to serve. (`EngineConfig` says how to run the engine.)
 
 By default only this machine can connect. An address that other machines can reach requires an API
-key. This is checked here, so that it also holds for servers that are built in Python.
+key. The class checks that itself, so that the rule also holds for servers that are built in Python.
 """
 
 from dataclasses import dataclass
@@ -26,17 +26,17 @@ class ServerOptions:
     host: Annotated[str, Meta(min_length=1, description="a name or an address")] = "127.0.0.1"
     """The address to serve on; an `api_key` is required if other machines can reach it."""
     port: Annotated[int, Meta(ge=0, le=65535)] = 8000
-    """0: any free port."""
+    """0 means any free port."""
     api_key: Strings = ()
-    """Any of these keys opens every route; empty: no key is required."""
+    """Each of these keys opens every route. If there are none, no key is required."""
     served_model_name: str | None = None
-    """The name that clients use for the model; None: the name it was loaded by."""
+    """The name that clients use for the model; None means the name that it was loaded by."""
     allowed_hosts: Strings = ()
-    """More names that a request's Host header may contain. Without any, a server on loopback
+    """Additional names that a request's Host header may contain. Without them, a server on loopback
     accepts only loopback names.
     """
     max_waiting_requests: Annotated[int, Meta(ge=1, le=1_000_000)] = 256
-    """Longest queue of waiting requests; beyond it, requests are refused (status 429)."""
+    """Longest queue of waiting requests; when it is full, requests are refused (status 429)."""
     request_timeout: Seconds = 600.0
     """Longest time from a request's arrival to its end, in seconds."""
     drain_timeout: Seconds = 30.0
@@ -75,4 +75,4 @@ class ServerOptions:
         try:
             return ip_address(self.host).is_loopback
         except ValueError:
-            return False  # another name can resolve to any address
+            return False  # a name other than localhost can resolve to any address

@@ -1,8 +1,8 @@
 """`run_server`: runs uvicorn with our limits until SIGTERM or Ctrl-C, then shuts down cleanly.
 
-On the first signal new requests are refused, and running ones get `drain_timeout` to finish. What
-is then unfinished gets an error. A second signal ends that time at once. The exit status after a
-drain is 0.
+After the first signal, new requests are refused, and running requests get `drain_timeout` seconds
+to finish. Requests that are still unfinished then get an error. A second signal ends the waiting at
+once. The exit status after a clean shutdown is 0.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ from minivllm.server.options import ServerOptions
 from minivllm.server.service import EngineService
 
 _MAX_INCOMPLETE_EVENT = 64 * 1024
-"""Longest request head that h11 buffers, in bytes. `middleware.HeaderBounds` has a lower limit and
-answers with a clearer error.
+"""Longest request head that h11 buffers, in bytes. `middleware.HeaderBounds` has a lower limit,
+because its error is clearer.
 """
 _KEEP_ALIVE = 5
 _GRACE = 1.0
-"""Seconds after the drain in which the last errors are sent; then open connections are aborted."""
+"""How many seconds after the drain the last errors can be sent, before connections are aborted."""
 _FORCE = 5.0
-"""Seconds after that until uvicorn cancels running tasks; none should be left."""
+"""How many seconds after `_GRACE` uvicorn cancels running tasks; no tasks should be left then."""
 
 _log = logging.getLogger("minivllm.server")
 
 
 def bind(options: ServerOptions) -> socket.socket:
-    """Bind the socket to serve on, before the slow loading of the model. Raises `OSError`."""
+    """Bind the socket to serve on. Call it before loading the model. Raises `OSError`."""
     family, *_, address = socket.getaddrinfo(
         options.host, options.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    # Name the protocol: only then does asyncio turn off Nagle's algorithm for new connections. It
-    # delays the second piece of an answer by 40 ms.
+    # Name the protocol: only then does asyncio turn off Nagle's algorithm for new connections.
+    # Nagle's algorithm would delay the second piece of an answer by 40 ms.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -60,8 +60,8 @@ def url_of(bound: socket.socket) -> str:
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that drains on the first signal. Without signals (in a test, in a thread),
-    call `begin_exit`.
+    """A uvicorn server that drains on the first signal. Where there are no signals (in a test, in a
+    thread), call `begin_exit`.
     """
 
     def __init__(self, app: FastAPI, service: EngineService, options: ServerOptions) -> None:
@@ -95,8 +95,9 @@ class Server(uvicorn.Server):
             _log.info("serving", extra={"fields": told})
 
     def begin_exit(self) -> None:
-        """Drain; on the second call, end running requests at once. Call it in the event loop."""
-        # uvicorn's `force_exit` would cancel running requests and leave the application open.
+        """Drain. The second call ends running requests at once. Call this in the event loop."""
+        # Do not use uvicorn's `force_exit`: it cancels running requests, and does not close the
+        # application.
         if self.should_exit:
             self._service.give_up_all()
             self._abort_soon(_GRACE)
@@ -114,13 +115,13 @@ class Server(uvicorn.Server):
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
-        # uvicorn would raise the signal again after its end, and so exit with a failure.
+        # uvicorn's own version raises the signal again at the end, so the exit status is a failure.
         loop = asyncio.get_running_loop()
         signals = (signal.SIGTERM, signal.SIGINT)
         try:
             for one in signals:
                 loop.add_signal_handler(one, self.begin_exit)
-        # We are not in the main thread: our caller ends the server.
+        # We are not in the main thread, so there are no signals: our caller ends the server.
         except (ValueError, RuntimeError):
             yield
             return

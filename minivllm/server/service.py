@@ -3,11 +3,12 @@
     generation = await service.submit([NewRequest(id, prompt, params)], deadline)
     async for output in generation: ...
 
-It limits how many requests wait. A request that ends early (client gone, timeout, shutdown) is
-aborted before the engine's next step. When the engine dies, all open requests get an error.
+The service limits how many requests wait. A request that ends early (client gone, timeout,
+shutdown) is aborted before the engine's next step. When the engine dies, all open requests get an
+error.
 
-Waking the event loop for each output would cost more than the output itself. So the engine's thread
-appends outputs to a deque, and wakes the loop only if no wake-up is pending.
+Waking the event loop for each output would take longer than computing the output. So the engine's
+thread appends outputs to a deque, and wakes the event loop only if no wake-up is pending.
 
 Source: vLLM `vllm/v1/engine/async_llm.py`.
 """
@@ -41,7 +42,9 @@ from minivllm.server.workers import Workers
 T = TypeVar("T")
 
 _RETRY_AFTER = 1
-"""Seconds after which a client may ask a full server again: about the time of a short answer."""
+"""How many seconds a client should wait before it asks a full server again: about the time of a
+short answer.
+"""
 
 _log = logging.getLogger("minivllm.server")
 
@@ -55,7 +58,7 @@ class NewRequest:
 
 
 class EngineService:
-    """The engine as the endpoints use it. All methods except the constructor belong to one event
+    """The engine, for use by the endpoints. Call all methods except the constructor in one event
     loop.
     """
 
@@ -70,11 +73,11 @@ class EngineService:
         self._generations: set[Generation] = set()
         self._timers: dict[Generation, asyncio.TimerHandle] = {}
         self.draining = asyncio.Event()
-        """Set when the server takes no more requests."""
+        """Set when the server accepts no more requests."""
         self._when_over: list[Callable[[MinivllmError], None]] = []
-        # Both threads use these: single operations on sets and deques are thread-safe.
+        # Both threads use the next two: single operations on sets and deques are thread-safe.
         self._waiting: set[str] = set()
-        """First sequences of the requests that have not been admitted yet."""
+        """Ids of the first sequences of all requests that have not been admitted yet."""
         self._inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
         self._wake_up_sent = False
         # `Tokenizer.encode` releases the GIL, so a long prompt in a worker does not delay other
@@ -85,13 +88,13 @@ class EngineService:
     # ---- life ----
 
     async def start(self) -> None:
-        """Start the engine's thread; call it in the event loop that serves."""
+        """Start the engine's thread. Call this in the event loop of the server."""
         self._loop = asyncio.get_running_loop()
         self._thread.ended.add_done_callback(self._on_thread_end)
         self._thread.start()
 
     def begin_drain(self, timeout: float) -> None:
-        """Take no more requests; those unfinished after `timeout` seconds get an error."""
+        """Accept no more requests. Requests still running after `timeout` seconds get an error."""
         if self.is_draining:
             return
         self.draining.set()
@@ -116,7 +119,7 @@ class EngineService:
         self._thread.stop()
         try:
             await asyncio.to_thread(self._thread.join, 60.0)
-        # The engine failed earlier and that was logged; here it only has to end.
+        # The engine failed earlier, and the failure was logged. Here the thread only has to end.
         except Exception as error:
             _log.info(
                 "the engine's thread has ended", extra={"fields": {"error": type(error).__name__}}
@@ -126,7 +129,7 @@ class EngineService:
     def when_over(self, end: Callable[[MinivllmError], None]) -> None:
         """Call `end` in the event loop, with the reason, after the last request has been served.
 
-        It should close connections that would otherwise stay open for ever.
+        `end` should close connections that would otherwise stay open for ever.
         """
         self._when_over.append(end)
 
@@ -160,10 +163,11 @@ class EngineService:
     # ---- requests ----
 
     async def submit(self, requests: list[NewRequest], deadline: float) -> Generation:
-        """Queue all of `requests` or none. `deadline`: on the event loop's clock.
+        """Queue all of `requests`, or none of them. `deadline` is a time of the event loop's clock.
 
-        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. If the engine
-        refuses a single request, the generation raises; several are checked here first.
+        Raises `OverloadedError`, `ShuttingDownError` or `EngineDeadError` at once. Several requests
+        are checked before any of them is queued; if the engine refuses one, this raises its error.
+        A single request is not checked first; if the engine refuses it, the generation raises.
         """
         self._refuse_if_closed(len(requests))
         if len(requests) > 1:
@@ -185,11 +189,11 @@ class EngineService:
         return generation
 
     async def ask_engine(self, question: Callable[[LLMEngine], T]) -> T:
-        """Call `question` with the engine between two steps and return its result."""
+        """Call `question(engine)` between two of the engine's steps, and return its result."""
         return await asyncio.wrap_future(self.call_engine(question))
 
     def call_engine(self, question: Callable[[LLMEngine], T]) -> Future[T]:
-        """Like `ask_engine`, but from any thread, and with a future."""
+        """Like `ask_engine`, but any thread may call it, and it returns a future."""
         return self._thread.call(question)
 
     async def in_worker(
@@ -197,21 +201,21 @@ class EngineService:
     ) -> T:
         """Run `work(*args)` (tokenizing, chat templates) in a worker thread.
 
-        size: characters or tokens
+        size: number of characters or tokens
         """
         return await asyncio.wrap_future(
             self._workers.submit(size, work, *args, renders_template=renders_template)
         )
 
     def tidy_up(self) -> None:
-        """Return free memory to the system; called after many large requests."""
+        """Return free memory to the system. Called after a flood of large requests."""
         if not self.is_draining:
             self._workers.tidy_up()
 
     def most_output_tokens(self, num_prompt_tokens: int, num_sequences: int) -> int:
-        """How many tokens each sequence can generate before context or memory ends; at least 1.
+        """Return how many tokens each sequence can generate in context and memory; at least 1.
 
-        For clients that set no `max_tokens`. Inverse of `core.admission.refuse_if_too_large`.
+        This is the default for `max_tokens`, the inverse of `core.admission.refuse_if_too_large`.
         """
         in_context = self.max_model_len - num_prompt_tokens
         block_size = self.config.block_size
@@ -273,7 +277,8 @@ class EngineService:
             self._loop.call_soon_threadsafe(self._take_inbox)
 
     def _take_inbox(self) -> None:
-        # Clear the flag first: a later item is either taken below or sends another wake-up.
+        # Clear the flag first. An item that arrives later is either taken below, or sends another
+        # wake-up.
         self._wake_up_sent = False
         for _ in range(len(self._inbox)):
             function, argument = self._inbox.popleft()

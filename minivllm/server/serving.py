@@ -1,9 +1,8 @@
-"""`Serving`: what all endpoints share: the served model name, tokenizing prompts, and sending
-answers.
+"""`Serving`: what all endpoints share: the model's name, tokenizing prompts, and sending answers.
 
 A stream sends nothing before its first token, so that an earlier failure can still set the HTTP
-status. A client can disconnect while its request is being submitted: until a response exists that
-watches the connection, `stream` and `answer` close the generation themselves.
+status. A client can disconnect while its request is being submitted. Only a response watches the
+connection, so until there is one, `stream` and `answer` close the generation themselves.
 """
 
 import asyncio
@@ -31,7 +30,7 @@ from minivllm.server.service import EngineService, NewRequest
 from minivllm.server.usage import TokenCount
 
 WRITTEN_AT_ONCE = 2000
-"""Number of tokens and log-probabilities that take only a few milliseconds to serialize."""
+"""So few tokens and log-probabilities that serializing them takes only a few milliseconds."""
 
 
 class Answer(Protocol):
@@ -45,7 +44,7 @@ class Answer(Protocol):
 
 
 class Serving:
-    """The engine service as the endpoints see it."""
+    """The engine service and the server's options, for the endpoints."""
 
     def __init__(self, service: EngineService, options: ServerOptions) -> None:
         self.service = service
@@ -63,7 +62,7 @@ class Serving:
     async def to_prompt(
         self, prompt: str | list[int], cache_salt: str | None, add_special_tokens: bool = True
     ) -> Prompt:
-        """Tokenize a prompt in a worker, so that neither event loop nor engine waits for it."""
+        """Tokenize a prompt in a worker, so that neither the event loop nor the engine waits."""
         salt = {} if cache_salt is None else {"cache_salt": cache_salt}
         if not isinstance(prompt, str):
             return {"prompt_token_ids": prompt, **salt}
@@ -73,7 +72,7 @@ class Serving:
         return {"prompt_token_ids": token_ids, "prompt": prompt, **salt}
 
     def _encode(self, text: str, add_special_tokens: bool) -> list[int]:
-        """Raise `PromptTooLongError`, before tokenizing where the length alone proves it."""
+        """Tokenize `text`. Raises `PromptTooLongError`, if possible before tokenizing."""
         limit = self.service.max_model_len
         tokenizer = self.service.tokenizer
         if (
@@ -101,14 +100,15 @@ class Serving:
         pieces: Callable[[Generation], AsyncGenerator[bytes, None]],
         media_type: str,
     ) -> Response:
-        """Stream what `pieces` makes of the outputs. Raise if the request fails before the first."""
+        """Stream what `pieces` makes of the outputs. Raise if the request fails early."""
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             await generation.wait_for_first()
         except BaseException:
             generation.close()
             raise
-        # A second after the generation's own deadline, which sends the client a reason.
+        # Wait until a second after the deadline: at the deadline, the generation itself sends the
+        # client a reason.
         too_long = partial(
             asyncio.sleep, request.state.deadline + 1.0 - asyncio.get_running_loop().time()
         )
@@ -117,7 +117,7 @@ class Serving:
         )
 
     async def answer(self, request: Request, requests: list[NewRequest]) -> list[RequestOutput]:
-        """The last output of each of `requests`."""
+        """Run `requests` and return the last output of each."""
         generation = await self.service.submit(requests, request.state.deadline)
         try:
             finished = {output.request_id: output async for output in generation if output.finished}
@@ -143,8 +143,8 @@ class Serving:
         def written() -> str:
             return answer.whole(outputs).model_dump_json()
 
-        # An answer with log-probabilities can take a second to serialize. Do that in a worker, so
-        # that the event loop stays free for other clients.
+        # Serializing an answer with log-probabilities can take a second. Do it in a worker, so that
+        # the event loop stays free for other clients.
         num_values = _num_values(outputs)
         text = (
             written()
@@ -157,24 +157,25 @@ class Serving:
 def new_id(prefix: str) -> str:
     """Make an id for an answer and its requests in the engine.
 
-    It starts with the HTTP request's id, which links logs and events. It ends in random digits,
-    because clients may reuse an X-Request-Id, and two requests with one id draw the same samples.
+    The id contains the HTTP request's id, so that logs and events can be compared. It ends with
+    random digits, because clients may use an X-Request-Id twice, and two requests with the same id
+    would draw the same samples.
     """
     return f"{prefix}-{REQUEST_ID.get()}-{secrets.token_hex(4)}"
 
 
 def choose_answer_id(name: str, prefix: str, body: RequestFields) -> str:
-    """The id that the client sees. The engine uses another: two clients may choose the same."""
+    """Return the id for the client. The engine uses another, as two clients may choose the same."""
     return name if body.request_id is None else f"{prefix}-{body.request_id}"
 
 
 def num_characters(messages: list[dict[str, str]]) -> int:
-    """Approximate length of a conversation as a prompt, in characters."""
+    """Return the approximate length of a conversation's prompt, in characters."""
     return sum(len(text) for message in messages for text in message.values())
 
 
 def check_stream(body: RequestFields) -> None:
-    """Raise `InvalidRequestError` for options that need streaming on, or off."""
+    """Raise `InvalidRequestError` for an option that does not fit `stream`."""
     if not body.stream and body.stream_options is not None:
         raise InvalidRequestError(
             "stream_options needs stream: set stream to true, or leave stream_options out."
@@ -186,8 +187,8 @@ def check_stream(body: RequestFields) -> None:
 
 
 def served_name(options: ServerOptions, config: EngineConfig) -> str:
-    """The name under which clients ask for the model. A local path is reduced to its last part, so
-    that clients do not learn where it is stored.
+    """Return the name that clients use for the model. A local path is reduced to its last part, so
+    that clients do not learn where the model is stored.
     """
     if options.served_model_name is not None:
         return options.served_model_name
@@ -196,9 +197,9 @@ def served_name(options: ServerOptions, config: EngineConfig) -> str:
 
 
 def _num_values(outputs: list[RequestOutput]) -> int:
-    """Approximate number of tokens and log-probabilities in an answer.
+    """Return the approximate number of tokens and log-probabilities in an answer.
 
-    With `echo`, those of the prompt count once more for each output.
+    The prompt's log-probabilities count once, and again for each output, because of `echo`.
     """
     total = 0
     for output in outputs:

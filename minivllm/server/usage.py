@@ -13,11 +13,11 @@ class TokenCount(NamedTuple):
     num_prompt: int
     num_output: int
     num_cached: int
-    """Prompt tokens found in the prefix cache."""
+    """Number of prompt tokens that were found in the prefix cache."""
 
     @classmethod
     def of(cls, outputs: Iterable[RequestOutput]) -> "TokenCount":
-        """Count the last output of each request."""
+        """Count the tokens in the last outputs of an answer's requests."""
         return cls(
             sum(len(output.prompt_token_ids) for output in outputs),
             sum(len(one.token_ids) for output in outputs for one in output.outputs),
@@ -63,5 +63,5 @@ class StreamCount:
 
     @property
     def usage_so_far(self) -> Usage | None:
-        """Usage for a chunk before the end; None unless the client wants it in every chunk."""
+        """Usage for a chunk before the end; None unless the client wants usage in every chunk."""
         return self.count.to_usage() if self._continuous else None

@@ -1,7 +1,7 @@
-"""`Workers`: threads for tokenizing and for chat templates, outside event loop and engine.
+"""`Workers`: threads for tokenizing and for chat templates, besides event loop and engine.
 
-Tokenizing a mebibyte takes a second, and a chat template can take five to fail. So long texts and
-chats have their own workers, and do not delay short prompts.
+Tokenizing a mebibyte takes a second, and a chat template can run for five seconds before it fails.
+So long texts and chats have their own workers, and do not delay short prompts.
 """
 
 import gc
@@ -14,7 +14,9 @@ from minivllm.runtime.cpu.heap import trim_heap
 T = TypeVar("T")
 
 LONG = 32 * 1024
-"""Characters or tokens. A shorter text takes some hundredths of a second at most."""
+"""A text is long if it has more than this many characters or tokens. A shorter text takes some
+hundredths of a second at most.
+"""
 
 
 class Workers:
@@ -43,5 +45,5 @@ class Workers:
 
 
 def _tidy_up() -> None:
-    gc.collect()  # a refused body is in a reference cycle with the traceback of its error
+    gc.collect()  # a refused body and the traceback of its error form a reference cycle
     trim_heap()

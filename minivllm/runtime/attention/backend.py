@@ -4,8 +4,8 @@ A backend chooses the layout that its operations read fastest. Once per step, it
 runner's description of the batch (`CommonAttentionMetadata`) to its own metadata. Once per layer,
 it gets queries, keys and values from the decoder, which does not know about paging.
 
-Every backend must write all keys and values of a layer before it reads any: a sequence can share
-blocks that another sequence fills in the same step.
+Every backend must write all keys and values of a layer before it reads any of them, because a
+sequence can share blocks that another sequence fills in the same step.
 
 Source: vLLM `vllm/v1/attention/backend.py` (`AttentionBackend`, `AttentionMetadataBuilder`,
 `AttentionImpl`).
@@ -64,7 +64,7 @@ class AttentionBackend(Protocol):
         seq_lens: torch.Tensor,
         scale: float,
     ) -> torch.Tensor:
-        """See `minivllm.kernels.reference.attention_mass`; called only for a display."""
+        """See `minivllm.kernels.reference.attention_mass`; only for the dashboard."""
 
     def key_cache(self, layer: int) -> torch.Tensor:
         """Return a view of a layer's keys: [num_blocks, block_size, num_kv_heads, head_size]."""
@@ -78,9 +78,10 @@ def choose_attention_backend(
 ) -> str:
     """Resolve `name` on this machine to `torch`, `cpu`, or `triton:` and a kernel version.
 
-    `auto` takes Triton on a CUDA device; if that cannot run, it reports the reason and takes
-    torch. On a CPU `auto` takes `cpu`, or torch without a message: many machines have no
-    compiler. Raises `ConfigError` if a backend was asked for by name and cannot run.
+    On a CUDA device, `auto` takes Triton; if Triton cannot run, it reports the reason and takes
+    torch. On a CPU, `auto` takes `cpu`; if that cannot run, it takes torch without a message,
+    because many machines have no compiler. Raises `ConfigError` if the caller named a backend
+    and that backend cannot run.
     """
     if name == "torch":
         return "torch"
@@ -148,7 +149,7 @@ def get_attention_backend(
 
 
 def _import_triton_backend() -> "type[TritonAttentionBackend]":
-    """Import the backend late: Triton can be missing, and it fixes its mode when it is imported."""
+    """Import the backend late: Triton can be missing, and chooses its mode when it is imported."""
     try:
         from minivllm.runtime.attention.triton_backend import TritonAttentionBackend
     except ModuleNotFoundError as error:

@@ -1,15 +1,15 @@
 """The attention backend `cpu`: C kernels that read the KV cache in place.
 
-Once per step the work is cut into parts (`runtime/cpu/attention_work.py`). Once per layer two
-kernels run: one rotates queries and keys and writes keys and values into the cache, the other
+Once per step, `runtime/cpu/attention_work.py` cuts the work into parts. Once per layer, two kernels
+run. The first rotates queries and keys and writes keys and values into the cache; the second
 attends. Chunks, decodes and shared prefixes all take this path.
 
-A chunk reads its own keys and values from the cache as well. That is safe because everything is
-written before anything is read; a token marked `NOT_WRITTEN` is already in the cache or is written
-by another sequence of the step.
+A chunk reads its own keys and values from the cache too. That is safe because all tokens are
+written before any token is read. A token marked `NOT_WRITTEN` is already in the cache, or another
+sequence of the step writes it.
 
-Rotation happens in place: queries and keys are views of the linear layer's output, which nobody
-else reads. For attention mass and the x-ray, the decoder rotates them itself.
+Rotation happens in place: queries and keys are views of the linear layer's output, which is not
+needed afterwards. For attention mass and the x-ray, the decoder rotates queries and keys instead.
 """
 
 from dataclasses import dataclass

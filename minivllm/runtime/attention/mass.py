@@ -1,8 +1,8 @@
 """Attention mass: the share of the last token's attention on each block of its sequence.
 
 A block's share is the mean over all layers and query heads. `AttentionWatcher` calls
-`AttentionMassMeter` after each layer's attention, when the layer's keys are in the cache, including
-that of the last token.
+`AttentionMassMeter` after each layer's attention, when all keys of the layer are in the cache, the
+last token's key included.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AttentionMassMeter:
     def result(self) -> list[list[float]]:
         """Return, for each sequence in plan order, the shares of its blocks.
 
-        A list is in the order of the block table and sums to 1.
+        Each list is in the order of the block table, and its shares sum to 1.
         """
         rows = (self._sum / self._num_layers).tolist()
         return [
@@ -70,9 +70,9 @@ def gathered_attention_mass(
     seq_lens: torch.Tensor,
     scale: float,
 ) -> torch.Tensor:
-    """Compute the attention mass with a few torch operations per sequence, for backend `torch`.
+    """Compute the attention mass for the backend `torch`, with few operations per sequence.
 
-    Shapes as in `minivllm.kernels.reference.attention_mass`.
+    The shapes are those of `minivllm.kernels.reference.attention_mass`.
     """
     num_seqs, num_heads, _ = query.shape
     block_size, num_kv_heads = key_cache.shape[1:3]

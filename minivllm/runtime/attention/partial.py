@@ -15,7 +15,7 @@ Source: FlashDecoding (Dao et al., 2023); vLLM `merge_attn_states`.
 import torch
 
 Rows = slice | torch.Tensor
-"""Rows of the flat batch: a slice if they are neighbours (no copy), else indices."""
+"""Rows of the flat batch: a slice (which needs no copy) if they are neighbours, else indices."""
 
 
 def attend(
@@ -37,7 +37,8 @@ def attend(
     num_heads, num_queries] float32.
     """
     if query.device.type == "cpu":
-        # F.scaled_dot_product_attention calls this on a CPU and discards the log-sum-exp.
+        # On a CPU, F.scaled_dot_product_attention calls this operation, but discards the
+        # log-sum-exp.
         return torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
             query, key, value, is_causal=is_causal, attn_mask=mask, scale=scale
         )
@@ -52,13 +53,14 @@ def attend_in_steps(
     is_causal: bool = False,
     mask: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Compute `attend` step by step in float32, where no fused operation returns the log-sum-exp.
+    """Compute `attend` step by step in float32, for devices without a fused operation for it.
 
-    Shapes as in `attend`.
+    The shapes are those of `attend`.
     """
     batch, num_heads, num_queries, head_size = query.shape
     num_kv_heads, num_tokens = key.shape[1], key.shape[2]
-    # The query heads of a group share a key head: give the group a dimension for broadcasting.
+    # The query heads of a group share a key head: add a dimension for the group, to broadcast the
+    # keys over it.
     grouped = query.reshape(batch, num_kv_heads, -1, num_queries, head_size).float()
     # [batch, num_kv_heads, group, num_queries, num_tokens]
     scores = grouped @ key.unsqueeze(2).mT.float() * scale

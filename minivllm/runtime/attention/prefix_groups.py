@@ -3,12 +3,12 @@
 Sixteen requests with one system prompt start with the same block ids:
 
     ada   [ 3  4  5 | 9 ]     blocks 3, 4, 5 are one group of two members:
-    ben   [ 3  4  5 | 12 7 ]  attend once for both queries, then to each one's own blocks
+    ben   [ 3  4  5 | 12 7 ]  attend to them once for both queries, then to each one's own blocks
 
-Attending once turns many small memory-bound products into one large one; the two parts of a
-sequence are merged by their log-sum-exp ("cascade attention"). vLLM does this only if *all* running
-requests share a prefix. Here the block tables are walked as a tree, so an unrelated request does no
-harm, and groups can nest (a system prompt, then a document).
+Attending once turns many small memory-bound products into a single large one. The results for a
+sequence's two parts are then merged by their log-sum-exp ("cascade attention"). vLLM groups only if
+*all* running requests share a prefix. Here the block tables are walked as a tree, so an unrelated
+request does no harm, and groups can nest (a system prompt, then a document).
 
 Grouping affects speed only, never the result, as long as causality holds: all of a shared block
 must come before the first query of each member. `num_whole_blocks` is that limit.
@@ -22,8 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 
 MIN_TOKENS_SAVED = 128
-"""Tokens that a group must save from being read again; below this, the extra operations cost more
-than they save.
+"""Minimum number of token reads that a group must save; below it, the extra operations cost more
+time than the group saves.
 """
 
 
@@ -45,8 +45,8 @@ def find_prefix_groups(
     block_tables:      [num_seqs, max_blocks]
     num_whole_blocks:  [num_seqs], how many leading blocks come before all queries of the sequence
 
-    Returns the groups, and [num_seqs]: how many leading blocks of each sequence they cover. A
-    sequence can be in several groups, which follow one another along its table.
+    Returns the groups, and [num_seqs]: how many leading blocks of each sequence the groups cover.
+    A sequence can be in several groups, which follow one another in its block table.
     """
     groups: list[PrefixGroup] = []
     num_covered = np.zeros(len(block_tables), dtype=np.int64)

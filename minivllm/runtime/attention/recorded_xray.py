@@ -1,8 +1,9 @@
 """Recordings of the kernel x-ray, shipped with minivllm for machines without Triton.
 
-`tools/pictures/record_kernels.py` makes them from the decodes of lessons 5 and 12, which run the
-same on every machine. A recording matches if its softmax fits the sample's own queries and keys.
-For any other decode the result is the first recording, marked with `of="another"`.
+`tools/pictures/record_kernels.py` records the decodes of lessons 5 and 12, which give the same
+results on every machine. A recording matches a sample if its softmax fits the sample's queries and
+keys. For a decode without a matching recording, the result is the first recording, marked with
+`of="another"`.
 """
 
 from functools import cache
@@ -44,7 +45,7 @@ def recorded_trace(sample: "DecodeSample") -> RecordedTrace:
 
 
 def _is_of(sample: "DecodeSample", recording: RecordedTrace) -> bool:
-    """Whether layer, length, blocks and the largest score of each query head are as recorded."""
+    """Whether layer, length, blocks and each query head's largest score equal the recorded ones."""
     reads = [read["block_id"] for tile in recording.programs[0]["tiles"] for read in tile["reads"]]
     if (sample.layer, sample.num_tokens, sample.block_ids) != (
         recording.layer,

@@ -8,14 +8,14 @@ layer:
     decodes   sequences with one token attend to their gathered context, in buckets of similar
               length
     spans     earlier context that several queries see in full: a shared prefix (`prefix_groups`),
-              or the tokens before a chunk. Merged into the results above (`partial`)
+              or the tokens before a chunk; `partial` merges the result into the results above
 
-Slots after a sequence's end can hold NaN from another request. A mask is not enough, since 0 * NaN
-is NaN, so gathered tokens after the end are set to zero.
+Slots after a sequence's end can hold NaN from another request. A mask is not enough, because 0 *
+NaN is NaN. So gathered tokens after the end are set to zero.
 
-Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], the
-heads' keys, then their values. A block is contiguous, so gathering runs at the speed of memory;
-separate blocks for each head would halve that. A head's tokens have a constant stride, so the
+Cache layout, one tensor per layer: [num_blocks, block_size, 2 * num_kv_heads, head_size], first the
+keys, then the values. A block is contiguous, so gathering runs at the speed of memory; separate
+blocks for each head would halve the speed. A head's tokens have a constant stride, so the
 operations need no copy.
 """
 
@@ -32,16 +32,18 @@ from minivllm.runtime.input_batch import NOT_WRITTEN, CommonAttentionMetadata
 from minivllm.runtime.kv_cache import KVCacheSpec
 
 MAX_PADDING_TOKENS = 256
-"""Padding tokens that a bucket of decodes can have; reading more would cost more than one more
-bucket.
+"""Maximum number of padding tokens in a bucket of decodes; reading more padding would take longer
+than one more bucket.
 """
 MAX_BUCKET_TOKENS = 8192
-"""Tokens gathered at once, to bound the workspace; a longer sequence gets its own bucket."""
+"""How many tokens are gathered at once, at most, to bound the workspace; a longer sequence gets its
+own bucket.
+"""
 
 
 @dataclass(slots=True)
 class Chunk:
-    """A prefill chunk's rows, which attend to each other."""
+    """The rows of a prefill chunk, which attend to each other."""
 
     rows: slice
 
@@ -54,7 +56,7 @@ class DecodeBucket:
     block_ids: torch.Tensor
     """[num_seqs * num_blocks]"""
     padding: torch.Tensor
-    """[num_padding] gathered tokens after a sequence's end: indices into [num_seqs * num_tokens]"""
+    """[num_padding] indices into [num_seqs * num_tokens]: gathered tokens after a sequence's end"""
     mask: torch.Tensor
     """[num_seqs, 1, 1, num_tokens]: 0, or -inf on padding."""
 
@@ -67,13 +69,13 @@ class SharedContext:
     block_ids: torch.Tensor
     """[num_blocks]"""
     num_tokens: int
-    """Tokens after these in the gathered blocks are cut off."""
+    """How many tokens of the gathered blocks belong to the context; the others are cut off."""
 
 
 @dataclass(slots=True)
 class TorchAttentionMetadata:
     written_rows: torch.Tensor | None
-    """[num_written] rows of the batch; None: all."""
+    """[num_written] rows of the batch; None means all rows."""
     written_slots: torch.Tensor
     """[num_written]"""
     chunks: list[Chunk]
@@ -153,10 +155,10 @@ class TorchAttentionBackend:
     def _decode_buckets(
         self, common: CommonAttentionMetadata, members: np.ndarray, num_covered: np.ndarray
     ) -> list[DecodeBucket]:
-        """Make buckets of the context that spans do not cover.
+        """Make buckets for the part of the contexts that no span covers.
 
         members: [num_decodes], the sequences with one query
-        num_covered: [num_seqs], leading blocks of each sequence that spans cover
+        num_covered: [num_seqs], how many leading blocks of each sequence the spans cover
         """
         block_size = self._spec.block_size
         num_tokens = common.num_computed_tokens[members] + 1 - num_covered[members] * block_size
@@ -164,7 +166,7 @@ class TorchAttentionBackend:
         for bucket in _similar_lengths(num_tokens):
             width = -(-int(num_tokens[bucket].max()) // block_size)
             seqs, tokens = members[bucket], num_tokens[bucket]
-            # Fill the rows of short sequences with their own first block; the mask hides it.
+            # Pad the row of a short sequence with its own first block; the mask hides the padding.
             columns = np.arange(width)
             columns = (
                 np.where(columns * block_size < tokens[:, None], columns, 0)
@@ -227,7 +229,7 @@ class TorchAttentionBackend:
         output: torch.Tensor,
         log_sum_exp: torch.Tensor,
     ) -> None:
-        """Write the rows of sequences with one query: attention to the context outside spans.
+        """Write the output rows of sequences with one query, for the context outside the spans.
 
         output: [num_tokens, num_heads, head_size]; log_sum_exp: [num_tokens, num_heads]
         """
@@ -278,8 +280,8 @@ class TorchAttentionBackend:
 
         padding: indices of gathered tokens to set to zero
 
-        Valid until the next call: all calls share a workspace, since mapping new memory takes
-        longer than filling it.
+        The result is valid until the next call: all calls share a workspace, because mapping new
+        memory takes longer than filling it.
         """
         blocks = cache.flatten(1)  # [num_blocks, block_size * 2 * num_kv_heads * head_size]
         size = len(block_ids) * blocks.shape[1]

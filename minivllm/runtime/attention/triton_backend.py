@@ -1,7 +1,7 @@
 """The attention backend `triton`: paged attention with `minivllm.kernels`, on CUDA or interpreted.
 
-Each layer has a launch that writes keys and values, one for all prefill chunks, and one for all
-decodes (two if contexts are split). The backend's name selects the kernel version:
+A layer has one launch that writes keys and values, one launch for all prefill chunks, and one for
+all decodes (two if contexts are split). The backend's name selects the kernel version:
 
     triton:naive, triton:grouped, triton:split    the decode kernel
     triton:static     for decode steps over tensors with fixed addresses (`cuda_graphs`); in other
@@ -13,8 +13,8 @@ Decode rows need no copy if they are neighbours in the batch.
 
 Cache layout, one tensor for all layers: [num_layers, 2, num_blocks, num_kv_heads, block_size,
 head_size]. A program reads one key head, whose tokens in a block are contiguous. Kernels see
-[num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized:
-kernels read only written slots.
+[num_blocks, block_size, num_kv_heads, head_size] through strides. The cache is not initialized,
+because kernels read only slots that have been written.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py`.
 """
@@ -56,15 +56,15 @@ Rung = Literal["naive", "grouped", "split", "static", "unified"]
 
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 HEAD_SIZES = range(8, 257, 2)
-"""Rotation swaps halves of a head, so the size is even. At the largest size, a tile of keys and
-values still fits into a multiprocessor.
+"""Rotation swaps the halves of a head, so the head size must be even. At the largest size, a tile
+of keys and values still fits into a multiprocessor.
 """
 MAX_CHUNK_TOKENS = 2048
-"""Most chunk tokens in a step for which the unified kernel was measured to be faster than two
-launches (docs/measured/gpu/sweep.json).
+"""With at most this many chunk tokens in a step, one launch of the unified kernel is faster than
+two launches (measured, docs/measured/gpu/sweep.json).
 """
 MIN_CAPABILITY = (8, 0)
-"""Triton does not compile for older GPUs: before sm_80 there is no bfloat16."""
+"""Triton does not compile our kernels for older GPUs: before sm_80 there is no bfloat16."""
 
 
 class TritonAttentionBackend:
@@ -148,10 +148,10 @@ class TritonAttentionBackend:
         )
 
     def _takes_one_launch(self, lengths: np.ndarray, decode_lens: np.ndarray) -> bool:
-        """Whether the unified kernel is faster for a step, by measurement.
+        """Whether the unified kernel is faster for a step, according to measurements.
 
-        It does not split contexts, so a few long decodes need `decode_split`; and its tiles are too
-        small for steps of mostly chunks.
+        In a mixed step it does not split contexts, so a few long decodes need `decode_split`. Its
+        tiles are too small for steps that consist mostly of chunks.
 
         lengths: [num_seqs] tokens of each sequence in the step
         decode_lens: [num_decodes] context lengths
@@ -204,8 +204,8 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # int32 needs half the bytes of the engine's int64. If offsets need 64 bits, the kernels'
-        # launchers widen it (`wide_enough`).
+        # int32 takes half as much memory as the engine's int64. If offsets need 64 bits, the
+        # kernels' launchers widen the array (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""The metadata of the attention backend `triton` for one step: its sequences, by kernel.
+"""The metadata of the attention backend `triton` for one step: which kernel gets which sequences.
 
 Source: vLLM `vllm/v1/attention/backends/triton_attn.py` (`TritonAttentionMetadata`).
 """
@@ -62,4 +62,4 @@ class TritonAttentionMetadata:
     mixed: Mixed | None = None
     """Replaces `decodes` and `prefills` in `triton:unified`."""
     static: StaticDecode | None = None
-    """Replaces all others in a decode step: one sequence per row, and padding in the last rows."""
+    """Replaces all other fields in a decode step: one row per sequence, then rows of padding."""

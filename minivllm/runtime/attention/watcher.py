@@ -1,4 +1,4 @@
-"""`AttentionWatcher`: records each layer's attention in one forward pass, as a `Watch` asks."""
+"""`AttentionWatcher`: records the layers' attention during one forward pass."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minivllm.runtime.step_result import Watch
 
 
 class AttentionWatcher:
-    """Records what one `Watch` asks for.
+    """Records what a `Watch` asks for.
 
     Call `add_layer` after each layer's attention, when the layer's keys are in the cache.
     """

@@ -1,11 +1,11 @@
 """The kernel x-ray of a real decode: copy what one layer's attention reads, and trace the kernel.
 
 Only interpreted kernels can be traced (`minivllm.kernels.xray`), and Triton decides at import
-whether it interprets. If it does (as without a CUDA device), the trace is made in this process,
-otherwise in a new one (`minivllm.runtime.attention.xray_worker`).
+whether it interprets kernels. If it does (without a CUDA device), the trace is made in this
+process. Otherwise it is made in a new process (`minivllm.runtime.attention.xray_worker`).
 
-Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace is
-returned with the block ids of the engine's KV cache.
+Only the sequence's own blocks are copied, so the kernel sees them under new ids. The trace that is
+returned has the block ids of the engine's KV cache.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ if TYPE_CHECKING:
 
 LAYER = 0
 WORKER_TIMEOUT = 120.0
-"""Seconds. Importing torch and Triton takes a few, a long context some more."""
+"""In seconds. Importing torch and Triton takes a few seconds, and a long context some more."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodeSample:
-    """What one layer's attention reads for the new token of a sequence, as copies on the CPU."""
+    """The inputs of one layer's attention for a sequence's new token, copied to the CPU."""
 
     layer: int
     num_tokens: int
     """Length of the context, including this step's token."""
     block_ids: list[int]
-    """[num_blocks], the block table up to the last of these tokens."""
+    """[num_blocks], the block table, as far as the context needs it."""
     query: torch.Tensor
     """[num_heads, head_size], rotated"""
     keys: torch.Tensor
@@ -49,7 +49,7 @@ class DecodeSample:
     Slots after the context have undefined contents.
     """
     values: torch.Tensor
-    """Shape as `keys`."""
+    """Same shape as `keys`."""
 
     def to_bytes(self) -> bytes:
         """Serialize for `from_bytes` in another process."""
@@ -68,13 +68,13 @@ class DecodeSample:
 class DecodeSampler:
     """Collects the samples of one forward pass.
 
-    Call `add_layer` after each layer's attention, when all its keys are written.
+    Call `add_layer` after each layer's attention, when all keys of the layer are written.
     """
 
     def __init__(
         self, common: CommonAttentionMetadata, sequences: Sequence[int], block_size: int
     ) -> None:
-        """sequences: indices into the step's plan, of sequences with one token"""
+        """sequences: indices into the step's plan; these sequences must have one token each"""
         self.samples: list[DecodeSample] = []
         self._common = common
         self._sequences = sequences
@@ -96,7 +96,7 @@ class DecodeSampler:
                 index, : -(-num_tokens // self._block_size)
             ].tolist()
             row = int(self._common.query_start_loc[index])
-            # Indexing by a list copies, but keeps the memory order of a view's dimensions; so call
+            # Indexing by a list makes a copy, but a copy with the memory order of the view; so call
             # `contiguous` too.
             keys, values = (
                 cache[block_ids].cpu().contiguous() for cache in (key_cache, value_cache)
@@ -120,7 +120,7 @@ def trace_decode(sample: DecodeSample) -> list[Any]:
 
 
 def trace_here(sample: DecodeSample) -> list[ProgramTrace]:
-    """Like `trace_decode`, in a process where kernels are interpreted."""
+    """Like `trace_decode`, for a process in which kernels are interpreted."""
     from minivllm.kernels.attention.decode_grouped import decode_grouped
     from minivllm.kernels.xray import trace
 

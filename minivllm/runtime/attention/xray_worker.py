@@ -1,7 +1,8 @@
 """`python -m minivllm.runtime.attention.xray_worker`: make one kernel trace and exit.
 
-Standard input is a `DecodeSample`, standard output its programs as JSON. The caller must set
-`TRITON_INTERPRET=1` before Python starts, because Triton reads it at import.
+It reads a `DecodeSample` from standard input and writes the traced programs as JSON to standard
+output. The caller must set `TRITON_INTERPRET=1` before Python starts, because Triton reads that
+variable at import.
 """
 
 import sys

@@ -1,10 +1,11 @@
 """Check a checkpoint directory: `config.json`, `tokenizer.json` and safetensors.
 
-It reads small files only, so a wrong directory or an unknown architecture is an error at once.
+The check reads small files only, so a wrong directory or an unknown architecture is an error at
+once.
 
-No code of a checkpoint is run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run code
-when they are opened, so they are refused by name. A config's `auto_map`, which points to Python
-files, is ignored.
+Code from a checkpoint is never run. Weights in pickle formats (`.bin`, `.pt`, `.pth`, ...) can run
+code when they are opened, so files with these suffixes are refused. A config's `auto_map`, which
+points to Python files, is ignored.
 """
 
 import json
@@ -18,11 +19,11 @@ from minivllm.runtime.model.model_config import ModelConfig
 PICKLE_SUFFIXES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _INDEX = "model.safetensors.index.json"
 _MAX_JSON_BYTES = 64 << 20
-"""The largest file seen has 34 MB: a tokenizer of 262,144 tokens."""
+"""The largest file that we have seen is a tokenizer of 262,144 tokens, with 34 MB."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in `path`. Raises `ModelIntegrityError` if it holds no object."""
+    """Return the JSON object in `path`. Raises `ModelIntegrityError` if the file is not one."""
     if path.stat().st_size > _MAX_JSON_BYTES:
         raise ModelIntegrityError(
             f"{path} is larger than {_MAX_JSON_BYTES >> 20} MiB: download the model again."
@@ -39,12 +40,12 @@ def read_json_object(path: Path) -> dict[str, Any]:
 
 
 def read_json_object_if_there(path: Path) -> dict[str, Any]:
-    """Like `read_json_object`, but {} for a file that does not exist."""
+    """Like `read_json_object`, but return {} if the file does not exist."""
     return read_json_object(path) if path.is_file() else {}
 
 
 def read_model_config(directory: Path) -> ModelConfig:
-    """Read the shape of the model in `directory`. Raises `ModelError`s."""
+    """Read the shape of the model in `directory`. Raises a `ModelError` if it cannot be used."""
     path = directory / "config.json"
     if not path.is_file():
         raise UnknownModelError(f"{directory} is not a model directory: it has no config.json.")
@@ -52,7 +53,7 @@ def read_model_config(directory: Path) -> ModelConfig:
 
 
 def check_checkpoint(directory: Path, *, weights: bool = True) -> None:
-    """Raise a `ModelError` that says what is wrong with `directory`, if anything is.
+    """Raise a `ModelError` if something is wrong with `directory`.
 
     With `weights=False` the weight files may be absent (`load_format="dummy"`).
     """
@@ -79,7 +80,7 @@ def weight_files(directory: Path) -> list[Path]:
 
 
 def missing_weights(place: str, names: list[str]) -> ModelIntegrityError | UnsupportedModelError:
-    """Return the error for a place (directory, repository) with these files and no safetensors."""
+    """Return the error for a directory or repository with files `names` but no safetensors."""
     if any(name.endswith(PICKLE_SUFFIXES) for name in names):
         return UnsupportedModelError(
             f"{place} has its weights in a pickle format only, which can run code when it is"
@@ -105,13 +106,13 @@ def _shards(index: Path) -> list[Path]:
         )
     names = sorted(set(weight_map.values()))
     for name in names:
-        # With a path, an index could name files outside its own directory.
+        # Refuse paths: otherwise an index could name files outside its own directory.
         if Path(name).name != name or not name.endswith(".safetensors"):
             raise ModelIntegrityError(
                 f"{index} names {name!r:.100}, which is not a safetensors file in the same"
                 " directory."
             )
-        # os.path returns False for names that no file can have; pathlib would raise.
+        # For an impossible file name, os.path returns False; pathlib would raise.
         if not os.path.isfile(index.parent / name):
             raise ModelIntegrityError(
                 f"{index.parent} lacks {name!r:.100}: the download is incomplete, download the"

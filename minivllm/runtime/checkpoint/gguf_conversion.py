@@ -1,13 +1,14 @@
 """Convert a GGUF file to a checkpoint directory that minivllm and `transformers` can load.
 
-The result has `config.json`, `generation_config.json`, the tokenizer's files with the chat
+The directory gets `config.json`, `generation_config.json`, the tokenizer's files with the chat
 template, and `model.safetensors` in float32. `transformers` rebuilds the tokenizer. We unpack the
-weights ourselves, one tensor at a time, because `transformers` needs the `accelerate` package for
-that, holds the model in memory twice, and cannot save it. Tests compare the result with its own
-reading, bit for bit.
+weights ourselves, one tensor at a time. `transformers` could read the weights too, but it needs the
+`accelerate` package, holds the model in memory twice, and cannot save the result. Tests compare our
+weights with those that `transformers` reads, bit for bit.
 
-llama.cpp stores the query and key projections of the `llama` architecture with reordered rows (see
-`_restore_rotary_order`). Without undoing that, all shapes are right and the text is still wrong.
+llama.cpp stores the query and key projections of the `llama` architecture with reordered rows. If
+we did not restore the order (`_restore_rotary_order`), all shapes would be right, but the generated
+text would be wrong.
 """
 
 import json
@@ -34,7 +35,7 @@ _MODEL_CLASSES = {
     "qwen2": "Qwen2ForCausalLM",
     "qwen3": "Qwen3ForCausalLM",
 }
-"""GGUF architecture -> Hugging Face class; the architecture's name is also the `model_type`."""
+"""GGUF architecture, which is also Hugging Face's `model_type` -> Hugging Face class."""
 GGUF_NAMES = {
     "token_embd": "model.embed_tokens",
     "output_norm": "model.norm",
@@ -51,7 +52,7 @@ GGUF_NAMES = {
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-"""llama.cpp's name of a module -> Hugging Face's.
+"""llama.cpp's name of a module -> Hugging Face's name.
 
 Modules of a layer have a prefix: `blk.3.` in llama.cpp, `model.layers.3.` in Hugging Face.
 """
@@ -66,7 +67,7 @@ _SPLIT_RULES = {
     "qwen2",
     "deepseek-r1-qwen",
 }
-"""Values of `tokenizer.ggml.pre` whose rules for splitting text into words are known."""
+"""The values of `tokenizer.ggml.pre` for which we know how to split text into words."""
 
 
 def converted_bytes(header: GgufHeader) -> int:
@@ -76,9 +77,9 @@ def converted_bytes(header: GgufHeader) -> int:
 
 
 def check_convertible(header: GgufHeader) -> dict[str, Any]:
-    """Return the `config.json` of the converted model, from the header alone.
+    """Return the contents of the converted model's `config.json`; reads only the header.
 
-    Raises `UnsupportedModelError` for a model that we cannot run, `ModelIntegrityError` for an
+    Raises `UnsupportedModelError` for a model that we cannot run, and `ModelIntegrityError` for an
     incomplete header.
     """
     arch = _value(header, "general.architecture", str)
@@ -123,7 +124,7 @@ def _refuse_unless_plain(header: GgufHeader, arch: str, head_size: int) -> None:
     for key in ("attention.value_length", "rope.dimension_count"):
         if metadata.get(f"{arch}.{key}", head_size) != head_size:
             raise UnsupportedModelError(
-                f"{path} has {arch}.{key} different from its head size, which is not supported."
+                f"{path} has a {arch}.{key} that differs from its head size: that is not supported."
             )
     model, rule = (
         _value(header, "tokenizer.ggml.model", str),
@@ -167,7 +168,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         raise ModelIntegrityError(
             f"{header.path} has no token embeddings: it is not a complete language model."
         )
-    # A damaged number must not become a list of that many layers.
+    # If this number is damaged, we must not build a list of a billion layers.
     if number("block_count") > len(header.tensors):
         raise ModelIntegrityError(
             f"{header.path} has fewer tensors than layers: it is not a complete model."
@@ -189,7 +190,7 @@ def _build_config(header: GgufHeader, arch: str) -> dict[str, Any]:
         "rms_norm_eps": _value(header, f"{arch}.attention.layer_norm_rms_epsilon", float),
         "rope_theta": _value(header, f"{arch}.rope.freq_base", float, 10000.0),
         "max_position_embeddings": number("context_length"),
-        # llama.cpp omits the output projection where it is the embedding matrix.
+        # llama.cpp omits the output projection if it equals the embedding matrix.
         "tie_word_embeddings": "output.weight" not in header.tensors,
         # Qwen2 always has these biases, but its metadata does not mention them.
         "attention_bias": "blk.0.attn_q.bias" in header.tensors,
@@ -207,7 +208,7 @@ def _hf_name(header: GgufHeader, name: str) -> str:
 
 
 def convert_gguf(path: Path, directory: Path, progress: Progress) -> None:
-    """Convert the file into `directory`, which must exist and be empty. Raises `ModelError`s."""
+    """Convert the file into the existing, empty `directory`. Raises a `ModelError`."""
     header = read_gguf_header(path)
     config = check_convertible(header)
     progress(f"Converting {path.name} to safetensors (only once; the result is cached).")
@@ -243,8 +244,9 @@ def _restore_rotary_order(array: np.ndarray, num_heads: int) -> np.ndarray:
     """Undo llama.cpp's reordering of a query or key projection, [num_heads * head_size, ...].
 
     A rotary embedding rotates pairs of features. Hugging Face pairs feature i of a head with
-    i + head_size/2, llama.cpp pairs the neighbours 2i and 2i + 1. So a GGUF file holds the rows of
-    a head as [half, 2], and Hugging Face as [2, half]; swapping the two axes restores the order.
+    feature i + head_size/2; llama.cpp pairs the neighbours 2i and 2i + 1. So the rows of a head are
+    [half, 2] in a GGUF file and [2, half] in a Hugging Face checkpoint. Swapping the two axes
+    restores the order.
     """
     half = array.shape[0] // num_heads // 2
     return array.reshape(num_heads, half, 2, *array.shape[1:]).swapaxes(1, 2).reshape(array.shape)
@@ -254,7 +256,8 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
     # This import takes seconds.
     from transformers import AutoTokenizer
 
-    # transformers also reads files *beside* the GGUF, so give it a link in an empty directory.
+    # transformers also reads other files in the directory of the GGUF file. So give it a link in a
+    # directory without other files.
     beside = directory / "source"
     beside.mkdir()
     link = beside / "model.gguf"
@@ -263,9 +266,9 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
         AutoTokenizer.from_pretrained(
             beside, gguf_file=link.name, trust_remote_code=False
         ).save_pretrained(directory)
-    except OSError:  # the disk, not the file
+    except OSError:  # a problem with the disk; the GGUF file may be good
         raise
-    except BaseException as error:  # undocumented: any error for inconsistent lists
+    except BaseException as error:  # transformers raises any error if the lists are inconsistent
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         raise ModelIntegrityError(
@@ -279,7 +282,7 @@ def _convert_tokenizer(header: GgufHeader, directory: Path) -> None:
 
 
 def _split_digits(tokenizer_json: Path) -> None:
-    """Split text at every digit first, as SmolLM does; transformers loses this rule of a GGUF."""
+    """Add SmolLM's rule to split text at every digit; transformers does not read it from GGUF."""
     from tokenizers import Tokenizer, pre_tokenizers
 
     tokenizer = Tokenizer.from_file(str(tokenizer_json))

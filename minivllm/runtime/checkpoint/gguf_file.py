@@ -6,9 +6,9 @@ GGUF is llama.cpp's format:
     table      name, shape, type and offset of each tensor
     tensors    mostly quantized in small blocks, which the `gguf` library unpacks
 
-A damaged file can claim an array of 2**60 elements, and the `gguf` library's own reader would loop
-over them. Here every length is checked against the file's size. `gguf_conversion` interprets the
-contents.
+A damaged file can declare an array of 2**60 elements, and the reader of the `gguf` library would
+loop over all of them. This reader checks every length against the file's size. `gguf_conversion`
+interprets the contents.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -38,7 +38,7 @@ _SCALARS = {
     11: "<q",
     12: "<d",
 }
-"""GGUF value type -> its format for `struct`."""
+"""GGUF value type -> the format that `struct` needs for it."""
 _STRING, _ARRAY = 8, 9
 _PLAIN = {
     GGMLQuantizationType.F32: "<f4",
@@ -49,14 +49,14 @@ _PLAIN = {
 
 
 _MAX_HEADER_BYTES = 64 << 20
-"""The largest vocabularies, with their merges, take 15 MB."""
+"""Enough: the largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Limit for one array, 32 MB as a Python list; vocabularies have some hundred thousand tokens."""
+"""Limit for one array: 32 MB as a Python list. Vocabularies have some hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 
 class _DamageError(Exception):
-    """What is wrong with the file; the caller adds the path."""
+    """The file is damaged; the message says how, and the caller adds the path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class GgufTensor:
     """Slowest dimension first, as in torch; the file uses the reverse order."""
     type: GGMLQuantizationType
     offset: int
-    """From the start of the file, in bytes."""
+    """Bytes from the start of the file."""
     num_bytes: int
 
 
@@ -84,7 +84,7 @@ class GgufHeader:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read and check the header of `path`.
 
-    Raises `ModelIntegrityError` for a file that is not GGUF, damaged or truncated.
+    Raises `ModelIntegrityError` if the file is not a GGUF file, or is damaged or truncated.
     """
     size = path.stat().st_size
     try:
@@ -98,7 +98,7 @@ def read_gguf_header(path: Path) -> GgufHeader:
 
 
 def read_gguf_tensor(header: GgufHeader, tensor: GgufTensor) -> np.ndarray:
-    """Read and unpack a tensor: float32 of `tensor.shape`.
+    """Read and unpack a tensor. Returns float32, with the shape `tensor.shape`.
 
     Raises `UnsupportedModelError` if its quantization cannot be unpacked.
     """

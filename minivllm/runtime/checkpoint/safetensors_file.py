@@ -1,12 +1,12 @@
-"""The safetensors format: read and check a file's header, write a file as a stream.
+"""The safetensors format: read and check the header of a file, write a file as a stream.
 
     8 bytes       length of the header, little-endian
     header        JSON: name -> dtype, shape, begin and end offset
     raw bytes     the tensors, without gaps
 
 The header is untrusted. Every number in it is checked against the file's real size *before*
-anything is allocated, so a truncated download gives a clear error, not a crash during loading.
-(Pickle formats cannot be checked this way; we never open them.)
+any memory is allocated, so a truncated download gives a clear error, not a crash during loading.
+(Pickle files cannot be checked like this; we never open them.)
 
 Format: https://github.com/huggingface/safetensors#format
 """
@@ -26,7 +26,9 @@ from minivllm.errors import ModelIntegrityError, UnsupportedModelError
 ITEM_SIZE = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2}
 """Bytes per element of the dtypes that hold plain, unquantized weights."""
 _MAX_HEADER_BYTES = 16 << 20
-"""Enough for 100,000 tensors. The format allows 100 MB, which take Python over a gigabyte."""
+"""Enough for 100,000 tensors. The format allows a header of 100 MB, but parsing one of that size
+takes over a gigabyte of memory in Python.
+"""
 _MAX_DIMENSIONS = 8
 
 
@@ -39,15 +41,15 @@ class TensorEntry:
     """A key of `ITEM_SIZE`."""
     shape: tuple[int, ...]
     offset: int
-    """From the start of the file, in bytes."""
+    """Bytes from the start of the file."""
     num_bytes: int
 
 
 def read_entries(path: Path) -> list[TensorEntry]:
     """Return the tensors of `path`, in file order.
 
-    Raises `ModelIntegrityError` if the header does not match the file, `UnsupportedModelError` if
-    the weights are quantized.
+    Raises `ModelIntegrityError` if the header does not match the file, and `UnsupportedModelError`
+    if the weights are quantized.
     """
     file_size = path.stat().st_size
     with path.open("rb") as file:
@@ -85,7 +87,8 @@ def _parse_entry(path: Path, name: str, claim: Any, data_start: int) -> TensorEn
         dtype, shape, (begin, end) = claim["dtype"], tuple(claim["shape"]), claim["data_offsets"]
     except (TypeError, KeyError, ValueError):
         raise _corrupt(path, f"its entry for tensor {name!r:.100} is malformed") from None
-    # Bound the numbers before multiplying: a thousand numbers of a thousand digits take minutes.
+    # Limit the numbers before multiplying: the product of a thousand numbers with a thousand digits
+    # takes minutes.
     numbers = (*shape, begin, end) if len(shape) <= _MAX_DIMENSIONS else ()
     if (
         not numbers

@@ -1,11 +1,11 @@
 """Stream a checkpoint's weights: read one tensor at a time into its own memory.
 
-Mapping the file into memory, as is usual, would leave the pages resident beside the model's copy:
-twice the weights at the peak. Here the bytes go from the file into one new tensor, which is freed
-when the caller drops it.
+Most loaders map the file into memory. Its pages would then stay in memory beside the model's copy,
+and the peak would be twice the size of the weights. Here each tensor gets its own memory, which is
+freed when the caller drops the tensor. So the caller must not collect the tensors in a list.
 
-So the caller must not collect the tensors in a list. The C library keeps freed memory in holes that
-no later tensor fits into, so `trim_heap` returns it to the system every 32 MiB.
+The C library keeps freed memory in holes that no later tensor fits into. So `trim_heap` returns
+these holes to the system every 32 MiB.
 """
 
 from collections.abc import Iterator
@@ -28,7 +28,7 @@ _BYTES_BETWEEN_TRIMS = 32 << 20
 
 
 def stream_weights(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (name, tensor on the CPU in the file's dtype) for all weights, in file order.
+    """Yield (name, tensor) for all weights, in file order; on the CPU, in the file's dtype.
 
     All headers are checked before the first tensor is read. Raises `ModelIntegrityError` or
     `UnsupportedModelError`.

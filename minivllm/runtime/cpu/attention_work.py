@@ -2,20 +2,20 @@
 
     tokens   0            128            ada and ben share a prefix of 128 tokens
     ada      [ stretch 0 ][ stretch 1 ]  1 row: a decode
-    ben      [  (shared) ][ stretch 2 ]  3 rows: a chunk, each row sees one token more
+    ben      [  (shared) ][ stretch 2 ]  3 rows: a chunk; each next row sees one token more
     cleo     [ stretch 3 ]               1 row: a decode
               level 0      level 1
 
-    stretch   rows that read the same tokens: a shared prefix, or the rest of one sequence
+    stretch   rows and the tokens that they read: a shared prefix, or the rest of one sequence
     lane      one query head of one row
     part      up to 16 lanes of a stretch; one task for each key head
-    level     parts that can run at once; a row's softmax continues from level to level
+    level     parts that can run at the same time; a row's softmax continues on the next level
 
-With 4 query heads per key head, stretch 0 has 4 rows * 4 heads = 16 lanes, which is one part.
+With 4 query heads per key head, stretch 0 has 4 rows * 4 heads = 16 lanes, so it is one part.
 
-The kernel reads 16 tokens at a time, counted from the start of the context, and its rounding
-depends on these tiles. So a shared prefix ends at a multiple of 16, and a row's result does not
-depend on sharing. One exception: a decode row with up to four query heads per key head takes
+The kernel reads tiles of 16 tokens, counted from the start of the context, and its rounding depends
+on these tiles. So a shared prefix must end at a multiple of 16; then a row's result does not depend
+on sharing. There is one exception: a decode row with up to four query heads per key head takes
 another path in the kernel (`is_decode`), which can round the last bit differently.
 """
 
@@ -35,17 +35,17 @@ def _int64s(*names: str) -> np.dtype:
 
 
 PART = _int64s(
-    "first_entry",  # of the stretch, in `AttentionWork.rows`
+    "first_entry",  # the stretch's first entry in `AttentionWork.rows`
     "first_pair",  # pairs of a row and a query head, counted from the stretch's first row
     "num_pairs",  # at most 16; the kernel's lanes
     "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
     "begin",  # first token to read
     "limit",  # number of tokens that the stretch's first row sees, from the context's start
-    "grows",  # number of tokens that each next row sees more: 0 or 1
+    "grows",  # how many tokens more each next row sees: 0 or 1
     "is_last",  # whether this is the last part of its rows
-    "is_decode",  # whether it is one row, in its last part
+    "is_decode",  # whether this is the last part of a single row
 )
-"""`struct part` of attention.c."""
+"""The fields of `struct part` in attention.c."""
 STRETCH = _int64s(
     "level", "num_rows", "first_entry", "table", "begin", "limit", "grows", "is_last", "is_decode"
 )
@@ -53,14 +53,14 @@ STRETCH = _int64s(
 
 @dataclass(slots=True)
 class AttentionWork:
-    """The input of `CpuOps.attend` for all layers of a step; all int64."""
+    """The input of `CpuOps.attend` for all layers of a step; all arrays are int64."""
 
     parts: np.ndarray
     """[num_parts] of `PART`, level by level, longest first within a level."""
     level_ends: np.ndarray
-    """[num_levels]: parts[: level_ends[i]] must be done before a part of level i + 1 begins."""
+    """[num_levels]: parts[: level_ends[i]] must be done before any part of level i + 1 starts."""
     rows: np.ndarray
-    """[num_entries]: rows of the batch, stretch by stretch; a part's rows are neighbours here."""
+    """[num_entries]: rows of the batch, stretch by stretch; here, a part's rows are neighbours."""
     block_tables: np.ndarray
     """[num_seqs, max_blocks]"""
 

@@ -1,11 +1,12 @@
 """`LargePages`: memory for weights in large pages, on systems with `madvise` (Linux).
 
-A step reads all weights once. With pages of 4 KiB the processor translates a hundred thousand
-addresses for that, and reads a page table for each; with pages of 2 MiB only a few hundred.
+A step reads all weights once. With pages of 4 KiB, the processor must translate the addresses of a
+hundred thousand pages, and reads a page table for each. With pages of 2 MiB, there are only a few
+hundred pages.
 
-A large page must be whole and aligned: an allocation of three megabytes holds one at best. So
-matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing, since the
-system allocates a page at the first write.
+A large page must be whole and aligned: an allocation of three megabytes contains one large page at
+best. So matrices are packed into pieces of 64 MiB. The unused rest of a piece costs nothing,
+because the system allocates a page only at the first write.
 
 Source: `man 2 madvise`, MADV_HUGEPAGE.
 """
@@ -18,7 +19,7 @@ import torch
 PIECE_BYTES = 64 << 20
 LARGE_PAGE_BYTES = 2 << 20
 LINE_BYTES = 64
-"""Every tensor starts at a cache line."""
+"""Size of a cache line. Every tensor starts at the start of a line."""
 _MADV_HUGEPAGE = 14
 
 
@@ -29,7 +30,7 @@ class LargePages:
         self._left = torch.empty(0, dtype=torch.uint8)
 
     def empty(self, *shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-        """Like `torch.empty` on a CPU."""
+        """Like `torch.empty` for a tensor on the CPU."""
         size = math.prod(shape) * dtype.itemsize
         if self._left.numel() < size:
             self._left = _piece(max(size, PIECE_BYTES))
@@ -44,6 +45,6 @@ def _piece(size: int) -> torch.Tensor:
     piece = memory[-memory.data_ptr() % LARGE_PAGE_BYTES :][:size]
     madvise = getattr(ctypes.CDLL(None), "madvise", None)
     if madvise is not None:
-        # Ignore the result: without large pages the memory works too, only a little slower.
+        # Ignore the result: without large pages, the memory is only a little slower.
         madvise(ctypes.c_void_p(piece.data_ptr()), ctypes.c_size_t(size), _MADV_HUGEPAGE)
     return piece

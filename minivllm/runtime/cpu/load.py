@@ -1,7 +1,7 @@
 """Load the CPU kernels, for the attention and linear backends `cpu`.
 
-The text of an error is only the reason. The caller, which knows the option that asked for the
-kernels, adds the rest of the sentence.
+The message of an error is only the reason. The caller knows which option asked for the kernels, and
+adds the rest of the sentence.
 """
 
 from minivllm.kernels.cpu.library import load_cpu_library

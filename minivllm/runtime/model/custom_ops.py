@@ -1,13 +1,13 @@
-"""The decoder's small operations, from torch or fused into kernels (Triton's or the CPU's).
+"""The decoder's small operations, in torch or fused into kernels (Triton's or the CPU's).
 
 `DecoderOps` is an argument of the forward pass, so that engines with different options can share
 one loaded model. Its defaults are torch operations, the reference implementations of the kernels.
-`choose_ops` replaces those that `custom_ops` names.
+`choose_ops` replaces the operations that `custom_ops` names.
 
-Fusing pays for the residual sum with its norm (hidden states are read and written once, not twice),
-for SiLU with the product, and for rotation with the cache write. A norm alone is one operation in
-torch too; its kernel runs where no residual sum precedes it. Norms of single heads (Qwen3) are not
-worth a launch and stay in torch.
+Three pairs are worth fusing: the residual sum with the norm (hidden states are read and written
+once, not twice), SiLU with the product, and the rotation with the cache write. A norm without a
+residual sum is a single operation in torch too; there is a kernel for it as well. Norms of single
+heads (Qwen3) are not worth a launch and stay in torch.
 
 Source: vLLM `vllm/model_executor/custom_op.py`, `CompilationConfig.custom_ops`.
 """
@@ -25,7 +25,7 @@ from minivllm.kernels import reference_ops
 
 @dataclass(frozen=True, slots=True)
 class DecoderOps:
-    """The implementation of each operation; `minivllm.kernels.reference_ops` defines them."""
+    """One implementation of each operation that `minivllm.kernels.reference_ops` defines."""
 
     rms_norm: Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor] = reference_ops.rms_norm
     add_rms_norm: Callable[[torch.Tensor, torch.Tensor, torch.Tensor, float], torch.Tensor] = (
@@ -44,9 +44,9 @@ def choose_ops(
 ) -> DecoderOps:
     """Choose the operations of an engine.
 
-    asked: `EngineConfig.custom_ops`; None means all kernels, or none where Triton interprets them
-    attention_backend: the result of `choose_attention_backend`; the kernels run only with an
-        attention backend of the same kind
+    asked: `EngineConfig.custom_ops`; None means all kernels, except where Triton interprets them
+    attention_backend: the result of `choose_attention_backend`; Triton's and the CPU's kernels run
+        only with an attention backend of the same kind
 
     Raises `ConfigError` if `asked` names kernels that cannot run.
     """

@@ -2,9 +2,9 @@
 
 Its input is a flattened (ragged) batch, `[num_tokens, hidden_size]`: the tokens of all sequences
 one after another, without padding. Tokens interact only in attention, which the caller passes in as
-a function. So the decoder runs over any cache and any backend.
+a function. So the decoder works with any cache and any backend.
 
-In float32 the tokens must equal those of `transformers`, so the order of operations is the same.
+In float32, the tokens must equal those of `transformers`, so the operations are in the same order.
 
 Source: transformers 5, `models/llama/modeling_llama.py`; vLLM `vllm/model_executor/models/llama.py`
 (names).
@@ -28,8 +28,8 @@ Attend = Callable[..., torch.Tensor]
 """(layer, q: [num_tokens, num_heads, head_size], k, v: [num_tokens, num_kv_heads, head_size])
 -> [num_tokens, num_heads, head_size]
 
-With `DecoderOps.attention_rotates`, q and k are not rotated yet, and a fifth argument has their
-cosines and sines (`CosSin`).
+With `DecoderOps.attention_rotates`, q and k are not rotated yet, and a fifth argument (`CosSin`)
+gives the cosines and sines for the rotation.
 """
 
 CosSin = tuple[torch.Tensor, torch.Tensor]
@@ -63,7 +63,7 @@ class Attention(nn.Module):
         if ops.attention_rotates:
             attended = attend(self.layer, q, k, v, cos_sin)
         else:
-            # Rotate q and k together: half as many operations.
+            # Rotate q and k together, which takes half as many operations.
             qk = qkv[:, : sum(heads)] if self.q_norm is None else torch.cat((q, k), dim=1)
             attended = attend(
                 self.layer, *RotaryEmbedding.rotate(qk, *cos_sin).split(heads, dim=1), v
@@ -100,12 +100,13 @@ class DecoderLayer(nn.Module):
         attend: Attend,
         ops: DecoderOps,
     ) -> torch.Tensor:
-        """Run one layer. The norm after each block adds the block's result to `hidden`.
+        """Run one layer. Each norm first adds the result of the block before it to `hidden`.
 
         hidden: [num_tokens, hidden_size], changed in place
-        x: [num_tokens, hidden_size], the previous layer's result, which is not yet added; or None
+        x: [num_tokens, hidden_size], the previous layer's result, not yet added to `hidden`; None
+            for the first layer
 
-        Returns this layer's result, [num_tokens, hidden_size], which is not yet added to `hidden`.
+        Returns this layer's result, [num_tokens, hidden_size], not yet added to `hidden`.
         """
         x = (
             self.input_layernorm(hidden, ops=ops)
@@ -118,7 +119,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-    """A causal language model without its cache; load weights into it before use."""
+    """A causal language model without a KV cache. Load weights into it before use."""
 
     def __init__(
         self,
@@ -132,7 +133,8 @@ class Decoder(nn.Module):
         self.dtype = dtype
         self.device = torch.device(device)
         self._make_matrix = choose_linear_backend(linear_backend, dtype, self.device)
-        # On the meta device parameters have no memory; each gets it when its weight is loaded.
+        # On the meta device, parameters have no memory. A parameter gets memory when its weight is
+        # loaded.
         with torch.device("meta"):
             self.embed_tokens = Embedding(config.vocab_size, config.hidden_size)
             self.layers = nn.ModuleList(
@@ -208,7 +210,7 @@ class Decoder(nn.Module):
             )
 
     def init_random_weights(self, seed: int) -> None:
-        """Load random weights (load format `dummy`): the same for a seed on every device."""
+        """Load random weights (load format `dummy`). A seed gives the same on all devices."""
         self.load_weights(random_weights(self.config, seed))
 
     def _load_shard(self, shard: Shard, tensor: torch.Tensor, is_last: bool) -> None:
@@ -221,13 +223,13 @@ class Decoder(nn.Module):
             setattr(module, name, parameter)
         parameter.data[shard.first_row : shard.first_row + len(tensor)].copy_(tensor)
         if is_last and name == "weight" and isinstance(module, Linear | Embedding):
-            # A table that is not also the LM head serves only lookups: keep it plain.
+            # An embedding table that is not also the LM head serves only lookups: keep it plain.
             is_lookup = isinstance(module, Embedding) and self.lm_head is not None
             module.process_weights_after_loading(TorchMatrix if is_lookup else self._make_matrix)
 
 
 def random_weights(config: ModelConfig, seed: int) -> Iterator[tuple[str, torch.Tensor]]:
-    """Yield (Hugging Face name, random float32 CPU tensor) for all weights, from the seed."""
+    """Yield (Hugging Face name, float32 CPU tensor) for all weights, random but fixed by `seed`."""
     generator = torch.Generator().manual_seed(seed)
     for name, shard in weight_shards(config).items():
         if "norm" in name:

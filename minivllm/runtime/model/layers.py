@@ -1,8 +1,8 @@
 """The decoder's building blocks: linear layer, RMS norm, rotary position embedding.
 
 Each layer maps rows to rows, so a token's result never depends on its batch-mates.
-`linear_backend` lays out the matrices. A layer then drops its own weight, which would double the
-model's memory.
+`linear_backend` lays out the matrices. A layer then drops the loaded weight; keeping it would
+double the model's memory.
 """
 
 import math
@@ -25,7 +25,7 @@ class Linear(nn.Module):
         self.matrix: Matrix | None = None
 
     def process_weights_after_loading(self, make_matrix: MakeMatrix) -> None:
-        """Replace the loaded weight by a `Matrix`."""
+        """Replace the loaded weight with a `Matrix`."""
         self.matrix, self.weight = make_matrix(self.weight.data, False), None
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -65,9 +65,9 @@ class RMSNorm(nn.Module):
     def forward(
         self, x: torch.Tensor, residual: torch.Tensor | None = None, ops: DecoderOps = TORCH_OPS
     ) -> torch.Tensor:
-        """Normalize x: [..., size], or x + residual if there is a residual.
+        """Normalize x: [..., size]; if `residual` is given, normalize x + residual.
 
-        The sum is written to `residual`, which has the shape of x.
+        The sum is written to `residual`, which has the same shape as x.
         """
         if residual is None:
             return ops.rms_norm(x, self.weight, self.eps)
@@ -93,8 +93,9 @@ class RotaryEmbedding:
 
         Angles are float32 for every model dtype: bfloat16 cannot represent position 257.
         """
-        # Leave a gap after each row: on contiguous memory, MKL uses all threads even for a few
-        # hundred cosines, and they then spin for milliseconds on cores that the decode step needs.
+        # Leave a gap after each row. On contiguous memory, MKL uses all its threads even for a few
+        # hundred cosines, and these threads then spin for milliseconds on cores that the decode
+        # step needs.
         angles = self._inv_freq.new_empty(len(positions), len(self._inv_freq) + 1)[:, :-1]
         torch.mul(positions.float().unsqueeze(-1), self._inv_freq, out=angles)
         cos, sin = angles.cos(), angles.sin()
@@ -117,7 +118,7 @@ def _inverse_frequencies(config: ModelConfig) -> torch.Tensor:
     if scaling is None:
         return inv_freq
     # Llama 3: a slow pair did not complete a full turn in training, so its frequency is divided by
-    # the factor (interpolation). Fast pairs keep theirs. In between, the two are blended.
+    # the factor (interpolation). A fast pair keeps its frequency. In between, both are blended.
     turns_in_training = scaling.original_max_position_embeddings * inv_freq / (2 * math.pi)
     blend = (turns_in_training - scaling.low_freq_factor) / (
         scaling.high_freq_factor - scaling.low_freq_factor

@@ -1,15 +1,16 @@
 """Three ways to multiply by weights, each with the memory layout that it reads fastest.
 
-A decode step reads all weights for a handful of rows, so the layout decides its speed
-(`minivllm bench linear`):
+A decode step reads all weights for a handful of rows, so the layout of the weights decides the
+speed of the step (`minivllm bench linear`):
 
     torch     `F.linear` over the plain weight
-    onednn    a layout that oneDNN makes once, when the weight is loaded
-    cpu       our kernel (kernels/cpu/linear.c) reads its layout from the first byte to the last;
+    onednn    oneDNN changes the layout once, when the weight is loaded
+    cpu       our kernel (kernels/cpu/linear.c) reads the weights from the first byte to the last;
               a row's result is the same, bit for bit, in any batch
 
-A laid-out weight *replaces* the plain one, so it costs no extra memory. With tied embeddings, the
-LM head also serves token lookups. oneDNN's layout does not allow these, so it keeps the head plain.
+A weight in another layout *replaces* the plain weight, so it costs no extra memory. With tied
+embeddings, the LM head also serves token lookups. oneDNN's layout does not allow lookups, so the
+backend `onednn` keeps such a head plain.
 
 Source of the name: vLLM `vllm/config/kernel.py` (`linear_backend`).
 """
@@ -29,7 +30,7 @@ from minivllm.runtime.cpu.large_pages import LargePages
 from minivllm.runtime.cpu.load import load_cpu_ops
 
 PACKED_FOR_ROWS = 16
-"""Number of rows that oneDNN lays weights out for; the layout works for other numbers too."""
+"""oneDNN chooses a layout for this number of rows; the layout works for other numbers too."""
 
 
 class Matrix(Protocol):
@@ -70,7 +71,7 @@ class TorchMatrix:
 class OneDnnMatrix(TorchMatrix):
     """The weight in oneDNN's layout.
 
-    A table stays plain: a second copy of it would add a fifth to a small model's memory.
+    A table stays plain; a second copy of the table would make a small model a fifth larger.
     """
 
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
@@ -121,7 +122,7 @@ def choose_linear_backend(
     """Return the function that lays out weights of this dtype for this device.
 
     `auto` takes the first of `cpu`, `onednn` and `torch` that can run here. Raises `ConfigError` if
-    a backend was asked for by name and cannot run.
+    the caller named a backend and that backend cannot run.
     """
     ways: dict[str, tuple[Callable[[torch.dtype, torch.device], str | None], MakeMatrix]] = {
         "cpu": (_why_no_cpu_kernels, partial(CpuMatrix, memory=LargePages())),

@@ -1,11 +1,11 @@
 """`ModelConfig`: the shape of a decoder, read from a checkpoint's `config.json`.
 
-A decoder that ignores one key (a sliding window, a scaled rope, a second bias) still writes fluent
-text, but wrong text. So each key that changes the arithmetic is either supported here or an error.
+A decoder that ignores one key (a sliding window, a scaled rope, a second bias) still writes text
+that is fluent, but wrong. So each key that changes the arithmetic is either supported or an error.
 
 Source: transformers 5, `models/{llama,qwen2,qwen3}/configuration_*.py` and
-`modeling_rope_utils.py`. Its version 4 wrote `rope_theta` and `rope_scaling`; version 5 writes both
-into `rope_parameters`.
+`modeling_rope_utils.py`. Version 4 of transformers wrote the keys `rope_theta` and `rope_scaling`;
+version 5 writes both into `rope_parameters`.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SUPPORTED_ARCHITECTURES = {
 TORCH_DTYPES = ("float32", "bfloat16", "float16")
 MAX_LAYERS = 1024
 MAX_SIZE = 1 << 24
-"""Upper bound for any other number in a config, so that a damaged one cannot fill the memory."""
+"""Upper bound for all other numbers in a config: a damaged number must not fill the memory."""
 _MAX_REAL = 1e30
 _FACTORS = (
     "attention_multiplier", "attn_logit_softcapping", "embedding_multiplier",
@@ -34,7 +34,7 @@ _FACTORS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Llama3RopeScaling:
-    """Llama 3.1's rotary scaling: low frequencies are divided by `factor`, high ones kept."""
+    """Llama 3.1's rotary scaling: it divides low frequencies by `factor`, and keeps high ones."""
 
     factor: float
     low_freq_factor: float
@@ -73,7 +73,7 @@ class ModelConfig:
     def from_hf_dict(cls, hf: Mapping[str, Any]) -> "ModelConfig":
         """Read the contents of a `config.json`.
 
-        Raises `UnsupportedModelError` for a model that our decoder cannot compute,
+        Raises `UnsupportedModelError` for a model that our decoder cannot compute, and
         `ModelIntegrityError` for a number that is missing or impossible.
         """
         architecture = _architecture(hf)
@@ -136,7 +136,8 @@ def _architecture(hf: Mapping[str, Any]) -> str:
 def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> None:
     """Raise `UnsupportedModelError` for options that change the arithmetic."""
     rope = _rope_options(hf)
-    # A Qwen config always has a window, and a flag for its use; other models use theirs.
+    # A Qwen config always has a sliding window, and a flag that says whether the model uses it.
+    # Other models always use the window that their config has.
     slides = hf.get(
         "use_sliding_window", not architecture.startswith("Qwen") and bool(hf.get("sliding_window"))
     )
@@ -169,7 +170,7 @@ def _refuse_what_we_do_not_compute(hf: Mapping[str, Any], architecture: str) -> 
 
 
 def _rope_options(hf: Mapping[str, Any]) -> dict[str, Any]:
-    """Return both generations of rope settings as one flat dictionary."""
+    """Return the rope settings, of transformers 4 and 5, as one flat dictionary."""
     options = {key: hf[key] for key in ("rope_theta", "partial_rotary_factor") if key in hf}
     for key in ("rope_scaling", "rope_parameters"):
         if not isinstance(part := hf.get(key) or {}, dict):
@@ -214,7 +215,7 @@ def _dtype(hf: Mapping[str, Any]) -> str:
     return name
 
 
-# ---- one value of a config, which can be of any type ----
+# ---- read one value of a config, which can have any type ----
 
 
 def _number(

@@ -1,8 +1,8 @@
 """Where each tensor of a Hugging Face checkpoint goes in our decoder, by name and shape.
 
-q, k and v become rows of one matrix, gate and up of another: one large multiplication is faster
-than several small ones. Their order here must be the order in which `decoder.py` splits the
-product.
+q, k and v become the rows of one matrix, and gate and up the rows of another, because one large
+multiplication is faster than several small ones. The order of the rows must match the order in
+which `decoder.py` splits the product.
 """
 
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class Shard:
 
 
 def weight_shards(config: ModelConfig) -> dict[str, Shard]:
-    """Return every tensor that a checkpoint of this shape must have, by its Hugging Face name."""
+    """Return Hugging Face name -> shard, for every tensor that the checkpoint must have."""
     hidden, inner = config.hidden_size, config.intermediate_size
     q_size = config.num_attention_heads * config.head_size
     kv_size = config.num_key_value_heads * config.head_size
@@ -69,7 +69,7 @@ def weight_shards(config: ModelConfig) -> dict[str, Shard]:
 
 
 def is_redundant(name: str, config: ModelConfig) -> bool:
-    """Whether a tensor follows from the others, although some checkpoints contain it."""
+    """Whether some checkpoints contain this tensor although it follows from the others."""
     return name.endswith("rotary_emb.inv_freq") or (
         config.tie_word_embeddings and name == "lm_head.weight"
     )

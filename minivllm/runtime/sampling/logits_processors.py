@@ -1,14 +1,15 @@
 """Apply a request's sampling parameters to its logits, in the order of vLLM V1.
 
-1. `apply_logits_processors` can change the best token, so greedy requests need it too: min-tokens
-   mask, logit bias, then repetition, frequency and presence penalty. It takes one row at a time.
-2. `to_weights` cannot change the best token, so only random sampling needs it: temperature, min-p,
-   then top-k and top-p. It takes all rows at once.
+1. `apply_logits_processors`, one row at a time: min-tokens mask, logit bias, then repetition,
+   frequency and presence penalty. It can change the best token, so greedy requests need it too.
+2. `to_weights`, all rows at once: temperature, min-p, then top-k and top-p. It cannot change the
+   best token, so only random sampling needs it.
 
-A sum of floats depends on the order of its terms, and so on the number of rows and threads: with
-float weights, batch-mates could change a row's tokens. Our weights are whole numbers in float64
-with a sum below 2^53, and such sums are exact in any order. The price: a token less likely than the
-best one by a factor of 2^38 (for a vocabulary of 49,152) is never drawn.
+A sum of floats depends on the order of its terms, and the order depends on the number of rows and
+threads. So with ordinary float weights, batch-mates could change a row's tokens. Our weights are
+whole numbers in float64 with a sum below 2^53, and such sums are exact in any order. The price: a
+token that is 2^38 times less likely than the best token (for a vocabulary of 49,152) is never
+drawn.
 
 Source: vLLM `vllm/v1/sample/sampler.py`, `vllm/v1/sample/logits_processor/builtin.py`,
 `vllm/v1/sample/ops/`; nucleus sampling is https://arxiv.org/abs/1904.09751, min-p
@@ -27,9 +28,9 @@ _EXACT_BITS = 53
 """Whole numbers up to 2^53 are exact in float64."""
 
 _FIRST_HEAD = 256
-"""Number of best tokens that top-k and top-p look at first.
+"""How many of the best tokens top-k and top-p look at first.
 
-Most nuclei are smaller, and a full sort costs 50 times more.
+Most rows keep fewer tokens than this, and a full sort takes 50 times longer.
 """
 
 _HEAD_GROWTH = 16
@@ -55,12 +56,12 @@ def apply_logits_processors(
 ) -> torch.Tensor:
     """Return a processed copy of `logits: [vocab]`.
 
-    Every token id must be in the vocabulary; this is checked when a request arrives.
+    Every token id must be in the vocabulary; the engine checks that when a request arrives.
     """
     params = sequence.request.params
     logits = logits.clone()
     if sequence.num_output_tokens < params.min_tokens:
-        # `ignore_eos` does not matter here: it concerns stopping, not drawing.
+        # `ignore_eos` does not matter here: it changes when a sequence stops, not what is drawn.
         banned = {*eos_token_ids, *params.stop_token_ids}
         logits[_ids(banned, logits)] = -torch.inf
     if params.logit_bias:
@@ -68,12 +69,12 @@ def apply_logits_processors(
     if params.repetition_penalty != 1.0:
         seen = _ids(set(sequence.token_ids), logits)
         scores = logits[seen]
-        # Dividing a negative logit would make the token more likely, so multiply it.
+        # Division would make a token with a negative logit more likely, so multiply there.
         penalty = params.repetition_penalty
         logits[seen] = torch.where(scores > 0, scores / penalty, scores * penalty)
     if params.frequency_penalty != 0.0 or params.presence_penalty != 0.0:
         times = Counter(sequence.output_token_ids)
-        # Subtract twice, as vLLM does, not once the sum: this gives the same rounding.
+        # Subtract the two penalties one after the other, as vLLM does, to get the same rounding.
         scores = logits[_ids(times, logits)] - params.frequency_penalty * _values(
             times.values(), logits
         )
@@ -107,9 +108,9 @@ def to_weights(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tens
 
 
 def _relative_to_best(logits: torch.Tensor, params: list[SamplingParams]) -> torch.Tensor:
-    """Return `exp(logit / temperature)` relative to the row's best token, and 0 below `min_p`.
+    """Return `exp(logit / temperature)` relative to the row's best token; below `min_p`, return 0.
 
-    The result is float64 `[num_rows, vocab]`; the best token has 1.
+    The result is float64 `[num_rows, vocab]`; the best token of a row has 1.
     """
     weights = logits.double()
     # Subtract the best logit first, so that nothing overflows with a temperature near 0.
@@ -130,8 +131,8 @@ def _apply_top_k_top_p(
 ) -> None:
     """Zero in place the `weights: [num_rows, vocab]` of tokens outside each row's top-k and top-p.
 
-    Both keep the best tokens (on ties, those with lower ids) and differ only in their number. So
-    sort only a short head of each row, not the whole vocabulary; if it is too short, a longer one.
+    Both keep a number of best tokens (on ties, the tokens with lower ids). So sort only a short
+    head of each row, not the whole vocabulary; if the head is too short, sort a longer head.
     """
     vocab = logits.shape[-1]
     # [num_rows, 1] each. A top-k that is off keeps the whole vocabulary.
@@ -153,7 +154,7 @@ def _apply_top_k_top_p(
         count[rows] = head_count
         boundary[rows] = head_logits.gather(-1, head_count - 1)
         # A row is settled if its top-k fits into the head, or if it has no top-k and its top-p ends
-        # in the head. (With a longer top-k, the mass for top-p is not known yet.)
+        # in the head. (If top-k is longer than the head, the mass for top-p is not known yet.)
         settled = (top_k[rows] <= head_size) | ((top_k[rows] == vocab) & (head_count < head_size))
         rows = rows[~settled.squeeze(-1)]
         head_size = min(head_size * _HEAD_GROWTH, vocab)
@@ -161,7 +162,7 @@ def _apply_top_k_top_p(
 
 
 def _kept(logits: torch.Tensor, boundary: torch.Tensor, count: torch.Tensor) -> torch.Tensor:
-    """Mark the best `count` tokens of each row, on ties those with lower ids: `[num_rows, vocab]`.
+    """Mark the best `count` tokens of each row (on ties, the lower ids): `[num_rows, vocab]`.
 
     `boundary: [num_rows, 1]`: the logit of the last token that stays
     `count: [num_rows, 1]`: the number of tokens that stay
@@ -178,10 +179,10 @@ def _kept(logits: torch.Tensor, boundary: torch.Tensor, count: torch.Tensor) -> 
 def _count_kept(
     head: torch.Tensor, total: torch.Tensor, top_k: torch.Tensor, top_p: torch.Tensor
 ) -> torch.Tensor:
-    """Count the tokens that each row keeps, within its head: `[rows, 1]`, at least 1.
+    """Count the tokens of each row's head that the row keeps: `[rows, 1]`, at least 1.
 
     `head: [rows, head_size]`: the weights of the best tokens, best first
-    `total: [rows, 1]`: the sum over the whole vocabulary; `top_k`, `top_p`: `[rows, 1]`
+    `total: [rows, 1]`: the weight of the whole vocabulary; `top_k`, `top_p`: `[rows, 1]`
 
     A token stays if the tokens before it have less than `top_p` of the mass that top-k keeps, as in
     vLLM. This gives the smallest set that reaches `top_p`.

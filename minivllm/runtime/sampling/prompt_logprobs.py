@@ -1,8 +1,9 @@
-"""Log-probabilities of a prompt's own tokens, for the sequences that ask for them.
+"""Log-probabilities of a prompt's own tokens, for sequences that request them.
 
-The row of token p predicts token p + 1. Generation uses only the last row of a prompt; here all
-rows go through the LM head, a few at a time. A step returns the tokens *after* its rows, so that a
-prompt in chunks loses none: the first token of a chunk is predicted by the chunk before.
+The row of token p predicts token p + 1. Generation uses only the last row of a prompt. Here all
+rows go through the LM head, a few at a time. A step returns the log-probabilities of the tokens
+*after* its rows. So no token of a chunked prompt is missed: the chunk before predicts the first
+token of a chunk.
 """
 
 from collections.abc import Callable
@@ -14,7 +15,7 @@ from minivllm.outputs import PromptTokenLogprob
 from minivllm.runtime.sampling.sampler import token_logprobs
 
 _ROWS_AT_ONCE = 64
-"""Rows of logits in memory at one time: 12 MB for a vocabulary of 49,152."""
+"""How many rows of logits are in memory at once: 12 MB for a vocabulary of 49,152."""
 
 
 def prompt_logprobs(

@@ -2,12 +2,13 @@
 
 A row's token must depend only on its own logits and its sequence, never on its batch-mates. So the
 random numbers have no state (`rng`), and rounding must not change a draw. Another batch size or
-block size changes the last bits of the logits. A lookup in the *cumulative* probabilities adds up
-these errors over 49,152 tokens: in the long tail, once in a few dozen draws it hits the next token.
+block size changes the last bits of the logits. A lookup in the *cumulative* probabilities would add
+up these errors over 49,152 tokens. Once in a few dozen draws, in the long tail, it would hit the
+token next to the right one.
 
-Instead, each token has its own random arrival time, divided by its probability, and the earliest
-token wins. A changed last bit of a logit changes only the last bits of that token's time. (This is
-the Gumbel-max trick, as in vLLM, without logarithms.)
+Instead, each token gets its own random arrival time, divided by its probability, and the earliest
+token wins. If the last bit of a logit changes, only the last bits of that token's time change.
+(This is the Gumbel-max trick, as in vLLM, without logarithms.)
 
 Log-probabilities are the model's own, from before any processing (vLLM's `raw_logprobs`).
 
@@ -32,17 +33,24 @@ from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
 _log = logging.getLogger("minivllm.engine.engine")
 
 _CPU_CHUNK = 200_000
-"""Logits per draw on a CPU: their float64 copies stay in the cache (top-p is a third faster)."""
+"""Maximum number of logits per draw on a CPU. Their float64 copies then stay in the cache, which
+makes top-p a third faster.
+"""
 
 _GPU_CHUNK = 2**24
-"""Logits per draw on a GPU, where few large draws are faster; it bounds a copy to 128 MiB."""
+"""Maximum number of logits per draw on a GPU, where few large draws are faster; it limits a copy to
+128 MiB.
+"""
 
 
 class Sampler:
     """Draws the next token of every sequence in a batch. Keeps no state between calls."""
 
     def __init__(self, eos_token_ids: Collection[int], engine_seed: int = 0) -> None:
-        """eos_token_ids: masked below `min_tokens`; engine_seed: for requests without a seed"""
+        """
+        eos_token_ids: tokens that are masked until a sequence has `min_tokens`
+        engine_seed: for requests without a seed
+        """
         self._eos_token_ids = frozenset(eos_token_ids)
         self._engine_seed = engine_seed
 
@@ -53,7 +61,7 @@ class Sampler:
         `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
-        # Plain greedy rows, often the whole batch, are done; the others need more passes.
+        # Plain greedy rows (often the whole batch) are done; the other rows need more work.
         special = [
             row for row, sequence in enumerate(sequences) if not sequence.request.is_plain_greedy
         ]
@@ -134,11 +142,12 @@ class Sampler:
         """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
         keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
-        # Consider only tokens with a weight in some row: few, after top-k and top-p.
+        # Consider only tokens with a weight in some row; after top-k and top-p, these are few.
         candidates = weights.any(dim=0).nonzero().squeeze(-1)  # [num_candidates], token ids
         # [num_rows, num_candidates]
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
-        # weight / time is largest where time / weight is smallest, and 0 for an excluded token.
+        # The token with the smallest time / weight has the largest weight / time. An excluded token
+        # has 0.
         winners = (weights[:, candidates] / times).argmax(dim=-1)
         return candidates[winners].tolist()
 
@@ -146,9 +155,9 @@ class Sampler:
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Return the largest logit of each row of `logits: [num_seqs, vocab]` and its index.
 
-    Both are [num_seqs]. Like `logits.max(dim=-1)`, it takes the lowest index on ties, and NaN for a
-    row with a NaN. On a CPU, NumPy compares sixteen numbers at a time, torch only one, and NumPy
-    does not wait for other threads.
+    Both are [num_seqs]. As with `logits.max(dim=-1)`, ties go to the lowest index, and a row with a
+    NaN gives NaN. On a CPU this uses NumPy, which compares sixteen numbers at a time and waits for
+    no other threads; torch compares one number at a time.
     """
     if logits.device.type != "cpu":
         return logits.max(dim=-1)
@@ -163,7 +172,9 @@ def _no_token(sequence: Sequence, why: str) -> SamplingError:
 
 
 def _chunks(rows: list[int], logits: torch.Tensor) -> Iterator[list[int]]:
-    """Split `rows` into parts of at most `_CPU_CHUNK` or `_GPU_CHUNK` logits, at least one row."""
+    """Split `rows` into parts of one or more rows, with at most `_CPU_CHUNK` (GPU: `_GPU_CHUNK`)
+    logits.
+    """
     num_logits = _CPU_CHUNK if logits.device.type == "cpu" else _GPU_CHUNK
     num_rows = max(1, num_logits // logits.shape[-1])
     for start in range(0, len(rows), num_rows):
@@ -175,7 +186,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
 
     The sampled token is first, then the `num_best` most likely tokens.
     """
-    # One row at a time, in float64: the sum's rounding is then the same in any batch.
+    # Sum one row at a time, in float64, so that the rounding is the same in any batch.
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()

@@ -3,8 +3,8 @@
 Files go into Hugging Face's own cache (`HF_HOME`), which minivllm and `transformers` share.
 `HF_ENDPOINT`, `HF_TOKEN`, `HF_HUB_OFFLINE` and proxies work as usual.
 
-Behind a firewall, a user must get an error within seconds. So a small query with a deadline
-precedes each download, on a thread of its own, because Python cannot interrupt a name lookup.
+Behind a firewall, a user must get an error within seconds. So before each download, we send a small
+query with a deadline. It runs on its own thread, because Python cannot interrupt a name lookup.
 """
 
 import fnmatch
@@ -38,7 +38,7 @@ _WEIGHTS, _INDEX = "model*.safetensors", "model.safetensors.index.json"
 
 
 class HubUnreachableError(ModelDownloadError):
-    """The Hub does not answer: offline, blocked or down. The model may exist or not."""
+    """The Hub does not answer: it is offline, blocked or down. The model may still exist."""
 
 
 class Hub:
@@ -47,13 +47,13 @@ class Hub:
     def __init__(
         self, *, endpoint: str | None = None, cache_dir: Path | None = None, deadline_s: float = 5.0
     ) -> None:
-        """With None, `huggingface_hub` takes endpoint and cache from the environment."""
+        """For None, `huggingface_hub` takes endpoint and cache from the environment."""
         self._endpoint = endpoint
         self._cache_dir = cache_dir
         self._deadline_s = deadline_s
 
     def cached(self, repo_id: str, *, weights: bool = True) -> Path | None:
-        """Return the directory of a downloaded checkpoint, or None; never uses the network."""
+        """Return the directory of a downloaded checkpoint, or None. Never uses the network."""
         from huggingface_hub import try_to_load_from_cache
         from huggingface_hub.errors import HFValidationError
 
@@ -81,9 +81,9 @@ class Hub:
     def download(self, repo_id: str, *, weights: bool, progress: Progress) -> Path:
         """Download the files that we need, small ones first, and return their directory.
 
-        Raises `HubUnreachableError` within seconds if there is no answer, `UnknownModelError` if
-        there is no such repository, and the errors of `check_checkpoint` *before* it downloads the
-        weights.
+        Raises `HubUnreachableError` within seconds if the Hub does not answer, `UnknownModelError`
+        if there is no such repository, and the errors of `check_checkpoint` *before* the download
+        of the weights.
         """
         sizes = self._ask(repo_id)
         weight_bytes = sum(size for name, size in sizes.items() if fnmatch.fnmatch(name, _WEIGHTS))
@@ -141,7 +141,7 @@ class Hub:
                     allow_patterns=patterns,
                 )
             )
-        except GatedRepoError:  # its list of files is public, the files are not
+        except GatedRepoError:  # the list of files is public, but the files are not
             raise _gated(repo_id) from None
         except Exception as error:
             raise ModelDownloadError(
@@ -171,9 +171,9 @@ def _gated(repo_id: str) -> ModelDownloadError:
 
 
 def _within(deadline_s: float, ask: Callable[[], T]) -> T:
-    """Return the result of `ask` or raise its error; `TimeoutError` after the deadline.
+    """Return the result of `ask` or raise its error. Raises `TimeoutError` after the deadline.
 
-    After a timeout, `ask` continues in the background and its result is dropped.
+    After a timeout, `ask` continues in the background, and its result is dropped.
     """
     box: queue.SimpleQueue[tuple[T | None, Exception | None]] = queue.SimpleQueue()
 

@@ -1,10 +1,11 @@
 """`ModelCache`: the directory of converted models. **An entry that exists is complete.**
 
-A directory is filled under another name and renamed at the end. A rename is atomic on one file
-system, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
+A directory is filled under another name and renamed at the end. A rename within a file system is
+atomic, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
 
-If two processes need the same entry, a lock per key makes the second one wait. The holder of the
-lock can also safely remove a partial directory: the system released the lock when its process died.
+If two processes need the same entry, a lock per key makes the second process wait. A process that
+holds the lock can also safely remove a partial directory: the process that made the directory must
+have died, because the system released its lock.
 """
 
 import errno
@@ -21,7 +22,7 @@ from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import Progress, format_bytes
 
 _PROVENANCE_FILE = "minivllm.json"
-"""In each entry: its origin, for `minivllm model list`. transformers ignores the file."""
+"""File in each entry with the entry's origin, for `minivllm model list`."""
 _PARTIAL = ".partial"
 
 
@@ -32,7 +33,7 @@ class CacheEntry:
     key: str
     path: Path
     origin: str
-    """What the entry was made from, as text for people."""
+    """What the entry was made from, as text for the user."""
 
 
 class ModelCache:
@@ -68,12 +69,12 @@ class ModelCache:
         needed_bytes: int,
         progress: Progress,
     ) -> Path:
-        """Return the entry's directory; if there is no entry, `fill` a new one.
+        """Return the entry's directory; if there is no entry, create it with `fill`.
 
         needed_bytes: peak disk usage of `fill`
 
-        Raises `NotEnoughDiskSpaceError` before it calls `fill`, or when the disk fills up during
-        the call; partial files are removed then.
+        Raises `NotEnoughDiskSpaceError` before it calls `fill`. If the disk fills up during the
+        call, it removes the partial files and raises the same error.
         """
         if (found := self.get(key)) is not None:
             return found
@@ -81,7 +82,8 @@ class ModelCache:
             if (found := self.get(key)) is not None:  # made while we waited for the lock
                 return found
             partial = self._models / f"{key}{_PARTIAL}"
-            shutil.rmtree(partial, ignore_errors=True)  # we have the lock: its process is dead
+            # We have the lock, so the process that made this directory is dead.
+            shutil.rmtree(partial, ignore_errors=True)
             self._require_space(needed_bytes)
             partial.mkdir(parents=True)
             try:
@@ -96,7 +98,7 @@ class ModelCache:
 
     @contextmanager
     def _lock(self, key: str, progress: Progress) -> Iterator[None]:
-        # This import takes a tenth of a second, and most models are in the cache already.
+        # Import late: this takes a tenth of a second, and most models are in the cache already.
         from filelock import FileLock, Timeout
 
         directory = self.root / "locks"
@@ -130,7 +132,7 @@ class ModelCache:
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._no_space(needed_bytes, "the disk is full") from error
-            # Explain only errors of cache files, not, for example, of the user's source file.
+            # Explain only errors of files in the cache; the user's source file can fail too.
             if str(error.filename).startswith(str(self.root)):
                 raise ModelError(
                     f"The model cache {self.root} cannot be written ({error.strerror}): set"
@@ -148,7 +150,7 @@ def _read_origin(entry: Path) -> str:
     try:
         return str(json.loads((entry / _PROVENANCE_FILE).read_text())["origin"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"  # only a label: a damaged one must not hide the entry
+        return "unknown"  # the origin is only a label: damage to it must not hide the entry
 
 
 def _flush_to_disk(directory: Path) -> None:

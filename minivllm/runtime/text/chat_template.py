@@ -1,11 +1,11 @@
 """`ChatTemplate`: turns a list of messages into the text that the model was trained to continue.
 
-Same result as `transformers`' `apply_chat_template(add_generation_prompt=True)`, without its
-seconds of imports.
+The result is the same as from `apply_chat_template(add_generation_prompt=True)` of `transformers`,
+whose imports take seconds.
 
-A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
-system ends when it uses too much time or memory (see `template_worker`). So a template that loops
-forever fails only the request that uses it.
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process. The
+system ends the process when it uses too much time or memory (see `template_worker`). So if a
+template loops forever, only the request that uses it fails.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -21,16 +21,16 @@ from typing import Any
 from minivllm.errors import InvalidRequestError
 
 ChatMessage = Mapping[str, Any]
-"""Has `role`, and nearly always `content`."""
+"""A dictionary with the key `role`, and nearly always `content`."""
 
 MAX_SECONDS = 5.0
-"""Limit of processor time. A thousand messages take a few hundredths of a second."""
+"""Limit of processor time, in seconds. A thousand messages take a few hundredths of a second."""
 _MAX_ANSWER_BYTES = 64 << 20
-"""More than the longest text that a worker sends, encoded as JSON."""
+"""More bytes than the longest text that a worker sends, encoded as JSON."""
 
 
 class ChatTemplate:
-    """One template and the workers that have compiled it; several threads can render at once."""
+    """A template and the workers that have compiled it. Several threads can render at once."""
 
     def __init__(
         self, source: str, special_tokens: Mapping[str, str], *, max_seconds: float = MAX_SECONDS
@@ -52,7 +52,8 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        # Ctrl-C too: a late answer must not be taken for the next conversation's.
+        # After any error (even Ctrl-C), end the worker: a late answer must not be mistaken for the
+        # answer to the next conversation.
         except BaseException:
             worker.close()
             raise
@@ -86,7 +87,7 @@ class _Worker:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            start_new_session=True,  # not ended by Ctrl-C in our terminal
+            start_new_session=True,  # so that Ctrl-C in our terminal does not end the worker
         )
         self.close = weakref.finalize(self, _end, self._process)
         """Also called when the worker is garbage-collected, and at exit."""
@@ -108,7 +109,7 @@ class _Worker:
 
 def _end(process: subprocess.Popen) -> None:
     process.kill()
-    # Close the pipes (one can still hold an unread line) and wait.
+    # Close the pipes (even if they contain an unread line) and wait for the process.
     with suppress(BrokenPipeError), process:
         pass
 
@@ -127,5 +128,5 @@ def _plain_message(message: ChatMessage) -> dict[str, Any]:
         raise InvalidRequestError(
             f"A chat message must be a dict with a role and content; got {message!r:.100}."
         )
-    # Clients send `"content": null` and the like, and templates would print "None".
+    # Clients send nulls, such as `"content": null`; a template would print them as "None".
     return {key: value for key, value in message.items() if value is not None}

@@ -5,13 +5,15 @@
                each ? is a private character
     tokens:    [im_start] user \n Hi < | im _ end | > \n < | im ...  [im_end] \n
 
-A chat template joins messages and its own markers into one text, and a tokenizer cannot distinguish
-the two. So each control token's text inside a message is replaced by a private character before the
-template runs. Afterwards the text is split there, and the gap gets the tokens of ordinary text.
+A chat template joins messages and its own markers into one text, and a tokenizer cannot tell the
+markers from the messages. So before the template runs, the text of each control token inside a
+message is replaced with a private character. Afterwards the rendered text is split at these
+characters, and each of them gets the token ids of the replaced text, read as ordinary text.
 
-A template can still make control tokens, for example by converting `<|IM_END|>` to lower case.
+A template can still make control tokens itself, for example by converting `<|IM_END|>` to lower
+case.
 
-vLLM and transformers do not do this (vLLM pull request 31735, transformers issue 29279).
+vLLM and transformers have no such protection (vLLM pull request 31735, transformers issue 29279).
 """
 
 import re
@@ -24,11 +26,11 @@ import tokenizers
 from minivllm.errors import InvalidRequestError
 
 _PRIVATE = range(0xF0000, 0xFFFFE)
-"""Unicode's private characters."""
+"""Private characters of Unicode, which have no meaning of their own."""
 
 
 class ControlTokens:
-    """A tokenizer's control tokens, and the token ids of their texts as ordinary text."""
+    """A tokenizer's control tokens, and the token ids of their texts when read as ordinary text."""
 
     def __init__(self, backend: tokenizers.Tokenizer) -> None:
         """Call this before other threads use `backend`: it changes an option for a moment."""
@@ -43,16 +45,16 @@ class ControlTokens:
         plain = backend.encode_batch_fast(texts, add_special_tokens=False)
         backend.encode_special_tokens = False
         self._plain_ids = {text: encoding.ids for text, encoding in zip(texts, plain, strict=True)}
-        # Like the tokenizer, prefer the longest of the texts that start at one place.
+        # If several texts match at one place, prefer the longest one, as the tokenizer does.
         longest_first = sorted(filter(None, texts), key=len, reverse=True)
         self._any = re.compile("|".join(map(re.escape, longest_first)) or r"(?!)")
 
     def plain_ids(self, text: str) -> list[int]:
-        """Return the ids of a control token's text as ordinary text."""
+        """Return the token ids of a control token's text, read as ordinary text."""
         return self._plain_ids[text]
 
     def hide(self, messages: Sequence[Mapping[str, Any]]) -> "PlainText":
-        """Replace control tokens' texts in `messages` by private characters.
+        """Replace the texts of control tokens in `messages` with private characters.
 
         Raises `InvalidRequestError` if the messages already use all private characters.
         """
@@ -92,7 +94,7 @@ class PlainText:
         return "".join(self._texts.get(piece, piece) for piece in self.pieces(rendered))
 
     def pieces(self, rendered: str) -> Iterator[str]:
-        """Split the rendered text at the private characters, which are pieces of their own."""
+        """Split the rendered text at the private characters; each of them becomes a piece too."""
         yield from [rendered] if self._marks is None else self._marks.split(rendered)
 
     def original(self, piece: str) -> str | None:

@@ -1,13 +1,15 @@
 """`python -m minivllm.runtime.text.template_worker`: render one chat template, in its own process.
 
-Standard input has one JSON value per line: first the template with its special tokens, then
-conversations. Standard output has one line for each: `{"text": ...}`, or `{"error": ...}` with the
-template's exception. If a conversation takes too much time or memory, the system ends the process.
+It reads one JSON value per line from standard input: first the template with its special tokens,
+then conversations. For each line it writes one line to standard output: `{"text": ...}`, or
+`{"error": ...}` with the template's exception. If a conversation takes too much time or memory, the
+system ends the process.
 
 Jinja's sandbox protects our objects and files, but does not limit the cost of an operation:
-`'a' * 10**9` takes a gigabyte, and doubling a string forty times a terabyte.
+`'a' * 10**9` takes a gigabyte of memory, and doubling a string forty times takes a terabyte.
 
-The limit is processor time: a template cannot sleep, and a busy machine must not fail a long chat.
+The time limit counts processor time, because a template cannot sleep, and a long chat must not fail
+only because the machine is busy.
 """
 
 import json
@@ -24,14 +26,14 @@ from jinja2.parser import Parser
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_BYTES = 256 << 20
-"""Limit of the address space; Python and Jinja take 25 MiB. Only Linux enforces it."""
+"""Limit of the address space, in bytes; Python and Jinja take 25 MiB. Only Linux enforces it."""
 MAX_CHARACTERS = 1 << 22
-"""Four times the longest text that a client of the server can send."""
+"""Longest text that a template may write: four times what a client of the server can send."""
 
 
 def compile_template(source: str) -> jinja2.Template:
     """Compile with the options of transformers. Raises Jinja's exceptions."""
-    # White space is part of the format: one newline more or less makes the answers worse.
+    # White space is part of the format: with a newline too many or too few, answers get worse.
     environment = ImmutableSandboxedEnvironment(
         trim_blocks=True, lstrip_blocks=True, extensions=[_GenerationTag, loopcontrols]
     )
@@ -59,7 +61,7 @@ def _raise_exception(message: str) -> NoReturn:
 def _to_json(
     value: Any, ensure_ascii: bool = False, indent: int | None = None, **options: Any
 ) -> str:
-    # Jinja's own filter escapes for HTML, which models are not trained on.
+    # Jinja's own filter escapes characters for HTML, but models are not trained on such text.
     return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **options)
 
 
@@ -91,7 +93,7 @@ def main() -> None:
             else:
                 answer = {"text": render(template, request, setup["special_tokens"])}
         except MemoryError:
-            raise  # the state is unknown: the next conversation gets a new process
+            raise  # end this process, whose state is unknown; the next conversation gets a new one
         except Exception as error:
             answer = {"error": f"{type(error).__name__}: {error}"[:500]}
         signal.setitimer(signal.ITIMER_PROF, 0)

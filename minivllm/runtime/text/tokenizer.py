@@ -1,11 +1,11 @@
 """`Tokenizer`: text to token ids and back, chat messages to token ids, and the end tokens.
 
-A thin layer over the `tokenizers` library. `transformers` returns the same ids, but importing it
-takes longer than loading a small model.
+This is a thin layer over the `tokenizers` library. `transformers` returns the same ids, but
+importing `transformers` takes longer than loading a small model.
 
-A chat model can have several end tokens, in three files: `generation_config.json` (one id or a
-list), `config.json` (older models), and the tokenizer's own `eos_token`. If one is missed, the
-model continues both sides of the conversation.
+A chat model can have several end tokens, in three places: `generation_config.json` (one id or a
+list), `config.json` (older models), and the tokenizer's own `eos_token`. If we missed an end token,
+the model would go on and write both sides of the conversation.
 """
 
 import json
@@ -34,8 +34,8 @@ _NAMED_TOKENS = (
 )
 
 _TEXTS_AT_ONCE = 512
-"""Bounds the memory: `plain_text` can cut a message into a hundred thousand pieces, with a kilobyte
-each while encoded.
+"""How many texts are encoded at once, to limit the memory: `plain_text` can cut a message into a
+hundred thousand pieces, and each takes a kilobyte while it is encoded.
 """
 
 
@@ -51,13 +51,13 @@ class Tokenizer:
         chat_template: str | None,
         num_embeddings: int | None = None,
     ) -> None:
-        """num_embeddings: rows of the model's embedding table, if known; ids beyond are ignored"""
+        """num_embeddings: rows of the model's embedding table, if known; larger ids are ignored"""
         backend.no_truncation()
         backend.no_padding()
         in_vocabulary = [
             token for token in named_tokens.values() if backend.token_to_id(token) is not None
         ]
-        # This adds no token; it marks these as special, in case the file does not.
+        # This adds no tokens; it marks these tokens as special, in case the file does not.
         backend.add_special_tokens(in_vocabulary)
         self._backend = backend
         self.named_tokens = named_tokens
@@ -76,7 +76,7 @@ class Tokenizer:
 
     @classmethod
     def from_directory(cls, directory: Path) -> "Tokenizer":
-        """Read the tokenizer's files. Raises `ModelIntegrityError` if one is damaged."""
+        """Read the tokenizer's files. Raises `ModelIntegrityError` if a file is damaged."""
         path = directory / "tokenizer.json"
         try:
             backend = tokenizers.Tokenizer.from_file(str(path))
@@ -108,7 +108,7 @@ class Tokenizer:
     def encode(self, text: str, add_special_tokens: bool = True) -> list[int]:
         """Return the token ids of a prompt, with the model's special tokens (often a BOS).
 
-        A control token's text in a raw prompt becomes that token, as in vLLM.
+        The text of a control token in a raw prompt becomes the control token, as in vLLM.
         """
         return self._encode([text], add_special_tokens)[0]
 
@@ -127,12 +127,12 @@ class Tokenizer:
     def apply_chat_template(self, messages: Sequence["ChatMessage"]) -> list[int]:
         """Return the prompt for the assistant's next message. Raises `InvalidRequestError`.
 
-        Only the template makes control tokens: their texts inside a message are ordinary text (see
-        `plain_text`).
+        Only the template makes control tokens. Inside a message, the text of a control token is
+        ordinary text (see `plain_text`).
         """
         hidden = self._control_tokens.hide(messages)
         pieces = list(hidden.pieces(self._render(hidden.messages)))
-        # The template itself writes the BOS, if the model has one.
+        # The template itself writes the BOS token, if the model has one.
         encoded = iter(
             self._encode([piece for piece in pieces if hidden.original(piece) is None], False)
         )
@@ -193,8 +193,8 @@ class Tokenizer:
         try:
             for start in range(0, len(texts), _TEXTS_AT_ONCE):
                 # `encode` holds the GIL, for half a second on a long text. The batch functions
-                # release it; the fast one omits texts and positions, and needs a tenth of the time
-                # and memory.
+                # release the GIL. `encode_batch_fast` omits texts and positions, and so needs a
+                # tenth of the time and memory.
                 batch = self._backend.encode_batch_fast(
                     texts[start : start + _TEXTS_AT_ONCE], add_special_tokens=add_special_tokens
                 )
@@ -214,9 +214,9 @@ class Tokenizer:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Whether the library's Rust code panicked, as it does when a regex gives up.
+    """Whether the library's Rust code panicked, for example because a regex gave up.
 
-    The class cannot be imported, and is not a subclass of `Exception`.
+    The class of the error cannot be imported, and is not a subclass of `Exception`.
     """
     return type(error).__name__ == "PanicException"
 
@@ -247,8 +247,8 @@ def _byte_fallback_ids(backend: tokenizers.Tokenizer) -> frozenset[int]:
 def _most_characters_per_token(backend: tokenizers.Tokenizer) -> int | None:
     """Return the length of the longest token, if every character of a text ends up in a token.
 
-    This holds for byte-level tokenizers, the usual ones. Others can drop white space, or turn many
-    unknown characters into one token; for them the result is None.
+    That is true for byte-level tokenizers, which are the usual kind. Other tokenizers can drop
+    white space, or turn many unknown characters into one token; for these the result is None.
     """
     state = json.loads(backend.to_str())
     pre_tokenizer = state["pre_tokenizer"] or {}

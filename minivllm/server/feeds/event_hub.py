@@ -1,14 +1,15 @@
 """`EventHub`: the engine's events over HTTP as server-sent events.
 
     event: meta     the header of a recording     always first
-    event: state    the engine's current state    for late readers; events continue from there
-    id: 412         one event of a recording      in order, or a `log.gap` where events are lost
+    event: state    the engine's current state    for late readers; events continue from this state
+    id: 412         one event of a recording      in order, or a `log.gap` in place of lost events
     : keep-alive    a comment, every few seconds
 
-A reader that reconnects with `Last-Event-ID` continues there, as long as the ring has that event.
+A reader that reconnects with `Last-Event-ID` continues after that event, if the ring still has the
+next event.
 The stream contains all users' prompts, so it is off by default and needs the server's key. Readers
-poll the ring from the event loop, which costs the engine's thread nothing. State and event number
-are taken together in the engine's thread, so that they belong to the same moment.
+poll the ring from the event loop, which takes no time in the engine's thread. The state and its
+event number are read together in the engine's thread, so that they belong to the same moment.
 """
 
 import asyncio
@@ -37,7 +38,7 @@ MAX_READERS = 32
 SECONDS_BETWEEN_LOOKS = 0.05
 KEEP_ALIVE_SECONDS = 10.0
 LAST_SECONDS = 1.0
-"""Seconds that readers have, after the hub is closed, to read the rest."""
+"""How many seconds readers have, after the hub is closed, to read the remaining events."""
 SNAPSHOT_SECONDS = 1.0
 """Readers that arrive within this time share one snapshot, so that many readers do not slow the
 engine.
@@ -48,7 +49,7 @@ _RESPONSES = {**ERROR_RESPONSES, **sse.RESPONSES}
 
 
 class Snapshot(NamedTuple):
-    """The engine's state between two phases; the header has the number of the next event."""
+    """The engine's state between two phases. The header has the number of the next event."""
 
     header: ev.LogHeader
     state: EngineState
@@ -60,7 +61,7 @@ def take_snapshot(engine: LLMEngine) -> Snapshot:
 
 
 class Opening(NamedTuple):
-    """The first data for a reader, and the number of its first event."""
+    """The first data for a reader, and the number of the first event that follows."""
 
     data: bytes
     next_seq: int
@@ -89,7 +90,7 @@ class EventHub:
         self._header = msgspec.structs.replace(header, run=uuid.uuid4().hex)
         self._ring = EventRing(header.first_seq, num_events, num_prompt_tokens)
         self.apply: Callable[[ev.Event], None] = self._ring.put
-        """The listener, called in the engine's thread; about as fast as a list append."""
+        """The listener. Called in the engine's thread; about as fast as a list append."""
         self._inspect = inspect
         self._snapshot: Snapshot | None = None
         self._snapshot_time = 0.0
@@ -100,12 +101,12 @@ class EventHub:
         self.num_readers = 0
 
     def close(self, why: MinivllmError) -> None:
-        """End each stream after the events so far, refuse new readers. Any thread may call it."""
+        """End streams after the events so far and refuse new readers. Any thread may call this."""
         self._why_closed = why
         self._end = self._ring.next_seq
 
     async def wait_closed(self) -> None:
-        """Wait until the hub is closed and its readers have had time to read the rest."""
+        """Wait until the hub is closed and readers have had time to read the remaining events."""
         while self._end is None:
             await asyncio.sleep(SECONDS_BETWEEN_LOOKS)
         await asyncio.sleep(LAST_SECONDS)
@@ -122,7 +123,7 @@ class EventHub:
         self.num_readers -= 1
 
     async def open(self, last_event_id: int | None) -> Opening:
-        """Choose where a reader starts; `last_event_id` is the newest event that it has.
+        """Choose where a reader starts; `last_event_id` is the newest event that the reader has.
 
         Raises the error that the hub was closed with, or `EngineDeadError`.
         """
@@ -132,7 +133,7 @@ class EventHub:
         if last_event_id is not None and header.first_seq <= last_event_id + 1 <= ring.next_seq:
             return _opening(msgspec.structs.replace(header, first_seq=last_event_id + 1))
         if ring.has_time(header.first_seq):
-            # The ring still has all events, and will have them when the reader gets here.
+            # The ring still has all events, and will still have them when the reader starts.
             return _opening(header)
         async with self._snapshot_lock:
             snapshot = self._snapshot
@@ -150,8 +151,8 @@ class EventHub:
             piece = self._ring.take(seq)
             seq = piece.next_seq
             if piece.data:
-                # A reader that does not read blocks this `yield`. Events that the ring drops
-                # meanwhile become a gap.
+                # If the client stops reading, this `yield` does not return. Events that the ring
+                # drops in that time become a gap.
                 yield piece.data
             elif time.monotonic() - last_sent > KEEP_ALIVE_SECONDS:
                 yield b": keep-alive\n\n"

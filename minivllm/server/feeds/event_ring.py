@@ -1,9 +1,9 @@
-"""`EventRing`: the engine's newest events, written by its thread and read by others without a lock.
+"""`EventRing`: the newest events, written by the engine's thread and read by others without a lock.
 
-The engine stores an event in its slot and then advances one number. A stored event has its own
-number, so a reader notices when its slot was overwritten. Readers therefore cost the engine
-nothing. The first reader of an event encodes it for all. Prompts can be long, so the oldest are
-dropped when their tokens exceed a limit.
+The engine stores an event in its slot and then increases the number of the next event. Each event
+contains its own number, so a reader notices if the slot has been overwritten. Therefore readers
+take none of the engine's time. The first reader of an event encodes it for all readers. Prompts can
+be long, so the oldest prompts are dropped when all prompts together have too many tokens.
 """
 
 from collections import deque
@@ -14,7 +14,7 @@ from minivllm.events.types import Event, Gap, RequestArrived
 
 BYTES_PER_PIECE = 1 << 18
 LONGEST_KEPT = 1024
-"""Longest encoded event, in bytes, that is kept for the next reader. Longer events are rare."""
+"""Longest encoded event, in bytes, that is kept for other readers. Longer events are rare."""
 
 
 class Piece(NamedTuple):
@@ -24,7 +24,7 @@ class Piece(NamedTuple):
 
 
 class EventRing:
-    """Keeps about the last `num_events` events, with at most `num_tokens` prompt tokens."""
+    """Keeps about `num_events` events, with at most `num_tokens` prompt tokens in total."""
 
     def __init__(self, first_seq: int, num_events: int, num_tokens: int) -> None:
         self.next_seq = first_seq
@@ -35,15 +35,15 @@ class EventRing:
         self._num_events = num_events
         self._prompts: deque[tuple[int, int]] = deque()
         self._room_for_tokens = num_tokens
-        # Only the readers use this, and they share one thread.
+        # Only the readers use this list, and all readers run in one thread.
         self._encoded: list[tuple[int, bytes]] = [(-1, b"")] * num_events
 
     def put(self, event: Event) -> None:
         """Store the next event. Called in the engine's thread."""
         seq = event.seq
         self._slots[seq % self._num_events] = event
-        # Advance the number last, so that readers that see it find the event. (A prompt that is too
-        # long for the ring is dropped at once.)
+        # Advance the number after storing the event, so that a reader that sees the number finds
+        # the event. (A prompt that is too long for the ring is dropped at once.)
         self.next_seq = seq + 1
         if type(event) is RequestArrived:
             self._prompts.append((seq, len(event.prompt_token_ids)))
@@ -66,11 +66,11 @@ class EventRing:
         return seq >= max(self.first_seq, self.next_seq - self._num_events // 2)
 
     def take(self, seq: int) -> Piece:
-        """Encode a piece of the stream from event `seq` on; a `gap` comes first if it is lost."""
+        """Encode a piece of the stream from event `seq` on; if it is lost, start with a `Gap`."""
         messages = []
         if seq < self.first_seq:
-            # The engine may overwrite slots meanwhile, so the end of the gap comes from the event
-            # that is really in the slot.
+            # The engine may overwrite slots at the same time. So end the gap at the event that
+            # really is in the slot.
             event = self._slots[self.first_seq % self._num_events]
             if event is None or event.seq <= seq:
                 return Piece(b"", seq)
@@ -86,7 +86,7 @@ class EventRing:
         return Piece(b"".join(messages), seq)
 
     def _message_of(self, seq: int) -> bytes | None:
-        """Encode event `seq`; None if it was overwritten, which the next call reports as a gap."""
+        """Encode event `seq`; None if it was overwritten (the next `take` then reports a gap)."""
         slot = seq % self._num_events
         encoded_seq, message = self._encoded[slot]
         if encoded_seq == seq:

@@ -1,11 +1,12 @@
 """`KVEventFeed`: derives vLLM's KV events from ours and publishes them once per step.
 
-KV events report which hashed blocks the prefix cache gains and loses, with their tokens, for
-external routers and caches. Our block events have no tokens, so the feed keeps each sequence's
+KV events tell external routers and caches which hashed blocks the prefix cache gains and loses, and
+the tokens of these blocks. Our block events have no tokens, so the feed keeps each sequence's
 tokens and block table.
 
-Two blocks can have the same hash (two equal prompts in one step), and vLLM reports both. Here a
-hash is stored with its first block and removed with its last one, so a reader can keep a set.
+Two blocks can have the same hash (two equal prompts in one step), and vLLM reports both. We report
+a hash as stored with its first block, and as removed with its last block. So a reader can keep the
+hashes in a set.
 
 Source: vLLM `vllm/v1/core/block_pool.py`, `vllm/distributed/kv_events.py`.
 """
@@ -18,14 +19,14 @@ from minivllm.events import types as ev
 from minivllm.events.vllm_kv_wire import AllBlocksCleared, BlockRemoved, BlockStored, KVEvent
 
 MEDIUM = "GPU"
-"""vLLM's word for the engine's own KV cache, as opposed to offloaded blocks; also used on a CPU."""
+"""vLLM's word for the engine's own KV cache (as opposed to offloaded blocks), on a CPU too."""
 
 
 class BatchSink(Protocol):
     """Receives the batches; see `KVEventPublisher`."""
 
     def publish(self, ts: float, events: list[KVEvent]) -> None:
-        """Publish a batch; called in the engine's thread, and must not block."""
+        """Publish a batch. Called in the engine's thread, so it must not block."""
 
 
 class KVEventFeed:
@@ -42,11 +43,11 @@ class KVEventFeed:
         self._tokens: dict[str, list[int]] = {}
         self._tables: dict[str, list[int]] = {}
         self._scheduled = ""
-        """The sequence that was scheduled last: its blocks are hashed next."""
+        """The sequence that was scheduled last; the next `BlockHashed` events belong to it."""
         self._holders: Counter[str] = Counter()
         """Number of blocks that carry each hash."""
         self._batch: list[KVEvent] = []
-        # Subscribers that followed an earlier engine learn that its blocks are gone.
+        # Subscribers that know an earlier engine's blocks must learn that these are gone.
         sink.publish(header.wall, [AllBlocksCleared()])
 
     def apply(self, event: ev.Event) -> None:
@@ -114,7 +115,7 @@ class KVEventFeed:
 
 
 def _name(short_hash: str) -> int:
-    """The 64 bits of a hash that events carry, as a number, which is vLLM's format."""
+    """Return the hash of an event (64 bits in hex digits) as a number, which is vLLM's format."""
     return int(short_hash, 16)
 
 

@@ -1,6 +1,6 @@
 """`KVEventsConfig`: the value of `--kv-events-config`, in vLLM's JSON, and its publisher.
 
-Unknown options are refused: with a misspelt `endpoint`, events would go to the default address.
+Unknown options are refused: if `endpoint` is misspelt, events must not go to the default address.
 Importing this module does not import ZeroMQ.
 
 Source: vLLM `vllm/config/kv_events.py`.
@@ -23,11 +23,11 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=10_000_000)]
 
 
 class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw_only=True):
-    """vLLM's fields; by default the addresses are on this machine."""
+    """The fields are vLLM's; the default address is on this machine."""
 
     enable_kv_cache_events: bool = False
     publisher: Literal["null", "zmq"] | None = None
-    """None: `zmq` if events are enabled."""
+    """None means `zmq` if events are enabled."""
     endpoint: str = "tcp://127.0.0.1:5557"
     replay_endpoint: str | None = None
     buffer_steps: _Count = 10_000
@@ -53,7 +53,7 @@ class KVEventsConfig(msgspec.Struct, forbid_unknown_fields=True, frozen=True, kw
 
     @contextmanager
     def publishing(self) -> Iterator[KVEventPublisher | None]:
-        """Yield the bound publisher and close it at the end; None if events are off.
+        """Yield the bound publisher and close it at the end. If events are off, yield None.
 
         Raises `ConfigError`.
         """

@@ -1,13 +1,13 @@
 """`KVEventPublisher`: publishes batches of KV events over ZeroMQ, in vLLM's format.
 
     PUB socket:     [topic, sequence number (8 bytes, big-endian), payload]
-    ROUTER socket:  a client sends the first number that it lacks, and gets [number, payload] for
-                    each batch that is still kept, then [-1, nothing]
+    ROUTER socket:  a client sends the number of the first batch that it lacks, and gets [number,
+                    payload] for each such batch in the buffer, then [-1, nothing]
 
-One thread owns both sockets. The engine's thread sends it batches through an in-process socket and
-never waits. ZeroMQ checks no key, and events contain all users' prompts. So only addresses on this
-machine are allowed. A ROUTER socket silently drops what its queue cannot hold, so the queue is as
-long as the replay buffer.
+One thread owns both sockets. The engine's thread sends batches to that thread through an in-process
+socket and never waits. ZeroMQ checks no key, and events contain all users' prompts. So only
+addresses on this machine are allowed. A ROUTER socket silently drops messages that do not fit into
+its queue, so the queue is as long as the replay buffer.
 
 Source: vLLM `vllm/distributed/kv_events.py`, `ZmqEventPublisher`.
 """
@@ -31,7 +31,7 @@ _CLOSE_MILLISECONDS = 2000
 
 
 class KVEventPublisher:
-    """Has vLLM's options, with a loopback address as the default."""
+    """Has the same options as vLLM's publisher, but a loopback address as the default."""
 
     def __init__(
         self,
@@ -47,8 +47,9 @@ class KVEventPublisher:
         """Bind the sockets. Raises `ConfigError` for an address that cannot or must not be bound.
 
         buffer_steps: number of batches kept for replay
-        hwm: batches that wait for one subscriber before it loses some
-        max_queue_size: batches that wait for the publishing thread before some are lost
+        hwm: number of batches that can wait for a subscriber; further batches are lost for it
+        max_queue_size: number of batches that can wait for the publishing thread; further batches
+            are lost
         """
         self._topic = topic.encode()
         self._encoding = encoding
@@ -58,7 +59,7 @@ class KVEventPublisher:
         try:
             self._pub = self._bind(zmq.PUB, endpoint, hwm)
             self.endpoint: str = self._pub.getsockopt_string(zmq.LAST_ENDPOINT)
-            """The bound address; `tcp://127.0.0.1:*` takes any free port."""
+            """The bound address, with the port that was chosen for `tcp://127.0.0.1:*`."""
             self._replay = None
             self.replay_endpoint: str | None = None
             if replay_endpoint is not None:
@@ -70,7 +71,7 @@ class KVEventPublisher:
         self._inbox = self._context.socket(zmq.PULL)
         self._inbox.set_hwm(max_queue_size)
         self._inbox.bind("inproc://batches")
-        # From now on only the engine's thread may use it, and `close` after that thread has ended.
+        # From now on, only the engine's thread may use the outbox; after its end, only `close`.
         self._outbox = self._context.socket(zmq.PUSH)
         self._outbox.set_hwm(max_queue_size)
         self._outbox.connect("inproc://batches")
@@ -98,7 +99,7 @@ class KVEventPublisher:
         return socket
 
     def publish(self, ts: float, events: Sequence[KVEvent]) -> None:
-        """Send a batch of Unix time `ts`. Called in the engine's thread; never waits."""
+        """Send a batch with the Unix time `ts`. Called in the engine's thread; never waits."""
         number, self._next_seq = self._next_seq, self._next_seq + 1
         payload = encode_batch(ts, events, self._encoding)
         # If the queue is full, the batch is lost; subscribers notice the missing number.
@@ -108,7 +109,7 @@ class KVEventPublisher:
             )
 
     def close(self) -> None:
-        """Send waiting batches and end. Call it in the engine's thread or after its end."""
+        """Send waiting batches and end. Call this in the engine's thread, or after its end."""
         self._outbox.setsockopt(zmq.SNDTIMEO, _CLOSE_MILLISECONDS)  # the queue may be full
         with contextlib.suppress(zmq.Again):
             self._outbox.send_multipart((_STOP, b""))
@@ -140,6 +141,6 @@ class KVEventPublisher:
         if len(first) != _NUMBER_BYTES or len(route) != 2 or route[1]:
             return
         for number, payload in self._buffer:
-            if number >= first:  # big-endian bytes compare like their numbers
+            if number >= first:  # big-endian bytes are in the same order as their numbers
                 self._replay.send_multipart((*route, number, payload))
         self._replay.send_multipart((*route, END_SEQ, b""))

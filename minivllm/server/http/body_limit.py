@@ -1,11 +1,11 @@
-"""`BodyLimit`: reads a request's whole body, with limits on its size, its time and on all bodies.
+"""`BodyLimit`: reads a request's whole body, with limits on its size and on the time it takes.
 
-After that, a route only has to wait for a disconnect. `HeldBodies` counts the bytes of all bodies
-that are being received or answered. Above a limit, large bodies are refused with 429; small ones
-always pass.
+A route that runs after that only has to wait for a disconnect. `HeldBodies` counts the bytes of all
+bodies whose requests are being received or answered. Above a limit, large bodies are refused with
+status 429; small bodies are always accepted.
 
 Large bodies and answers leave free holes in the C library's heap. `HeldBodies` reports when a flood
-of them is over, and `trim_heap` returns the holes to the system.
+of large bodies or answers is over, and `trim_heap` returns the holes to the system.
 """
 
 import asyncio
@@ -20,29 +20,32 @@ from minivllm.errors import OverloadedError
 from minivllm.server.errors import ApiError, to_api_error
 
 ALWAYS_TAKEN = 64 * 1024
-"""A body of up to so many bytes is always accepted. A thousand of them are 64 MiB."""
+"""A body with at most this many bytes is always accepted. A thousand such bodies take 64 MiB."""
 BODIES_TOGETHER = 32
-"""Number of bodies of the largest size that can be held at once."""
+"""How many bodies of the largest size can be in memory at once."""
 _FLOOD = 256 * 1024
-"""Bytes, of all bodies together or of one answer, from which their end is reported as a flood."""
+"""It is a flood if all bodies together, or a single answer, have at least this many bytes."""
 _PAUSE = 0.01
 """Seconds between two large bodies, so that a small request can run in between."""
 _MAX_DISCARDED = 16 << 20
-"""Bytes that are read and discarded of a refused body."""
+"""How many bytes of a refused body are read and discarded, at most."""
 
 
 class HeldBodies:
-    """Counts the bytes of all request bodies that are held. Used in the event loop only."""
+    """Counts the bytes of all request bodies in memory. Used only in the event loop."""
 
     def __init__(self, max_bytes: int, on_passed: Callable[[], None]) -> None:
-        """on_passed: called when nearly all of a large amount has been given back"""
+        """on_passed: called when a flood is over: nearly all of its bytes have been given back"""
         self.num_bytes = 0
         self._max_bytes = max_bytes
         self._on_passed = on_passed
         self._most = 0
 
     def take(self, num_bytes: int, of_body: int) -> None:
-        """Count `num_bytes` more of a body that now has `of_body`. Raises `OverloadedError`."""
+        """Count `num_bytes` more bytes of a body. Raises `OverloadedError` if that is too much.
+
+        of_body: how many bytes of the body have arrived, including these
+        """
         if of_body > ALWAYS_TAKEN and self.num_bytes + num_bytes > self._max_bytes:
             raise OverloadedError(
                 "The server already holds too many large requests: try again later.", retry_after=1
@@ -51,7 +54,7 @@ class HeldBodies:
         self._most = max(self._most, self.num_bytes)
 
     def note_answer(self, num_bytes: int) -> None:
-        """Note the size of an answer sent in one piece; building it took many times that memory."""
+        """Note the size of a piece of an answer; building it took many times as much memory."""
         self._most = max(self._most, num_bytes)
 
     def give_back(self, num_bytes: int) -> None:
@@ -72,7 +75,7 @@ class BodyLimit:
         self, app: ASGIApp, max_bytes: int, timeout: float, on_passed: Callable[[], None]
     ) -> None:
         """
-        timeout: seconds that a client has to send its body
+        timeout: how many seconds a client has to send its body
         on_passed: see `HeldBodies`
         """
         self._app = app
@@ -110,14 +113,17 @@ class BodyLimit:
             self._held.give_back(len(body))
 
     async def _wait_for_turn(self) -> None:
-        """Let small requests run before the next large body, which takes a tenth of a second."""
+        """Pause before a large body, so that small requests can run.
+
+        Handling a large body blocks the event loop for about a tenth of a second.
+        """
         async with self._turn:
-            for _ in range(3):  # the previous large body is parsed and checked meanwhile
+            for _ in range(3):  # in this time the previous large body is parsed and checked
                 await asyncio.sleep(0)
             await asyncio.sleep(_PAUSE)
 
     async def _read(self, body: bytearray, scope: Scope, receive: Receive) -> Response | None:
-        """Append the whole body to `body`, or return the error response for a refused one.
+        """Append the whole body to `body`; if it is refused, return the error response.
 
         Raises `_ClientGoneError`.
         """
@@ -151,7 +157,7 @@ class BodyLimit:
     async def _discard(self, pieces: AsyncIterator[bytes]) -> None:
         """Read and drop the rest of a refused body, up to a limit.
 
-        A client that is cut off while it sends never reads the answer.
+        If we closed the connection while the client still sends, it would never read the answer.
         """
         left = _MAX_DISCARDED
         with contextlib.suppress(TimeoutError):

@@ -1,11 +1,11 @@
 """`BoundedConnection`: uvicorn's HTTP/1.1 connection with time limits and memory limits.
 
-uvicorn never closes a connection that sends nothing or stops inside its headers. A few hundred of
-these use up all file descriptors, so every request head must arrive in time.
+uvicorn never closes a connection if the client sends nothing or stops inside the headers. A few
+hundred such connections use up all file descriptors, so every request head must arrive in time.
 
-A client that does not read its answer is aborted after `unread_seconds`; a normal close would wait
-until all is sent. Above `MAX_UNREAD_BYTES` in total, the connection with the most unread bytes is
-aborted at once.
+If a client does not read its answer, the connection is aborted after `unread_seconds`; a normal
+close would wait until everything is sent. If all connections together have more than
+`MAX_UNREAD_BYTES`, the connection with the most unread bytes is aborted at once.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 HEAD_SECONDS = 10.0
 MAX_CONNECTIONS = 1000
-"""Below the 1024 file descriptors that a process usually gets."""
+"""A little less than the 1024 file descriptors that a process usually gets."""
 MAX_UNREAD_BYTES = 64 << 20
-"""Unread bytes of all connections together. The largest answers have a few mebibytes."""
+"""Maximum of all connections' unread bytes together. The largest answers have a few mebibytes."""
 
 
 class BoundedConnection(H11Protocol):
@@ -32,7 +32,7 @@ class BoundedConnection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         super().connection_made(transport)
-        # With limit 0, `pause_writing` is called as soon as any byte is left in this buffer.
+        # With a limit of 0, `pause_writing` is called as soon as the buffer contains any byte.
         transport.set_write_buffer_limits(0)
         if len(self.connections) > MAX_CONNECTIONS:
             transport.close()

@@ -1,7 +1,8 @@
-"""Cancel the work for a client that has disconnected, streamed or not.
+"""Cancel the work for a client that has disconnected, for streams and for ordinary answers.
 
-For an ordinary route, Starlette computes to the end even if the client has gone. And a client that
-stays but does not read blocks `send`, so a stream also needs an end from outside (`until`).
+For an ordinary route, Starlette computes to the end even if the client has disconnected. If a
+client stays connected but stops reading, `send` never returns. So a stream also needs a way to be
+ended from outside (`until`).
 """
 
 import asyncio
@@ -15,13 +16,13 @@ T = TypeVar("T")
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Wait until the client has gone. `BodyLimit` has read the body, so no other message comes."""
+    """Wait for the disconnect. `BodyLimit` has read the body, so no other message can arrive."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
 
 async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) -> T | None:
-    """Return the result of `work`; None if the client goes first, with `work` cancelled."""
+    """Return the result of `work`. If the client disconnects first, cancel it and return None."""
     working = asyncio.ensure_future(work)
     leaving = asyncio.ensure_future(_disconnect(receive))
     try:
@@ -32,7 +33,7 @@ async def unless_disconnected(receive: Receive, work: Coroutine[Any, Any, T]) ->
 
 
 class StreamedResponse(Response):
-    """Sends pieces as they are made, until they end, the client goes, or `until()` returns."""
+    """Sends `pieces` until there are no more, the client disconnects, or `until()` returns."""
 
     def __init__(
         self,
@@ -41,14 +42,14 @@ class StreamedResponse(Response):
         until: Callable[[], Coroutine[Any, Any, None]],
         on_end: Callable[[], None],
     ) -> None:
-        """on_end: always called once, even if sending never starts (`pieces` then never runs)"""
+        """on_end: called once, even if sending never starts and so `pieces` never runs"""
         self._pieces = pieces
         self._on_end = on_end
         self._until = until
         self.status_code = 200
         self.media_type = media_type
         self.background = None
-        # A proxy in between must pass on each piece at once.
+        # A proxy between us and the client must pass on each piece at once.
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     def init_headers(self, headers: Any = None) -> None:

@@ -1,11 +1,13 @@
 """`JsonRoute`: a route that accepts only a JSON body of a reasonable shape.
 
-Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thousand open brackets,
-which break later code or block the event loop. So the text is checked before parsing, and numbers
-during it. All work for a request ends when its client disconnects or its time is up.
+Python's parser accepts `NaN`, numbers of ten thousand digits and a hundred thousand open brackets.
+These break later code or block the event loop. So the text is checked before parsing, and numbers
+are checked during parsing. All work for a request ends when its client disconnects or its time is
+up.
 
-Early vLLM's `/generate` accepts any content type, because `curl -d` declares a form; against web
-pages it relies on `middleware.OriginCheck`. Other routes also require JSON's content type.
+Like early vLLM, `/generate` accepts any content type, because `curl -d` declares a form; there,
+only `middleware.OriginCheck` protects against web pages. All other routes require JSON's content
+type.
 """
 
 import asyncio
@@ -24,9 +26,9 @@ from minivllm.server.http.disconnect import unless_disconnected
 MAX_DEPTH = 32
 MAX_DIGITS = 100
 MAX_PARTS = 20_000
-"""Strings (with keys) and brackets; numbers do not count. 3,000 messages have about as many."""
+"""Limit for strings (including keys) and brackets together; about as many as in 3,000 messages."""
 CLIENT_GONE = 499
-"""Status for the log; no client reads it."""
+"""Status for the log, if the client disconnected; no client ever sees it."""
 
 
 class JsonRoute(APIRoute):
@@ -53,7 +55,7 @@ class AnyTypeRoute(JsonRoute):
 
 
 class _JsonRequest(Request):
-    """Gives FastAPI the JSON value that we have parsed."""
+    """A request whose JSON value we have parsed already, for FastAPI."""
 
     def __init__(self, scope: Any, receive: Any) -> None:
         others = [(name, value) for name, value in scope["headers"] if name != b"content-type"]
@@ -69,7 +71,7 @@ class _JsonRequest(Request):
 
 
 async def _in_time(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
-    """Return the result of `work`: an answer or a started stream. Raise at the deadline."""
+    """Return the result of `work`: an answer or a started stream. At the deadline, raise."""
     try:
         async with asyncio.timeout_at(request.state.deadline) as limit:
             return await work
@@ -109,7 +111,7 @@ def _invalid(why: str) -> ApiError:
     return ApiError(400, f"The body is not valid JSON: {why}.", code="invalid_json")
 
 
-# A whole string, even if unterminated, or one bracket. Brackets inside strings do not count.
+# Matches a whole string, even an unterminated one, or one bracket outside of strings.
 _STRING_OR_BRACKET = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[][{}]', re.DOTALL)
 
 

@@ -1,14 +1,14 @@
 """The middleware that every request passes before it reaches a route, outermost first.
 
-    RequestIds     an id for logs and answer, and a deadline; an uncaught error becomes a 500
-    HeaderBounds   limits on the number and size of headers
-    HostCheck      the Host header is ours, so that no web page reaches us under its own name
-    OriginCheck    no page of another site uses us through its visitor's browser
-    ApiKey         every path but /health needs the key, if there is one
+    RequestIds     gives the request an id and a deadline; turns an uncaught error into a 500
+    HeaderBounds   limits the number and size of headers
+    HostCheck      checks the Host header, so that no web page reaches us under its own host name
+    OriginCheck    lets no page of another site use this server through a visitor's browser
+    ApiKey         checks the API key, if there is one, for every path except /health
     BodyLimit      reads the whole body, up to a size and within a time (`body_limit`)
 
-They are plain ASGI, because Starlette's base class hides that a client has disconnected. The path
-comes from the scope, never from a URL built with a client's header (CVE-2026-48746).
+The classes are plain ASGI, because Starlette's base class hides that a client has disconnected. The
+path comes from the scope, never from a URL that contains a client's header (CVE-2026-48746).
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from minivllm.server.logs import REQUEST_ID
 MAX_HEADERS = 100
 MAX_HEADER_BYTES = 32 * 1024
 PUBLIC_PATHS = frozenset({"/health"})
-"""Paths that need no key: a load balancer has none."""
+"""Paths that need no key, for load balancers."""
 
 _log = logging.getLogger("minivllm.server")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
@@ -37,9 +37,9 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Gives each request an id and a deadline, and logs how it ended.
+    """Gives each request an id and a deadline, and logs its status and duration.
 
-    The id is the client's X-Request-Id if that is valid.
+    If the client sends a valid X-Request-Id, that becomes the id.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class RequestIds:
         on_end: Callable[[Scope, int], None] = lambda scope, status: None,
     ) -> None:
         """
-        timeout: seconds from a request's arrival to its deadline
+        timeout: how many seconds after its arrival a request has its deadline
         on_end: called with each request's scope and status
         """
         self._app = app
@@ -95,7 +95,7 @@ class RequestIds:
 
 
 class HeaderBounds:
-    """Refuses too many headers. (h11 has its own limit, so single huge ones never get here.)"""
+    """Refuses too many headers. (h11 has a limit too, so a single huge header never gets here.)"""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -119,7 +119,7 @@ class HeaderBounds:
 
 
 class HostCheck:
-    """Refuses a malformed Host header and, with `names`, every other name."""
+    """Refuses a malformed Host header and, if `names` is given, every name that is not in it."""
 
     def __init__(self, app: ASGIApp, names: Iterable[str] | None) -> None:
         self._app = app
@@ -143,10 +143,11 @@ class HostCheck:
 
 
 class OriginCheck:
-    """Refuses what a browser sends for another site's page.
+    """Refuses requests that a browser sends for a page of another site.
 
-    A page may post a form to any site. It cannot read the answer, but the server would compute it.
-    Browsers name the page's site in the Origin header; other clients send none.
+    A page may post a form to any site. The page cannot read the answer, but the server would
+    compute the answer. A browser names the page's site in the Origin header; other clients do not
+    send this header.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -155,8 +156,8 @@ class OriginCheck:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             headers = Headers(scope=scope)
-            # Compare the whole address: another port of this machine is another site. Behind a TLS
-            # proxy the scheme is unknown, so accept both.
+            # Compare the port too: another port of this machine is another site. Behind a TLS proxy
+            # the scheme is unknown, so accept both schemes.
             ours = [f"{scheme}://{headers.get('host', '')}".lower() for scheme in ("http", "https")]
             if any(origin.lower() not in ours for origin in headers.getlist("origin")):
                 error = ApiError(
@@ -191,7 +192,7 @@ class ApiKey:
         await self._app(scope, receive, send)
 
     def _knows(self, key: str) -> bool:
-        # Compare digests, which have equal lengths, and compare with all keys. So the time reveals
-        # nothing about any key.
+        # Compare digests, because they have equal lengths, and always compare with all keys. So the
+        # time that this takes reveals nothing about any key.
         digest = hashlib.sha256(key.encode("utf-8", "replace")).digest()
         return sum([secrets.compare_digest(digest, known) for known in self._digests]) > 0

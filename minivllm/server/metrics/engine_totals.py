@@ -1,14 +1,15 @@
 """`EngineTotals`: vLLM's metrics, counted from engine events alone.
 
-vLLM's engine runs `n` requests for `n` samples. So most metrics count sequences, except that shared
-prompts count once. Three differences to vLLM are intended:
+For a request with `n` samples, vLLM's engine runs `n` requests. So most metrics here count
+sequences, but a shared prompt counts once. Three differences from vLLM are intended:
 
     a request with n samples    waits as one sequence
-    iteration_tokens_total      counts computed tokens (vLLM adds a chunked prompt at its end)
+    iteration_tokens_total      counts a chunked prompt's tokens in the step that computes them
+                                (vLLM counts all of them in the step that ends the prompt)
     a time without an end       is not observed, for example the queue time of an aborted request
-                                (vLLM would observe a difference with zero)
+                                (vLLM takes 0 for the missing end and observes the difference)
 
-A beam starts with its parent's tokens. A pruned beam does not count as a success.
+A beam's tokens include those of its parent before the fork. A pruned beam is not a success.
 """
 
 from collections.abc import Callable
@@ -19,7 +20,7 @@ from minivllm.server.metrics import histograms as hist
 
 
 class EngineTotals:
-    """Counts the events given to `apply`, from the first on, under vLLM's names without `vllm:`."""
+    """The metrics, under vLLM's names without the prefix `vllm:`; `APPLY` updates them."""
 
     def __init__(self, header: ev.LogHeader) -> None:
         self.num_blocks = header.num_blocks
@@ -28,7 +29,7 @@ class EngineTotals:
         cache = "prefix_cache_queries", "prefix_cache_hits"
         self.counters = dict.fromkeys(names + cache, 0)
         self.request_success = dict.fromkeys(("stop", "length", "abort", "error"), 0)
-        """Number of ended sequences by `finished_reason`."""
+        """`finished_reason` -> number of sequences that ended for it."""
         tokens = hist.token_buckets(header.max_model_len)
         bounds = {
             "request_prompt_tokens": tokens,
@@ -143,4 +144,4 @@ APPLY: dict[type[ev.Event], Callable[[EngineTotals, ev.Event], None]] = {
     ev.BlockFreed: EngineTotals._freed,
     ev.StepEnd: EngineTotals._step_end,
 }
-"""What to count for each kind of event; other kinds change no metric."""
+"""What to count for each kind of event; a kind that is not listed changes no metric."""

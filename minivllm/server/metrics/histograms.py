@@ -1,8 +1,8 @@
 """Histograms that the engine's thread can fill cheaply, and vLLM's bucket boundaries.
 
-`prometheus_client` searches its buckets in Python and takes a lock for each value. This histogram
-bisects and leaves locking to the caller. As in Prometheus, a bucket includes values *equal* to its
-boundary.
+The histogram of `prometheus_client` searches its buckets one by one and takes a lock for each
+value. This histogram bisects, and leaves locking to the caller. As in Prometheus, a bucket includes
+values *equal* to its boundary.
 
 Source of the boundaries: vLLM `vllm/v1/metrics/buckets.py`.
 """
@@ -29,7 +29,7 @@ NUM_PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
 
 
 def token_buckets(max_model_len: int) -> tuple[int, ...]:
-    """1, 2, 5, 10, 20, 50, ... up to `max_model_len`."""
+    """Return the boundaries 1, 2, 5, 10, 20, 50, ... up to `max_model_len`."""
     series = (
         mantissa * 10**exponent
         for exponent in range(len(str(max_model_len)))
@@ -59,6 +59,6 @@ class HistogramSnapshot:
         self._bounds, self._counts, self.sum = bounds, counts, total
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return (boundary, number of values up to it) per bucket, in Prometheus' format."""
+        """Return (boundary, number of values up to the boundary) per bucket, as in Prometheus."""
         names = [*(str(float(bound)) for bound in self._bounds), "+Inf"]
         return list(zip(names, accumulate(self._counts), strict=True))

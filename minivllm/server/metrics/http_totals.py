@@ -1,9 +1,9 @@
 """`HttpTotals`: `http_requests_total` and process metrics, next to vLLM's own metrics.
 
-vLLM's server gets the first from `prometheus_fastapi_instrumentator`. Its labels are `handler` (the
-route's path, "none" if no route matched), `status` ("2xx") and `method`. Requests by monitors are
-not counted. Label values come from short fixed lists, because each new one is kept for ever and
-clients can send any path and method.
+vLLM's server gets `http_requests_total` from `prometheus_fastapi_instrumentator`. The labels are
+`handler` (the route's path, or "none" if no route matched), `status` ("2xx") and `method`. Requests
+from monitoring tools are not counted. Label values come from short fixed lists, because every new
+value is kept for ever, and clients can send any path and method.
 """
 
 from prometheus_client import CollectorRegistry, Counter, ProcessCollector

@@ -1,9 +1,10 @@
 """`EngineMetrics`: `/metrics` for Prometheus, under vLLM's names.
 
-Names, types, labels and buckets are those of vLLM V1, so its Grafana board and other tools work
-unchanged. `engine_totals` defines each number. `apply` only adds numbers, in the engine's thread;
-the scraping thread makes the text. A lock keeps a scrape from seeing half of an event. The engine
-holds it for a microsecond, a scrape while it copies some lists.
+Names, types, labels and buckets are those of vLLM V1, so that vLLM's Grafana board and other tools
+work unchanged. `engine_totals` defines each number. `apply` runs in the engine's thread and only
+adds numbers; the scraping thread makes the text. A lock keeps a scrape from seeing half of an
+event. The engine holds the lock for a microsecond, and a scrape holds it while it copies some
+lists.
 
 Source: vLLM `vllm/v1/metrics/loggers.py`.
 """
@@ -66,11 +67,12 @@ _RESPONSES = {**ERROR_RESPONSES, 200: {"content": {"text/plain": {}}}}
 class EngineMetrics(Collector):
     """Counts the engine's events for Prometheus.
 
-    Call `engine.subscribe(metrics.apply)` before the first request: an idle engine is assumed.
+    Call `engine.subscribe(metrics.apply)` before the first request: the metrics assume an idle
+    engine.
     """
 
     def __init__(self, header: ev.LogHeader, model_name: str | None = None) -> None:
-        """model_name: the label, if the model is served under another name"""
+        """model_name: value of the label `model_name`; default: the model's name in `header`"""
         self._labels = {
             "model_name": header.model if model_name is None else model_name,
             "engine": ENGINE,
@@ -80,7 +82,7 @@ class EngineMetrics(Collector):
         self._lock = Lock()
         self._why_closed: MinivllmError | None = None
         self.registry = CollectorRegistry()
-        """What `text` prints: this collector and the metrics of others."""
+        """All metrics in the result of `text`: those of this collector and of others."""
         self.registry.register(self)
 
     def apply(self, event: ev.Event) -> None:
@@ -91,14 +93,14 @@ class EngineMetrics(Collector):
                 count(self._totals, event)
 
     def close(self, why: MinivllmError) -> None:
-        """Answer scrapes with error `why` from now on.
+        """From now on, answer scrapes with the error `why`.
 
-        An event was lost, and constant numbers would look like an idle engine.
+        Call it after an event was lost: numbers that stay constant would look like an idle engine.
         """
         self._why_closed = why
 
     def text(self) -> bytes:
-        """Return all metrics in Prometheus' text format; raise the error they were closed with.
+        """Return all metrics in Prometheus' text format. After `close`, raise the error.
 
         Any thread may call it.
         """
@@ -107,7 +109,7 @@ class EngineMetrics(Collector):
         return generate_latest(self.registry)
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics; `prometheus_client` calls it to make the text."""
+        """Yield the metrics; `prometheus_client` calls this to make the text."""
         with self._lock:
             totals = self._totals
             gauges = {
@@ -136,7 +138,7 @@ class EngineMetrics(Collector):
             family = HistogramMetricFamily(f"vllm:{name}", _HELP[name], labels=names)
             family.add_metric(values, snapshot.buckets(), snapshot.sum)
             yield family
-        # Always awake: vLLM's server can put its engine to sleep, this one cannot.
+        # The engine is always awake: vLLM's server can put its engine to sleep, but ours cannot.
         sleep = GaugeMetricFamily(
             "vllm:engine_sleep_state", _HELP["engine_sleep_state"], labels=[*names, "sleep_state"]
         )

@@ -1,8 +1,8 @@
 """What the requests of all endpoints share: strict fields and vLLM's sampling parameters.
 
-Unknown parameters are refused by name, `"5"` is not a number, and `true` is not 1: a silently
-dropped parameter would give wrong answers. Clients send null for "not set", so every field accepts
-null, and `SamplingParams` keeps its default.
+Unknown parameters are refused by name, because an answer that ignores a parameter is wrong. Types
+are strict: `"5"` is not a number, and `true` is not 1. Clients send null for "not set", so
+every field accepts null, and `SamplingParams` then uses its default.
 """
 
 from typing import Annotated, Any, Literal
@@ -89,13 +89,13 @@ class SamplingFields(Strict):
 
 
 class RequestFields(SamplingFields):
-    """The other parameters that the OpenAI endpoints share."""
+    """All parameters that the OpenAI endpoints share."""
 
     model: Annotated[str, StringConstraints(max_length=256)] | None = None
     stream: bool | None = None
     stream_options: "StreamOptions | None" = None
     user: Annotated[str, StringConstraints(max_length=512)] | None = None
-    """A user's name for a provider's own records; has no effect here."""
+    """The end user's name, for a provider's records; it has no effect here."""
     priority: int | None = Field(None, ge=-(2**31), lt=2**31)
     cache_salt: Annotated[str, StringConstraints(min_length=1, max_length=128)] | None = None
     prompt_logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
@@ -128,8 +128,8 @@ class PromptLogprob(BaseModel):
 
 
 PromptLogprobs = list[dict[int, PromptLogprob] | None]
-"""For each prompt token: token id -> log-probability, the prompt's own token first. None for the
-first token.
+"""For each prompt token: token id -> log-probability, with the prompt's own token first. For the
+prompt's first token: None.
 """
 
 

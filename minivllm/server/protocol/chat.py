@@ -1,7 +1,7 @@
 """`/v1/chat/completions` as OpenAI defined it, with vLLM's extras.
 
 The template that turns messages into a prompt always comes from the model, because a template is a
-program. So a `chat_template` in a request is refused, like every parameter without a field here.
+program. A `chat_template` in a request is refused, like every parameter that has no field here.
 """
 
 from typing import Annotated, Literal
@@ -22,7 +22,7 @@ MAX_MESSAGES = 1024
 
 
 class TextPart(Strict):
-    """A text part of a message. Other kinds are refused: the model reads only text."""
+    """A text part of a message. Other kinds of parts are refused: the model reads only text."""
 
     type: Literal["text"]
     text: str
@@ -34,7 +34,7 @@ class ChatMessage(Strict):
     role: Literal["system", "developer", "user", "assistant", "tool"]
     content: str | Annotated[list[TextPart], Field(max_length=MAX_MESSAGES)] | None = None
     name: str | None = Field(None, max_length=256)
-    # OpenAI's client sends an earlier answer back with all fields that an answer can have.
+    # When OpenAI's client sends an earlier answer back, it includes all fields of an answer.
     refusal: Null = None
     annotations: NullOrEmpty = None
     audio: Null = None
@@ -67,7 +67,7 @@ class ChatCompletionRequest(RequestFields):
     functions: NullOrEmpty = None
     function_call: neutral("none") = None
     add_special_tokens: neutral(False) = None
-    """The chat template writes the special tokens."""
+    """The chat template already writes the special tokens."""
 
 
 class TopLogprob(BaseModel):
@@ -76,7 +76,7 @@ class TopLogprob(BaseModel):
     token: str
     logprob: float
     bytes: list[int] | None
-    """None if the token is only part of a character: its text does not determine its bytes."""
+    """None if the token is only part of a character, because its text does not give its bytes."""
 
 
 class TokenLogprob(TopLogprob):

@@ -20,18 +20,18 @@ class CompletionRequest(RequestFields):
 
     prompt: Prompts
     echo: bool | None = None
-    """Return the prompt before the text, and with `logprobs` also its log-probabilities."""
+    """Return the prompt before the text; with `logprobs`, return the prompt's too."""
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
     max_tokens: int | None = Field(None, ge=0, le=MAX_TOKENS)
-    """0 with `echo` returns only the prompt, with its log-probabilities."""
+    """0 is allowed with `echo`, and returns only the prompt with its log-probabilities."""
     add_special_tokens: bool | None = None
     """Add the model's special tokens to a text prompt; default: yes."""
     suffix: neutral("") = None
 
 
 class CompletionLogprobs(BaseModel):
-    """Four parallel lists, one item per token. The first token of an echoed prompt has nulls, since
-    no token comes before it.
+    """Four parallel lists, one item per token. The first token of an echoed prompt has nulls,
+    because no token predicts it.
     """
 
     tokens: list[str]
@@ -51,14 +51,14 @@ class CompletionChoice(BaseModel):
     """The stop string or stop token id that ended the text, as in vLLM."""
     prompt_logprobs: PromptLogprobs | None = None
     token_ids: list[int] | None = None
-    """Both are set with `return_token_ids`. In a stream, these are the tokens of this piece; the
-    prompt's tokens come in the first piece of each choice.
+    """With `return_token_ids`: the tokens of the text, or in a stream the tokens of this piece.
+    `prompt_token_ids` is then set too; in a stream, only in the first piece of each choice.
     """
     prompt_token_ids: list[int] | None = None
 
 
 class CompletionResponse(BaseModel):
-    """The answer, or with `stream` a piece of it."""
+    """The answer, or with `stream` a piece of the answer."""
 
     id: str
     object: Literal["text_completion"] = "text_completion"

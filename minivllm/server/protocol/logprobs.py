@@ -1,7 +1,8 @@
 """Log-probabilities in OpenAI's two formats: parallel lists (completions), nested objects (chat).
 
-Completions key the alternatives by text, and two tokens can have the same text (each half of a
-character reads U+FFFD). The likelier one is kept, so that the best alternative is always there.
+Completions list the alternatives by text, and two tokens can have the same text (each half of a
+character reads U+FFFD). Then only the likelier token is kept, so the best alternative is never
+lost.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +16,7 @@ _LEAST = -9999.0
 """OpenAI's value for "practically impossible"; JSON has no minus infinity."""
 
 Position = dict[int, Logprob]
-"""token id -> log-probability; the token at this position comes first."""
+"""Token id -> log-probability. The token at this position is first."""
 
 
 def completion_logprobs(
@@ -23,8 +24,8 @@ def completion_logprobs(
 ) -> CompletionLogprobs:
     """Convert to OpenAI's four parallel lists.
 
-    positions: each token's text, its id and the log-probabilities at its position
-    offset: where in the answer's text the first token starts
+    positions: each token's text, its id, and the log-probabilities at its position
+    offset: index in the answer's text at which the first token starts
     """
     found = CompletionLogprobs(tokens=[], token_logprobs=[], top_logprobs=[], text_offset=[])
     for token, token_id, position in positions:
@@ -39,7 +40,7 @@ def completion_logprobs(
 def chat_logprobs(
     token_ids: Sequence[int], positions: Sequence[Position], num_top: int
 ) -> ChatLogprobs:
-    """One object for each of `token_ids`, with its `num_top` likeliest alternatives."""
+    """Return one object for each of `token_ids`, with its `num_top` likeliest alternatives."""
     content = []
     for token_id, position in zip(token_ids, positions, strict=True):
         best = sorted(position.values(), key=lambda entry: entry.rank)[:num_top]
@@ -49,7 +50,7 @@ def chat_logprobs(
 
 
 def prompt_logprobs(positions: Sequence[Position | None]) -> PromptLogprobs:
-    """One item per prompt token; None for the first, since no token comes before it."""
+    """Return one item per prompt token; None for the first token, because no token predicts it."""
     return [
         (
             None

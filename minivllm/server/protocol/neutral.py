@@ -1,7 +1,8 @@
 """Fields of larger servers that are accepted only with a value that changes nothing.
 
-Some clients always send such fields: every field of an earlier answer, or every default. Any other
-value asks for an unsupported feature, so it is refused with the field's name.
+Some clients always send such fields: all fields of an earlier answer, or all fields with their
+defaults. Any other value asks for a feature that we do not support. It is refused, and the error
+names the field.
 """
 
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ from pydantic import PlainValidator, ValidationInfo, WithJsonSchema
 
 
 def neutral(*values: Any) -> Any:
-    """Type of a field that accepts null and `values` only, and always reads as None."""
+    """Return the type of a field that accepts only null and `values`, and is then always None."""
 
     def check(value: Any, info: ValidationInfo) -> None:
         # Compare types too: in Python, `True == 1`.

@@ -22,7 +22,7 @@ class ModelCard(BaseModel):
 
 
 class ModelList(BaseModel):
-    """The list of served models, which has one item."""
+    """The list of served models; it has one item."""
 
     object: Literal["list"] = "list"
     data: list[ModelCard]
@@ -35,7 +35,7 @@ class VersionResponse(BaseModel):
 
 
 class TokenizeRequest(Strict):
-    """A text or a conversation to tokenize; exactly one of the two."""
+    """A text or a conversation to tokenize; exactly one of the two must be set."""
 
     model: ModelName | None = None
     prompt: str | None = None
@@ -46,7 +46,7 @@ class TokenizeRequest(Strict):
 
 
 class TokenizeResponse(BaseModel):
-    """Token ids, and with `return_token_strs` the text of each."""
+    """Token ids, and with `return_token_strs` the text of each token."""
 
     count: int
     max_model_len: int
@@ -83,7 +83,7 @@ class GenerateRequest(SamplingFields):
     prompt: Annotated[str, StringConstraints(min_length=1)]
     stream: bool | None = None
     logprobs: int | None = Field(None, ge=0, le=MAX_LOGPROBS)
-    """Accepted as in that server; the answer has no field for them."""
+    """Accepted, as in vLLM's first server, but the answer has no field for log-probabilities."""
 
 
 class GenerateResponse(BaseModel):

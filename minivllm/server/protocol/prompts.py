@@ -1,7 +1,8 @@
 """Prompts of `/v1/completions`: a text, token ids, or a list of either.
 
 For a list of half a million numbers, pydantic would try every alternative type and record each
-failure. So this validator derives the type from the first item and stops at the first misfit.
+failure. So this validator chooses the type by the first item, and stops at the first item of
+another type.
 """
 
 from typing import Annotated, Any
@@ -89,4 +90,4 @@ TokenIds = Annotated[
 ]
 """A list of token ids; it may be empty."""
 Prompts = Annotated[list[str | list[int]], PlainValidator(_read), WithJsonSchema(_SCHEMA)]
-"""A list of prompts after validation, also if one prompt was sent."""
+"""After validation, this is a list of prompts, even if the client sent a single prompt."""

@@ -1,7 +1,7 @@
 """`GET /v1/models`, `/health`, `/version`: what is served, and whether it works.
 
-A server with a dead engine still answers HTTP. `/health` must then return 503, or a load balancer
-keeps sending requests.
+A server with a dead engine still answers HTTP. `/health` must then return 503; otherwise a load
+balancer would keep sending requests.
 """
 
 from fastapi import APIRouter, Response

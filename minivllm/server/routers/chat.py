@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The model's own template makes the prompt, sandboxed in a worker thread: it is foreign code, and a
-long conversation must not delay other streams. Without `max_tokens`, the limit is what context and
-memory allow, because the engine would refuse more.
+The model's own chat template makes the prompt. It is foreign code, so it runs in a sandbox. It runs
+outside the event loop, so that a long conversation does not delay other streams. If `max_tokens` is
+not set, it is the largest number that context and memory allow; the engine would refuse more.
 """
 
 import time
@@ -71,7 +71,7 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
-        # At least min_tokens: if that is too many, the engine's error should name it.
+        # Use at least min_tokens. If that is too large, the engine's error then names min_tokens.
         max_tokens=asked
         or max(
             service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1
@@ -145,7 +145,7 @@ class _Answer:
                 for one in output.outputs:
                     logprobs = self._logprobs(one)
                     token_ids = one.token_ids if self._body.return_token_ids else None
-                    # Skip a token while its text is held back.
+                    # If a token's text is held back, there may be nothing to send yet.
                     if one.text or one.finish_reason or logprobs or token_ids:
                         delta = {"content": one.text} if one.text else {}
                         yield chunk(

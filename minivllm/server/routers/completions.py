@@ -1,7 +1,7 @@
 """`POST /v1/completions`.
 
-With several prompts, choice i of prompt p has the index p * n + i. That holds with and without
-streaming, in whatever order their tokens come.
+With several prompts, choice i of prompt p has the index p * n + i. That is true with and without
+streaming, and for any order in which the tokens are generated.
 """
 
 import time
@@ -62,7 +62,7 @@ async def _requests(serving: Serving, body: CompletionRequest, name: str) -> lis
         )
     judged = body.logprobs if body.echo and body.prompt_logprobs is None else body.prompt_logprobs
     params = body.sampling_params(
-        # The engine generates at least one token; for 0 it is not shown.
+        # The engine generates at least one token. If the client asked for 0, `_shown` removes it.
         max_tokens=DEFAULT_MAX_TOKENS if body.max_tokens is None else max(body.max_tokens, 1),
         logprobs=body.logprobs,
         prompt_logprobs=judged,
@@ -118,7 +118,7 @@ class _Answer:
                             choice.logprobs.tokens[-1]
                         )
                     offsets.setdefault(index, 0)
-                    # Skip a token while its text is held back.
+                    # If a token's text is held back, there may be nothing to send yet.
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = streamed.usage_so_far
@@ -150,7 +150,7 @@ class _Answer:
     def _choice(
         self, output: RequestOutput, one: CompletionOutput, *, is_first: bool, offset: int
     ) -> CompletionChoice:
-        """is_first: first piece of this choice, so that an echo comes before it"""
+        """is_first: whether this is the choice's first piece, which an echo must precede"""
         echoes = is_first and bool(self._body.echo)
         text = _prompt_text(output, self._tokenizer) + one.text if echoes else one.text
         logprobs: CompletionLogprobs | None = None

@@ -1,7 +1,7 @@
 """`POST /tokenize`, `POST /detokenize`, `GET /tokenizer_info`: the model's tokenizer.
 
-An id outside the vocabulary is refused, because the tokenizer would silently skip it. A mebibyte of
-text is a million tokens for some models, so a worker also serializes the answer.
+A token id outside the vocabulary is refused, because the tokenizer would silently skip it. For some
+models a mebibyte of text is a million tokens, so the answer is serialized in a worker too.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -83,8 +83,8 @@ def _tokenize(
         answer["token_strs"] = [
             tokenizer.decode([token], skip_special_tokens=False) for token in tokens
         ]
-    # Skip `TokenizeResponse`: validating and writing a million ids would hold the GIL for an
-    # eighth of a second.
+    # Do not use `TokenizeResponse` here: to validate and write a million ids, it would hold the GIL
+    # for an eighth of a second.
     return msgspec.json.encode(answer)
 
 

@@ -1,8 +1,8 @@
 """A generated tokenizer for generated models: one byte is one token, so lengths are easy to see.
 
-The vocabulary can be larger, to match a real model's shape. The tokens beyond the bytes are
-four-letter words. Encoding never produces them, since there are no merges, but each id has a text
-of typical length. Tokens without a text would make detokenizing look faster in a benchmark.
+The vocabulary can be larger, to match a real model's shape. The additional tokens are four-letter
+words. Encoding never produces them, because there are no merges, but each id has a text of typical
+length. Without these texts, detokenizing would look faster in a benchmark than it is.
 """
 
 import json
@@ -26,7 +26,7 @@ def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> N
     """Write `tokenizer.json` and `tokenizer_config.json`, with a text for each of the ids."""
     from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
-    # ByteLevel writes each byte as one printable character, which stays one token without merges.
+    # ByteLevel writes each byte as one printable character. Without merges, that is one token.
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     words = islice(
         ("".join(letters) for letters in product(ascii_lowercase, repeat=4)),
@@ -53,5 +53,5 @@ def write_byte_tokenizer(directory: Path, vocab_size: int = MIN_VOCAB_SIZE) -> N
 
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
-    """Write one of a checkpoint's small files; the same value gives the same bytes."""
+    """Write a small file of a checkpoint; the same value always gives the same bytes."""
     path.write_text(json.dumps(value, indent=2) + "\n", encoding="utf-8")

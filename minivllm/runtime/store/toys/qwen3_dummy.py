@@ -2,8 +2,8 @@
 
 It is a directory with a tokenizer and a `config.json`; `load_format="dummy"` draws the weights from
 a seed. The time of a step depends on shapes, not on values, so speed can be measured without a
-download. Do not compare the tokens of two engines: any reordered sum can swap the best two of
-151,936 nearly equal logits.
+download. Do not compare the tokens of two engines: the 151,936 logits are nearly equal, so a sum in
+another order can change which logit is the largest.
 
 Source of the numbers: the `config.json` of Qwen/Qwen3-0.6B.
 """

@@ -3,9 +3,9 @@
 One byte is one token, so the length of a prompt is easy to see. The output is noise, but the
 checkpoint is complete: `transformers` loads it and computes the same numbers.
 
-With the usual standard deviation of 0.02, the layers would add almost nothing and the logits would
-be almost equal: a broken KV cache would change tokens only by chance. So here each matrix preserves
-the magnitude of its input, and the keys and values that attention reads decide the next token.
+With the usual standard deviation of 0.02, the layers would add almost nothing, the logits would be
+almost equal, and a broken KV cache would change tokens only by chance. So here each matrix keeps
+the magnitude of its input. Then the next token depends on the keys and values that attention reads.
 """
 
 from collections.abc import Iterator
