@@ -149,7 +149,7 @@ def load_gguf(directory: Path) -> None:
 
 
 def one_input(directory: Path, load: Callable[[Path], None]) -> tuple[str, float, int]:
-    """Load in a forked process; return outcome, processor seconds, and growth of memory in bytes."""
+    """Load in a forked process; return outcome, processor seconds, and added bytes of memory."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

@@ -36,7 +36,7 @@ PICKS: Mapping[str, Picks] = MappingProxyType(
             ),
         ),
         "kv-cache": Picks(
-            "Why keys and values are stored, how many bytes a token takes, and how the cache grows.",
+            "Why keys and values are stored, how many bytes a token takes, how the cache grows.",
             (3, 5, 8, 14, 16),
             "kv-cache",
             (

@@ -23,9 +23,9 @@ ENGINE_HELP = {
     "seed": "seed for requests without their own seed",
     "block_size": "tokens per KV cache block",
     "num_gpu_blocks_override": "number of KV cache blocks",
-    "gpu_memory_utilization": "on a GPU: fraction of its memory for weights, activations and KV cache",
+    "gpu_memory_utilization": "on a GPU: fraction of its memory for weights, activations and cache",
     "kv_cache_memory_bytes": "bytes for the KV cache",
-    "enable_chunked_prefill": "split long prompts into chunks that share a step with other requests",
+    "enable_chunked_prefill": "split long prompts into chunks that share steps with requests",
     "kv_cache_allocator": (
         "how KV cache is allocated; contiguous is a baseline, which paging replaced"
     ),
@@ -34,9 +34,11 @@ ENGINE_HELP = {
     "batch_size": "with --batch-delay: admit at once when this many requests wait",
     "enable_prefix_caching": ("let requests with a common prefix share its blocks"),
     "max_num_seqs": "maximum number of running sequences: the number of batch slots",
-    "max_num_batched_tokens": "the token budget: maximum number of tokens in one step, over all sequences",
-    "scheduling_policy": "order of waiting requests and of preemption: first come, first served (fcfs) or by"
-    " priority",
+    "max_num_batched_tokens": "the token budget: most tokens in one step, over all sequences",
+    "scheduling_policy": (
+        "order of waiting requests and of preemption: first come, first served (fcfs) or by"
+        " priority"
+    ),
     "attention_backend": (
         "how attention is computed; auto: triton on a GPU, minivllm's kernels on a CPU with a C"
         " compiler, else torch"

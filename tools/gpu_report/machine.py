@@ -1,6 +1,6 @@
 """Describes the machine of a GPU report, and checks whether it can run the report.
 
-`nvidia-smi` only reads values and changes no setting of the device. If there is no `nvidia-smi`, its
+`nvidia-smi` only reads values and changes no setting. If there is no `nvidia-smi`, its
 values are None.
 """
 

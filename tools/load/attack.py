@@ -5,7 +5,7 @@
 During each attack, one client requests `/health`, and another client requests a short completion.
 The tool prints the server's status codes for each attack, and the longest waits of the two clients.
 The exit status is 1 if the server answers with a 5xx status, if the completion changes, if the
-server needs too much memory, or if a block, file or request is not freed. All blocks of the KV cache
+server needs too much memory, or if a block, file or request is not freed. All KV cache blocks
 are used before memory is first read, so that later growth is not the KV cache. The attacks that
 take the most memory run twice: if the second run adds memory, there is a leak.
 """

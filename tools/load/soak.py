@@ -84,7 +84,7 @@ def _arguments() -> argparse.Namespace:
         default=0.95,
         help="minimum speed relative to the offline engine (default: %(default)s)",
     )
-    # The limit is for growth at full load, after the warm-up. The allocator adds a few MiB of noise.
+    # The limit is for growth at full load, after the warm-up. The allocator adds MiBs of noise.
     parser.add_argument(
         "--max-growth-mib",
         type=float,

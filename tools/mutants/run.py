@@ -1,4 +1,4 @@
-"""`make mutants`: makes small faults in the code, one at a time; checks that fast tests notice each.
+"""`make mutants`: makes small faults in the core, one at a time; fast tests must notice each.
 
     python tools/mutants/run.py                       every list in this folder
     python tools/mutants/run.py core --only salt      mutants of core.toml with "salt" in their name
@@ -259,7 +259,7 @@ def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
-    """Print a list's result; return whether enough mutants are killed and no outcome is unexpected."""
+    """Print a list's result; return whether enough mutants are killed, as expected."""
     real = [outcome for outcome in outcomes if not outcome.mutant.equivalent]
     num_killed = sum(outcome.killed_by is not None for outcome in real)
     percent = 100 * num_killed / len(real) if real else 100.0
@@ -279,7 +279,7 @@ def passes(outcomes: list[Outcome], must_kill: float) -> bool:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
-        description="Make many small faults in the code, one at a time, and check that the fast tests"
+        description="Make many small faults in the code, one at a time; check that the fast tests"
         " fail."
     )
     parser.add_argument(

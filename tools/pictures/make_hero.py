@@ -6,8 +6,8 @@
     tools/pictures/make_hero.py --out /tmp/x     # in another folder
 
 The animation shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`,
-two steps per second. The SVG has no script: CSS makes each part visible at the right time. If the reader prefers reduced
-motion, or if the viewer cannot animate, the picture shows step STILL.
+two steps per second. The SVG has no script: CSS makes each part visible at the right time. If the
+reader prefers reduced motion, or if the viewer cannot animate, the picture shows step STILL.
 """
 
 import argparse

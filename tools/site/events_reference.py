@@ -42,7 +42,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "max_num_batched_tokens": "The token budget of a step.",
         "max_model_len": "Maximum number of tokens of one sequence, prompt and output together.",
         "scheduling_policy": "`fcfs` or `priority`.",
-        "enable_prefix_caching": "Whether sequences can share cached blocks, found by the hash of their tokens.",
+        "enable_prefix_caching": "Whether sequences can share cached blocks, found by hash.",
         "schema": "The kind of file.",
         "version": (
             "Version of the schema. It increases when an old reader would misread a new log, but"

@@ -79,7 +79,7 @@ class EventStream:
                 why = _reason(error)
             if self._heard:
                 delay = FIRST_DELAY
-            self.trouble = f"{self._name} does not answer ({why})"
+            self.trouble = f"{self._name} is not available ({why})"
             self.status = SourceStatus("lost", f"{self.trouble}: trying again in {delay:g} s.")
             self._closing.wait(delay)
             delay = min(2 * delay, LAST_DELAY)

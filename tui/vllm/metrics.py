@@ -124,7 +124,7 @@ class MetricsReader:
                     if isinstance(error, TimeoutError)
                     else str(error) or type(error).__name__
                 )
-                self.status = SourceStatus("lost", f"{self._name} does not answer ({why}).")
+                self.status = SourceStatus("lost", f"{self._name} is not available ({why}).")
             self._closing.wait(max(0.0, started + SECONDS_BETWEEN - time.monotonic()))
 
     def _ask(self) -> str:

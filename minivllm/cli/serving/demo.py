@@ -106,7 +106,7 @@ class _Demo:
         self._engine = engine
         self.header = engine.log_header()
         self.facts = RunFacts(self.header)
-        """Updated in the engine's thread. Other threads may read it only after that thread ended."""
+        """Updated in the engine's thread. Other threads may read it only after its end."""
         engine.subscribe(self.facts.apply)
         self._player = ScenarioPlayer(scenario, engine)
         self.is_over = False

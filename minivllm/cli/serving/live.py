@@ -1,4 +1,4 @@
-"""`minivllm live`: your own engine in the dashboard; keys send requests, pause, step and set options.
+"""`minivllm live`: your own engine in the dashboard; keys send requests, pause, step, set options.
 
 The command is `demo` without a scenario: the engine is idle until the user sends a request (key a,
 key A for four requests at once, or --ask).

@@ -43,7 +43,7 @@ NUM_BLOCKS = 2000
 NUM_SEEKS = 1000
 NUM_PAIRS = 200
 
-# All 16 prompts fit into one step. After a few warm-up steps, about 62 pairs of decode steps follow.
+# All 16 prompts fit into one step. After some warm-up steps, about 62 pairs of decodes follow.
 _STEPS = WorkloadSpec(
     "events", num_requests=MAX_NUM_SEQS, prompt_len=(16, 16), output_len=(128, 128)
 )

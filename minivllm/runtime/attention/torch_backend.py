@@ -5,7 +5,7 @@ layer:
 
     write     keys and values of all tokens to their slots
     chunks    the tokens of a prefill chunk attend to each other, causally, from this step's k and v
-    decodes   sequences with one token attend to their gathered context, in buckets of similar
+    decodes   sequences with one new token attend to their gathered context, in buckets of similar
               length
     spans     earlier context that several queries see in full: a shared prefix (`prefix_groups`),
               or the tokens before a chunk; `partial` merges the result into the results above

@@ -7,8 +7,8 @@ GGUF is llama.cpp's format:
     tensors    mostly quantized in small blocks, which the `gguf` library unpacks
 
 A damaged file can declare an array of 2**60 elements, and the reader of the `gguf` library would
-loop over all of them. This reader checks every length against the file's size. `gguf_conversion`
-interprets the contents.
+loop over all of them. Here every count has a limit, and no read passes the end of the file.
+`gguf_conversion` interprets the contents.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -51,7 +51,7 @@ _PLAIN = {
 _MAX_HEADER_BYTES = 64 << 20
 """Enough: the largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Limit for one array: 32 MB as a Python list. Vocabularies have some hundred thousand tokens."""
+"""Limit for one array, 32 MB for the list alone. Vocabularies have a few hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 

@@ -7,15 +7,15 @@
               level 0      level 1
 
     stretch   rows and the tokens that they read: a shared prefix, or the rest of one sequence
-    lane      one query head of one row
+    lane      one row and one of the query heads that share a key head
     part      up to 16 lanes of a stretch; one task for each key head
     level     parts that can run at the same time; a row's softmax continues on the next level
 
-With 4 query heads per key head, stretch 0 has 4 rows * 4 heads = 16 lanes, so it is one part.
+With 4 query heads per key head, stretch 0 has 4 rows * 4 = 16 lanes for each key head: one part.
 
 The kernel reads tiles of 16 tokens, counted from the start of the context, and its rounding depends
-on these tiles. So a shared prefix must end at a multiple of 16; then a row's result does not depend
-on sharing. There is one exception: a decode row with up to four query heads per key head takes
+on these tiles. So a shared prefix is rounded down to a multiple of 16, and a row's result does not
+depend on sharing. There is one exception: a decode row with up to four query heads per key head takes
 another path in the kernel (`is_decode`), which can round the last bit differently.
 """
 

@@ -49,7 +49,7 @@ class StreamedResponse(Response):
         self.status_code = 200
         self.media_type = media_type
         self.background = None
-        # A proxy between us and the client must pass on each piece at once.
+        # Ask a proxy between us and the client not to buffer the pieces.
         self.init_headers({"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
 
     def init_headers(self, headers: Any = None) -> None:

@@ -1,12 +1,11 @@
 """Runs the code blocks of a page as a reader would, in order, in one scratch folder.
 
-| language      | what is done                                                                              |
-|---------------|-------------------------------------------------------------------------------------------|
-| `python`      | run unchanged, in its own namespace                                                       |
-| `sh`          | each line run: `minivllm` in this process, `make X` looked up, tools of `SHELL` in a shell |
-| `console`     | `$ command` lines run and their output compared; `...` matches anything                  |
-| `json` `yaml` `toml` | parsed                                                                             |
-| `text`, none, other listed ones | ignored, except lines that begin with a command of `minivllm`           |
+    python            run unchanged, in its own namespace
+    sh                each line run: `minivllm` in this process, tools of `SHELL` in a shell;
+                      the target of `make X` must exist
+    console           `$ command` lines run and their output compared; `...` matches anything
+    json, yaml, toml  parsed
+    others            ignored, except lines that begin with a command of `minivllm`
 
 The scratch folder links to the repository's `docs`, `tools` and `examples`. Commands run in this
 process where possible: a new process that imports torch costs two seconds.

@@ -245,7 +245,7 @@ def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
         words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
         assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
         assert "SOURCE LOST" in drawn(app, "header")[0]
-        assert ["/events does not answer (" in one for one in told(app)] == [True], "once is enough"
+        assert ["/events is not available (" in one for one in told(app)] == [True], "once is enough"
         if looks_back:
             await pilot.press("left")
         answers.append(other)

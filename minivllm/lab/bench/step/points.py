@@ -14,7 +14,7 @@ from minivllm.engine.engine import LLMEngine
 from minivllm.sampling_params import SamplingParams
 
 PROMPT_LENGTHS = (8, 32, 128, 256, 512, 900)
-"""Lengths of prompts that run one at a time. With the default token budget, the longest prompts need
+"""Lengths of prompts that run one at a time. With the default budget, the longest prompts need
 several steps.
 """
 PROMPT_LENGTHS_IN_BATCHES = (8, 48)

@@ -1,4 +1,4 @@
-"""Writes a trace of a few steps, from torch's profiler and the engine's events, for ui.perfetto.dev.
+"""Writes a trace of a few steps, from torch's profiler and the engine's events, for Perfetto.
 
 The profiler records torch's operations and threads, and the parts of a step as ranges. The events
 add the sequences of each step and the scheduler's decisions. Both are Chrome traces, but with

@@ -1,7 +1,7 @@
 """`measure_rounds`: lets engines take turns on the same requests, and compares times and tokens.
 
 A machine's speed changes by tens of percent within an hour, so only neighbouring turns can be
-compared. OpenMP threads keep spinning after their work (Intel's OpenMP: for 200 ms). So if an engine
+compared. OpenMP threads keep spinning after their work (Intel's: for 200 ms). So if an engine
 runs in another process, there is a pause before each turn.
 """
 

@@ -59,7 +59,7 @@ WORKLOADS: dict[str, WorkloadSpec] = {
 NANO_VLLM = WorkloadSpec(
     "nano-vllm", num_requests=256, prompt_len=(100, 1024), output_len=(100, 1024)
 )
-"""The workload of nano-vllm's published speed (`bench.py` in nano-vllm). It is for a GPU, and it has
+"""The workload of nano-vllm's published speed (`bench.py` in nano-vllm). It is for a GPU and has
 its own batch sizes and peers.
 """
 

@@ -87,7 +87,7 @@ class Engine:
             self._step([keeper])
 
     def _step(self, sequences: list[CacheSequence]) -> None:
-        """Run one batch; the shortest pending inputs come first, so that decodes are not delayed."""
+        """Run one batch; the shortest pending inputs come first, so that decodes do not wait."""
         batch, used = self._batch, 0
         sampling: list[tuple[CacheSequence, int]] = []
         for sequence in sorted(sequences, key=lambda s: len(s.pending)):

@@ -61,7 +61,7 @@ def main() -> None:
 
 
 def _peak_rss_bytes() -> int | None:
-    """Return the sum of the peaks of this process and its living descendants; None without /proc."""
+    """Sum the peaks of this process and its living descendants; None without /proc."""
     total = 0
     try:
         for pid in _family(os.getpid()):
