@@ -51,7 +51,7 @@ _PLAIN = {
 _MAX_HEADER_BYTES = 64 << 20
 """Enough: the largest vocabularies, with their merges, take 15 MB."""
 _MAX_ITEMS = 1 << 22
-"""Limit for one array, 32 MB for the list alone. Vocabularies have a few hundred thousand tokens."""
+"""Limit for one array: the list takes 32 MB. A vocabulary has a few hundred thousand tokens."""
 _MAX_TENSORS = _MAX_PAIRS = 1 << 16
 
 

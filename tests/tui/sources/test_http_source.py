@@ -62,7 +62,7 @@ def test_a_lost_connection_is_reported_and_resumed_where_it_broke(shared_prefix)
         assert all_events(source) == events
         assert server.last_event_ids == [None, str(half - 1), str(half - 1)]
         lost = [status.text for status in seen if status.state == "lost"]
-        assert lost and all(re.search("does not answer.*trying again in 0.0", one) for one in lost)
+        assert lost and all(re.search("is not available.*trying again in 0.0", one) for one in lost)
         assert source.status[:2] == ("live", "")
         source.close()
 
@@ -221,7 +221,7 @@ def test_the_reader_stops_when_its_lines_are_not_consumed(shared_prefix, monkeyp
 def test_an_invalid_or_unreachable_address_gives_one_sentence() -> None:
     with serving() as server:
         url = server.url
-    with pytest.raises(EventLogError, match=r"does not answer \(Connection refused\)"):
+    with pytest.raises(EventLogError, match=r"is not available \(Connection refused\)"):
         HttpSource(url, wait=0.1)
     assert reader_threads() == []
     for url in ("http://", "http://host:port/", "https://:80", "http://host:99999"):
@@ -245,7 +245,9 @@ def _goes_on(answers: list[Answer], other: Answer, looks_back: bool):
         words = [style for line in slots._lines for text, style in line if text.strip() == "DECODE"]
         assert words and set(words) == {"muted"}, "what a lost engine ran is not drawn as running"
         assert "SOURCE LOST" in drawn(app, "header")[0]
-        assert ["/events is not available (" in one for one in told(app)] == [True], "once is enough"
+        assert ["/events is not available (" in one for one in told(app)] == [True], (
+            "once is enough"
+        )
         if looks_back:
             await pilot.press("left")
         answers.append(other)

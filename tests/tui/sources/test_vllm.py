@@ -273,7 +273,7 @@ def test_a_lost_server_or_missing_metrics_are_reported_and_the_last_numbers_stay
     with metrics_server(lambda: evil) as url:
         source = VllmSource(url)
         poll_until(source, lambda: source.status.state == "live" and source.view.scrape is not None)
-    poll_until(source, lambda: "does not answer" in source.status.text)
+    poll_until(source, lambda: "is not available" in source.status.text)
     assert source.status.state == "lost" and source.view.value("num_requests_running") == 7
     assert all("\x1b" not in row and "\u202e" not in row for row in rows(VllmMemory(), source.view))
     source.close()
