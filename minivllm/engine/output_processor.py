@@ -32,7 +32,8 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 P = ParamSpec("P")
 T = TypeVar("T")
 
-# Looking up an enum member would cost more than all other work for a request without output.
+# For a request that returns no output in a step, looking up an enum member would cost more than all
+# its other work.
 _DELTA, _FINAL_ONLY = RequestOutputKind.DELTA, RequestOutputKind.FINAL_ONLY
 
 
@@ -211,7 +212,9 @@ class OutputProcessor:
         return new
 
     def make_outputs(self, requests: Iterable[Request]) -> list[RequestOutput]:
-        """Make the outputs after a step, without requests that are silent until they finish."""
+        """Make the outputs of a step. A request that is silent until it finishes is left out until
+        then.
+        """
         return [
             self.make_output(request)
             for request in requests

@@ -40,7 +40,7 @@ class Generation:
             await self._news.wait()
 
     async def wait_for_first(self) -> None:
-        """Wait for the first output. If an error comes first, raise it; it can set the status."""
+        """Wait for the first output. Raise an error that comes first: it can still set the status."""
         if not self._outputs and not self._ended:
             await self._news.wait()
         if self._error is not None and not self._outputs:
@@ -58,7 +58,7 @@ class Generation:
         self._news.set()
 
     def fail(self, error: BaseException) -> None:
-        """End all requests with `error`: the client wants all of them or none."""
+        """Fail the whole generation with `error`: the client wants all of its requests or none."""
         if not self._ended:
             self._error = error
             self._end()

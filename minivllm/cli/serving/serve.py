@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--request-timeout", "time limit for one request", type=float, metavar="SECONDS")
     add(
         "--shutdown-timeout",
-        "time that running requests get to finish at shutdown",
+        "how long running requests may continue after shutdown begins",
         dest="drain_timeout",
         type=float,
         metavar="SECONDS",

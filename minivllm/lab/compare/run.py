@@ -1,6 +1,6 @@
 """Runs a trace through one configuration and records it.
 
-Both sides share one loaded model, but each side has its own engine and KV cache. On a CPU, time is
+A comparison has two sides. They share one loaded model, but each has its own engine and KV cache. On a CPU, time is
 the engine's own processor time, because on a busy machine wall-clock time is unreliable. As a
 warm-up, another engine with the same configuration first answers one short request.
 """

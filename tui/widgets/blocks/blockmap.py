@@ -65,7 +65,7 @@ class Grid(NamedTuple):
 
 
 class BlockMap(Panel):
-    HELP_TITLE = "KV cache blocks"
+    HELP_TITLE = "KV cache"
     HELP_TEXT = (
         "Every block of the KV cache. A cell shows how full the block is, then the letter"
         " of its owner, or a digit where several sequences share it; a sequence copies a"

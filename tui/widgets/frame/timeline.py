@@ -14,7 +14,7 @@ from minivllm.tui.widgets.frame.panel import Panel
 class TimeLine(Panel, can_focus=False):
     """A slider with marks, the step and the last event. A click or drag moves in time."""
 
-    HELP_TITLE = "Time line"
+    HELP_TITLE = "Time bar"
     HELP_TEXT = (
         "The current position in the recording, with marks (m) as letters, and the last"
         " event before it. ← and → go step by step, [ and ] event by event, { and } to"
