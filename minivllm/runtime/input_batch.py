@@ -118,8 +118,8 @@ class InputBatch:
             token_ids = list(chain.from_iterable(chunks))
             query_start_loc = np.zeros(num_seqs + 1, dtype=np.int64)
             np.cumsum(lengths, out=query_start_loc[1:])
-            # From here on, arrays have one entry per token. `of_sequence` holds the index of each token's
-            # sequence.
+            # From here on, arrays have one entry per token. `of_sequence` holds the index of each
+            # token's sequence.
             of_sequence = np.repeat(np.arange(num_seqs), lengths)
             positions = np.arange(len(token_ids)) + (starts - query_start_loc[:-1])[of_sequence]
         width = -(-int((starts + lengths).max()) // self._block_size)

@@ -40,7 +40,7 @@ class Generation:
             await self._news.wait()
 
     async def wait_for_first(self) -> None:
-        """Wait for the first output. Raise an error that comes first: it can still set the status."""
+        """Wait for the first output. An error before it is raised, to set the HTTP status."""
         if not self._outputs and not self._ended:
             await self._news.wait()
         if self._error is not None and not self._outputs:

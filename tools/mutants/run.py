@@ -14,8 +14,8 @@ share in percent) and mutants:
     new = "        block.ref_cnt = 1"
     wrong = "The first of two owners frees the block while the other still reads it."
     equivalent = "why it changes nothing"     only for a mutant without a visible effect
-    survives = "why it is not tested"         only for a mutant that tests need not notice; it counts as
-                                              not killed
+    survives = "why it is not tested"         only for a mutant that tests need not notice; it
+                                              counts as not killed
 
 Each worker has a copy of the tree. The exit status is 1 if too few mutants are killed (equivalent
 mutants do not count), or if a mutant's outcome contradicts the list. The exit status is 2 if the
@@ -259,7 +259,7 @@ def run(listed: MutantList, num_workers: int) -> Iterator[Outcome]:
 
 
 def passes(outcomes: list[Outcome], must_kill: float) -> bool:
-    """Print a list's result; return whether enough mutants are killed and each outcome is as listed."""
+    """Print a list's result; return whether enough mutants died and outcomes are as listed."""
     real = [outcome for outcome in outcomes if not outcome.mutant.equivalent]
     num_killed = sum(outcome.killed_by is not None for outcome in real)
     percent = 100 * num_killed / len(real) if real else 100.0

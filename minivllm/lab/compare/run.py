@@ -1,8 +1,8 @@
 """Runs a trace through one configuration and records it.
 
-A comparison has two sides. They share one loaded model, but each has its own engine and KV cache. On a CPU, time is
-the engine's own processor time, because on a busy machine wall-clock time is unreliable. As a
-warm-up, another engine with the same configuration first answers one short request.
+A comparison has two sides. They share one loaded model, but each has its own engine and KV cache.
+On a CPU, time is the engine's own processor time, because wall-clock time is unreliable on a busy
+machine. As a warm-up, another engine with the same configuration first answers one short request.
 """
 
 from __future__ import annotations
