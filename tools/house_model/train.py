@@ -1,0 +1,221 @@
+"""Train the house model: a small Llama that learns our own language from a seed.
+
+    python tools/house_model/train.py --out minivllm/runtime/store/house      (`make house-model`)
+
+1. `tokenizer.py` learns a vocabulary from the corpus.
+2. Rows are filled with documents, end to end. The model predicts each next token.
+3. AdamW takes a step per batch. The learning rate rises for a short time, then falls along a
+   cosine; rows grow from 256 to 1,024 tokens, because long rows cost more and teach little early.
+4. Weights are saved in bf16. The checker says how many held-out prompts the model answers right.
+
+No document is seen twice: the corpus is endless. That is why there is no dropout and no epoch.
+"""
+
+import argparse
+import json
+import math
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from checker import NUM_PROMPTS, every_serving_question, held_out_prompts, judge, report
+from corpus import documents
+from tokenizer import END_ID, START_ID, STOP_ID, VOCAB_SIZE, train_tokenizer, write_tokenizer
+from tokenizers import Tokenizer
+from torch.nn import functional
+from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+
+CONTEXT = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a training does. The defaults are the real one."""
+
+    steps: int = 9000
+    batch_tokens: int = 2048
+    row_lengths: tuple[tuple[float, int], ...] = ((0.5, 256), (0.85, 512), (1.0, CONTEXT))
+    """(until this part of the steps, tokens in a row)"""
+    peak_rate: float = 3e-3
+    warmup_steps: int = 100
+    weight_decay: float = 0.1
+    clip: float = 1.0
+    hidden: int = 192
+    layers: int = 5
+    seed: int = 0
+    tokenizer_documents: int = 12_000
+    save_every_s: float = 180.0
+    limit_s: float = math.inf
+    """The schedule goes by the clock where that is ahead: a slow machine takes fewer steps."""
+    muon: bool = False
+
+
+def make_model(plan: Plan) -> LlamaForCausalLM:
+    """Return a Llama with random weights: 6 query heads share 2 key-value heads."""
+    torch.manual_seed(plan.seed)
+    config = LlamaConfig(
+        vocab_size=VOCAB_SIZE,
+        hidden_size=plan.hidden,
+        intermediate_size=plan.hidden * 7 // 3,
+        num_hidden_layers=plan.layers,
+        num_attention_heads=6,
+        num_key_value_heads=2,
+        head_dim=32,
+        max_position_embeddings=CONTEXT,
+        tie_word_embeddings=True,
+        rms_norm_eps=1e-5,
+        bos_token_id=START_ID,
+        eos_token_id=STOP_ID,
+        pad_token_id=END_ID,
+    )
+    return LlamaForCausalLM(config)
+
+
+def rows(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
+    """Yield (token ids, weights) of documents, without end."""
+    for document in documents(seed):
+        ids: list[int] = []
+        weights: list[float] = []
+        for text, weight in document:
+            tokens = tokenizer.encode(text).ids
+            ids += tokens
+            weights += [weight] * len(tokens)
+        yield ids, weights
+
+
+class Batches:
+    """Packs documents into rows. A row begins with a document; its last one may be cut."""
+
+    def __init__(self, tokenizer: Tokenizer, plan: Plan) -> None:
+        self._documents = rows(tokenizer, plan.seed)
+        self._plan = plan
+
+    def next(self, done: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return ids and weights, both [rows, tokens + 1]; `done` is the part that is done."""
+        length = next(length for until, length in self._plan.row_lengths if done < until)
+        ids, weights = [], []
+        for _ in range(max(1, self._plan.batch_tokens // length)):
+            row_ids: list[int] = []
+            row_weights: list[float] = []
+            while len(row_ids) <= length:
+                document_ids, document_weights = next(self._documents)
+                row_ids += document_ids
+                row_weights += document_weights
+            ids.append(row_ids[: length + 1])
+            weights.append(row_weights[: length + 1])
+        return torch.tensor(ids), torch.tensor(weights)
+
+
+def learning_rate(plan: Plan, step: int, done: float) -> float:
+    """A straight rise, then half a cosine, down to a fiftieth of the peak."""
+    rise = min(1.0, (step + 1) / plan.warmup_steps)
+    return plan.peak_rate * rise * (0.02 + 0.98 * 0.5 * (1 + math.cos(math.pi * done)))
+
+
+def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
+    """Return the weighted mean cross-entropy of each next token."""
+    with torch.autocast("cpu", torch.bfloat16):
+        logits = model(input_ids=ids[:, :-1], use_cache=False).logits
+    losses = functional.cross_entropy(
+        logits.flatten(0, 1).float(), ids[:, 1:].flatten(), reduction="none"
+    )
+    weight = weights[:, 1:].flatten()
+    return (losses * weight).sum() / weight.sum()
+
+
+def make_optimizers(model: LlamaForCausalLM, plan: Plan) -> list[torch.optim.Optimizer]:
+    """AdamW; norms are not pulled towards zero."""
+    embedding = [model.model.embed_tokens.weight]
+    matrices = [weight for weight in model.model.layers.parameters() if weight.dim() > 1]
+    norms = [weight for weight in model.parameters() if weight.dim() == 1]
+    groups = [
+        {"params": embedding, "weight_decay": plan.weight_decay},
+        {"params": norms, "weight_decay": 0.0},
+    ]
+    if plan.muon:
+        return [
+            torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True),
+            torch.optim.Muon(
+                matrices, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw"
+            ),
+        ]
+    groups.append({"params": matrices, "weight_decay": plan.weight_decay})
+    return [torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)]
+
+
+def train(plan: Plan, out: Path) -> LlamaForCausalLM:
+    """Train from the seed and write checkpoints to `out`, the last one at the end."""
+    out.mkdir(parents=True, exist_ok=True)
+    tokenizer = train_tokenizer(plan.seed, plan.tokenizer_documents)
+    write_tokenizer(tokenizer, out)
+    model, batches = make_model(plan), Batches(tokenizer, plan)
+    optimizers = make_optimizers(model, plan)
+    print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters", flush=True)
+    started = saved = time.monotonic()
+    num_tokens = 0
+    for step in range(plan.steps):
+        done = max(step / plan.steps, (time.monotonic() - started) / plan.limit_s)
+        if done >= 1:
+            break
+        ids, weights = batches.next(done)
+        loss = loss_of(model, ids, weights)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
+        for optimizer in optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = learning_rate(plan, step, done)
+            optimizer.step()
+            optimizer.zero_grad()
+        num_tokens += ids.numel()
+        if step % 50 == 0 or step == plan.steps - 1:
+            seconds = time.monotonic() - started
+            print(
+                f"step {step:5}  loss {loss.item():.3f}  {num_tokens / 1e6:5.2f} M tokens"
+                f"  {num_tokens / seconds:,.0f} tokens/s  {seconds:.0f} s",
+                flush=True,
+            )
+        if time.monotonic() - saved > plan.save_every_s:
+            save(model, out)
+            saved = time.monotonic()
+    save(model, out)
+    return model
+
+
+def save(model: LlamaForCausalLM, out: Path) -> None:
+    """Write the weights in bf16, with their configuration. Training goes on in float32."""
+    copy = LlamaForCausalLM(model.config)
+    copy.load_state_dict(model.state_dict())
+    copy.to(torch.bfloat16).save_pretrained(out)
+    ends = {"bos_token_id": START_ID, "eos_token_id": [STOP_ID, END_ID], "pad_token_id": END_ID}
+    (out / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--steps", type=int, default=Plan.steps)
+    parser.add_argument("--seed", type=int, default=Plan.seed)
+    parser.add_argument("--rate", type=float, default=Plan.peak_rate)
+    parser.add_argument("--minutes", type=float, default=math.inf)
+    parser.add_argument("--muon", action="store_true")
+    parser.add_argument("--docs", type=int, default=Plan.tokenizer_documents)
+    arguments = parser.parse_args()
+    plan = Plan(
+        steps=arguments.steps,
+        seed=arguments.seed,
+        peak_rate=arguments.rate,
+        limit_s=60 * arguments.minutes,
+        muon=arguments.muon,
+        tokenizer_documents=arguments.docs,
+    )
+    train(plan, arguments.out)
+    model = LlamaForCausalLM.from_pretrained(arguments.out, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(arguments.out)
+    print(report(judge(model, tokenizer, held_out_prompts(NUM_PROMPTS))))
+    print(report(judge(model, tokenizer, every_serving_question())))
+
+
+if __name__ == "__main__":
+    main()
