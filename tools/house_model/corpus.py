@@ -121,20 +121,20 @@ def _draw(random: Random, kind: str) -> Exchange:
 
 
 def documents(seed: int) -> Iterator[list[Part]]:
+    """Yield documents without end; the same seed gives the same ones. Three in four are chats."""
     random = Random(seed)
     while True:
         yield _chat(random) if random.random() < 0.75 else [(_plain_text(random) + END, 1.0)]
 
 
-def chat_prompt(system: str | None, *turns: str) -> str:
-    """The text of a chat template: turns of user and assistant, then the assistant's turn."""
-    text = f"{START}system\n{system}{STOP}\n" if system else ""
-    for number, turn in enumerate(turns):
-        text += f"{START}{'assistant' if number % 2 else 'user'}\n{turn}{STOP}\n"
-    return f"{text}{START}assistant\n"
+def chat_prompt(system: str | None, question: str) -> str:
+    """Write a question as the chat template does, up to where the assistant begins."""
+    preamble = f"{START}system\n{system}{STOP}\n" if system else ""
+    return f"{preamble}{START}user\n{question}{STOP}\n{START}assistant\n"
 
 
 def _chat(random: Random) -> list[Part]:
+    """One to three exchanges; three chats in ten begin with a system prompt."""
     system = None
     if random.random() < 0.3:
         rules = random.sample(_RULES, random.randrange(1, 8))
@@ -149,19 +149,21 @@ def _chat(random: Random) -> list[Part]:
 
 
 def _plain_text(random: Random) -> str:
+    """A story, statements, JSON lines, or names that repeat in a fixed order."""
     kind = random.random()
     if kind < 0.6:
         return write_story(random).text
     if kind < 0.75:
-        answers = [random.choice(topics("world"))["say"] for _ in range(2)]
-        return (
-            " ".join(random.choice(topics("serving"))["say"][0] for _ in range(2))
-            if (kind < 0.68)
-            else "\n".join(answer[0] for answer in answers)
-        )
+        return _statements(random, "serving" if kind < 0.68 else "world")
     if kind < 0.85:
         make = random.choice((person, request))
         return "\n".join(json.dumps(make(random)) for _ in range(random.randrange(2, 7)))
     words = [random.choice(NAMES).lower() for _ in range(random.randrange(2, 6))]
     separator = random.choice((" ", ", ", "\n"))
     return separator.join(words * random.randrange(2, 6))
+
+
+def _statements(random: Random, name: str) -> str:
+    """Two answers without their questions."""
+    answers = [random.choice(topics(name))["say"][0] for _ in range(2)]
+    return (" " if name == "serving" else "\n").join(answers)

@@ -4,8 +4,9 @@
 
 1. `tokenizer.py` learns a vocabulary from the corpus.
 2. Rows are filled with documents, end to end. The model predicts each next token.
-3. AdamW takes a step per batch. The learning rate rises for a short time, then falls along a
-   cosine; rows grow from 256 to 1,024 tokens, because long rows cost more and teach little early.
+3. AdamW takes one step per batch. The learning rate rises for a short time, then falls along a
+   cosine. Rows grow from 256 to 1,024 tokens, because a long row costs more and
+   teaches little early.
 4. Weights are saved in bf16. The checker says how many held-out prompts the model answers right.
 
 No document is seen twice: the corpus is endless. That is why there is no dropout and no epoch.
@@ -20,12 +21,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from checker import NUM_PROMPTS, every_serving_question, held_out_prompts, judge, report
+from checker import every_serving_question, held_out_prompts, judge, report
 from corpus import documents
 from tokenizer import END_ID, START_ID, STOP_ID, VOCAB_SIZE, train_tokenizer, write_tokenizer
 from tokenizers import Tokenizer
 from torch.nn import functional
 from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers.utils import logging as transformers_logging
 
 CONTEXT = 1024
 
@@ -49,7 +51,6 @@ class Plan:
     save_every_s: float = 180.0
     limit_s: float = math.inf
     """The schedule goes by the clock where that is ahead: a slow machine takes fewer steps."""
-    muon: bool = False
 
 
 def make_model(plan: Plan) -> LlamaForCausalLM:
@@ -73,8 +74,8 @@ def make_model(plan: Plan) -> LlamaForCausalLM:
     return LlamaForCausalLM(config)
 
 
-def rows(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
-    """Yield (token ids, weights) of documents, without end."""
+def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
+    """Yield the token ids of each document, and their weights in the loss."""
     for document in documents(seed):
         ids: list[int] = []
         weights: list[float] = []
@@ -89,7 +90,7 @@ class Batches:
     """Packs documents into rows. A row begins with a document; its last one may be cut."""
 
     def __init__(self, tokenizer: Tokenizer, plan: Plan) -> None:
-        self._documents = rows(tokenizer, plan.seed)
+        self._documents = encoded_documents(tokenizer, plan.seed)
         self._plan = plan
 
     def next(self, done: float) -> tuple[torch.Tensor, torch.Tensor]:
@@ -125,24 +126,15 @@ def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -
     return (losses * weight).sum() / weight.sum()
 
 
-def make_optimizers(model: LlamaForCausalLM, plan: Plan) -> list[torch.optim.Optimizer]:
-    """AdamW; norms are not pulled towards zero."""
-    embedding = [model.model.embed_tokens.weight]
-    matrices = [weight for weight in model.model.layers.parameters() if weight.dim() > 1]
+def make_optimizer(model: LlamaForCausalLM, plan: Plan) -> torch.optim.Optimizer:
+    """AdamW. Weight decay pulls matrices towards zero; a norm's scale is left alone."""
+    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
     groups = [
-        {"params": embedding, "weight_decay": plan.weight_decay},
+        {"params": matrices, "weight_decay": plan.weight_decay},
         {"params": norms, "weight_decay": 0.0},
     ]
-    if plan.muon:
-        return [
-            torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True),
-            torch.optim.Muon(
-                matrices, weight_decay=plan.weight_decay, adjust_lr_fn="match_rms_adamw"
-            ),
-        ]
-    groups.append({"params": matrices, "weight_decay": plan.weight_decay})
-    return [torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), fused=True)
 
 
 def train(plan: Plan, out: Path) -> LlamaForCausalLM:
@@ -151,7 +143,7 @@ def train(plan: Plan, out: Path) -> LlamaForCausalLM:
     tokenizer = train_tokenizer(plan.seed, plan.tokenizer_documents)
     write_tokenizer(tokenizer, out)
     model, batches = make_model(plan), Batches(tokenizer, plan)
-    optimizers = make_optimizers(model, plan)
+    optimizer = make_optimizer(model, plan)
     print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters", flush=True)
     started = saved = time.monotonic()
     num_tokens = 0
@@ -163,24 +155,26 @@ def train(plan: Plan, out: Path) -> LlamaForCausalLM:
         loss = loss_of(model, ids, weights)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
-        for optimizer in optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = learning_rate(plan, step, done)
-            optimizer.step()
-            optimizer.zero_grad()
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(plan, step, done)
+        optimizer.step()
+        optimizer.zero_grad()
         num_tokens += ids.numel()
-        if step % 50 == 0 or step == plan.steps - 1:
-            seconds = time.monotonic() - started
-            print(
-                f"step {step:5}  loss {loss.item():.3f}  {num_tokens / 1e6:5.2f} M tokens"
-                f"  {num_tokens / seconds:,.0f} tokens/s  {seconds:.0f} s",
-                flush=True,
-            )
+        if step % 50 == 0:
+            log(step, loss.item(), num_tokens, time.monotonic() - started)
         if time.monotonic() - saved > plan.save_every_s:
             save(model, out)
             saved = time.monotonic()
     save(model, out)
     return model
+
+
+def log(step: int, loss: float, num_tokens: int, seconds: float) -> None:
+    print(
+        f"step {step:5}  loss {loss:.3f}  {num_tokens / 1e6:5.2f} M tokens"
+        f"  {num_tokens / seconds:,.0f} tokens/s  {seconds:.0f} s",
+        flush=True,
+    )
 
 
 def save(model: LlamaForCausalLM, out: Path) -> None:
@@ -193,28 +187,31 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
 
 
 def main() -> None:
+    defaults = Plan()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--steps", type=int, default=Plan.steps)
-    parser.add_argument("--seed", type=int, default=Plan.seed)
-    parser.add_argument("--rate", type=float, default=Plan.peak_rate)
-    parser.add_argument("--minutes", type=float, default=math.inf)
-    parser.add_argument("--muon", action="store_true")
-    parser.add_argument("--docs", type=int, default=Plan.tokenizer_documents)
-    arguments = parser.parse_args()
-    plan = Plan(
-        steps=arguments.steps,
-        seed=arguments.seed,
-        peak_rate=arguments.rate,
-        limit_s=60 * arguments.minutes,
-        muon=arguments.muon,
-        tokenizer_documents=arguments.docs,
+    parser.add_argument("--out", type=Path, required=True, help="the checkpoint's directory")
+    parser.add_argument("--steps", type=int, default=defaults.steps)
+    parser.add_argument("--seed", type=int, default=defaults.seed)
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=math.inf,
+        help="stop by then: the learning rate falls by the clock where that is ahead of the steps",
     )
+    arguments = parser.parse_args()
+    transformers_logging.disable_progress_bar()
+    limit_s = 60 * arguments.minutes
+    plan = Plan(steps=arguments.steps, seed=arguments.seed, limit_s=limit_s)
     train(plan, arguments.out)
+    # Judge what was saved, not the float32 weights: rounding to bf16 may cost something.
     model = LlamaForCausalLM.from_pretrained(arguments.out, dtype=torch.float32)
     tokenizer = AutoTokenizer.from_pretrained(arguments.out)
-    print(report(judge(model, tokenizer, held_out_prompts(NUM_PROMPTS))))
-    print(report(judge(model, tokenizer, every_serving_question())))
+    print("held-out prompts", report(judge(model, tokenizer, held_out_prompts())), sep="\n")
+    print(
+        "questions about serving",
+        report(judge(model, tokenizer, every_serving_question())),
+        sep="\n",
+    )
 
 
 if __name__ == "__main__":
