@@ -18,6 +18,7 @@ def checkpoint(tool, tmp_path_factory):
         batch_tokens=128,
         row_lengths=((0.5, 32), (1.0, 64)),
         warmup_steps=1,
+        copy_steps=1,
         tokenizer_documents=150,
         save_every_s=0.0,
     )
@@ -57,11 +58,12 @@ def test_the_learning_rate_rises_and_then_falls(tool):
     assert max(rates) <= plan.peak_rate
 
 
-def test_a_batch_begins_each_row_with_a_document(tool):
+def test_a_batch_begins_each_row_with_a_document(tool, monkeypatch):
     train, corpus = tool("train"), tool("corpus")
     tokenizer = tool("tokenizer").train_tokenizer(0, 150)
-    plan = train.Plan(batch_tokens=256, row_lengths=((1.0, 64),))
-    ids, weights = train.Batches(tokenizer, plan).next(0.0)
+    monkeypatch.setattr(train, "copy_share", lambda plan, step: 0.0)
+    plan = train.Plan(batch_tokens=256, row_lengths=((1.0, 64),), copy_steps=0)
+    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
     assert ids.shape == weights.shape == (4, 65)
     first = next(corpus.documents(plan.seed))
     text = "".join(part for part, _ in first)
@@ -79,3 +81,35 @@ def test_a_training_stops_when_its_time_is_over(tool, tmp_path):
     plan = tool("train").Plan(layers=1, limit_s=1e-9, tokenizer_documents=20)
     tool("train").train(plan, tmp_path)
     assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_training_begins_with_rows_that_only_copying_predicts(tool):
+    train = tool("train")
+    plan = train.Plan()
+    tokenizer = tool("tokenizer").train_tokenizer(0, 20)
+    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
+    for row, weight in zip(ids.tolist(), weights.tolist(), strict=True):
+        period = weight.index(1.0)
+        assert row[period:] == row[:-period]
+        assert set(weight[period:]) == {1.0}
+
+
+def test_rows_to_copy_become_few_but_never_none(tool):
+    train = tool("train")
+    plan = train.Plan()
+    shares = [train.copy_share(plan, step) for step in range(0, 5 * plan.copy_steps, 10)]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == 0.1
+
+
+def test_random_weights_begin_with_an_induction_head(tool):
+    """Of tokens that are repeated once, the second copy looks behind its first."""
+    model = tool("model").make_model(192, 2, 0)
+    model.set_attn_implementation("eager")
+    once = torch.randperm(1700)[:60] + 260
+    with torch.no_grad():
+        layers = model(torch.cat((once, once))[None], output_attentions=True).attentions
+    before, behind = layers[0][0, 0].diagonal(-1), layers[1][0, 0].diagonal(-59)
+    assert before[1:].mean() > 0.7
+    assert behind[1:].mean() > 0.1

@@ -38,8 +38,8 @@ class Exchange:
 
 
 _WEIGHTS = {
-    "story": 24, "about": 7, "serving": 21, "world": 21, "count": 4, "order": 4, "sum": 4,
-    "copy": 10, "json": 8,
+    "story": 22, "about": 8, "serving": 20, "world": 18, "count": 7, "order": 7, "sum": 7,
+    "copy": 12, "json": 9,
 }  # fmt: skip
 KINDS = tuple(_WEIGHTS)
 _TERMS = (

@@ -89,7 +89,7 @@ _SUMS = ("What is {}?", "How much is {}?", "{} = ?", "Please work out {}.")
 
 
 def _ask_sum(random: Random) -> str:
-    left, right = random.randrange(11), random.randrange(11)
+    left, right = random.randrange(7), random.randrange(7)
     sum_or_difference = (
         f"{left} + {right}" if random.random() < 0.6 else f"{left + right} - {right}"
     )

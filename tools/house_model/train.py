@@ -19,17 +19,27 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
 
 import torch
 from checker import every_serving_question, held_out_prompts, judge, report
 from corpus import documents
-from tokenizer import END_ID, START_ID, STOP_ID, VOCAB_SIZE, train_tokenizer, write_tokenizer
+from model import CONTEXT, make_model
+from tokenizer import (
+    END_ID,
+    SPECIAL_TOKENS,
+    START_ID,
+    STOP_ID,
+    VOCAB_SIZE,
+    train_tokenizer,
+    write_tokenizer,
+)
 from tokenizers import Tokenizer
 from torch.nn import functional
-from transformers import AutoTokenizer, LlamaConfig, LlamaForCausalLM
+from transformers import AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
-CONTEXT = 1024
+COPY_LENGTH = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,40 +48,20 @@ class Plan:
 
     steps: int = 9000
     batch_tokens: int = 2048
-    row_lengths: tuple[tuple[float, int], ...] = ((0.5, 256), (0.85, 512), (1.0, CONTEXT))
+    row_lengths: tuple[tuple[float, int], ...] = ((0.6, 256), (0.85, 512), (1.0, CONTEXT))
     """(until this part of the steps, tokens in a row)"""
-    peak_rate: float = 3e-3
-    warmup_steps: int = 100
+    copy_steps: int = 200
+    peak_rate: float = 2e-3
+    warmup_steps: int = 30
     weight_decay: float = 0.1
     clip: float = 1.0
     hidden: int = 192
     layers: int = 5
     seed: int = 0
     tokenizer_documents: int = 12_000
-    save_every_s: float = 180.0
+    save_every_s: float = 60.0
     limit_s: float = math.inf
     """The schedule goes by the clock where that is ahead: a slow machine takes fewer steps."""
-
-
-def make_model(plan: Plan) -> LlamaForCausalLM:
-    """Return a Llama with random weights: 6 query heads share 2 key-value heads."""
-    torch.manual_seed(plan.seed)
-    config = LlamaConfig(
-        vocab_size=VOCAB_SIZE,
-        hidden_size=plan.hidden,
-        intermediate_size=plan.hidden * 7 // 3,
-        num_hidden_layers=plan.layers,
-        num_attention_heads=6,
-        num_key_value_heads=2,
-        head_dim=32,
-        max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True,
-        rms_norm_eps=1e-5,
-        bos_token_id=START_ID,
-        eos_token_id=STOP_ID,
-        pad_token_id=END_ID,
-    )
-    return LlamaForCausalLM(config)
 
 
 def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
@@ -86,27 +76,59 @@ def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[in
         yield ids, weights
 
 
+def copy_row(random: Random, length: int) -> tuple[list[int], list[float]]:
+    """Return random tokens that repeat, so that nothing helps but copying: `4 9 7 4 9 7 4 ...`."""
+    period = random.randrange(3, COPY_LENGTH // 2)
+    ids = [random.randrange(len(SPECIAL_TOKENS), VOCAB_SIZE) for _ in range(period)]
+    repeats = length // period + 1
+    return (ids * repeats)[:length], ([0.0] * period + [1.0] * length)[:length]
+
+
+def copy_share(plan: Plan, step: int) -> float:
+    """The share of rows to copy: all at first, then from a half down to a tenth.
+
+    Without them the model learns which words are frequent, loses its head start, and ignores its
+    prompt for millions of tokens.
+    """
+    if step < plan.copy_steps:
+        return 1.0
+    return max(0.1, 0.5 - 0.4 * (step - plan.copy_steps) / (2 * plan.copy_steps))
+
+
 class Batches:
     """Packs documents into rows. A row begins with a document; its last one may be cut."""
 
     def __init__(self, tokenizer: Tokenizer, plan: Plan) -> None:
         self._documents = encoded_documents(tokenizer, plan.seed)
+        self._random = Random(plan.seed)
         self._plan = plan
 
-    def next(self, done: float) -> tuple[torch.Tensor, torch.Tensor]:
+    def next(self, step: int, done: float) -> tuple[torch.Tensor, torch.Tensor]:
         """Return ids and weights, both [rows, tokens + 1]; `done` is the part that is done."""
-        length = next(length for until, length in self._plan.row_lengths if done < until)
-        ids, weights = [], []
-        for _ in range(max(1, self._plan.batch_tokens // length)):
-            row_ids: list[int] = []
-            row_weights: list[float] = []
-            while len(row_ids) <= length:
-                document_ids, document_weights = next(self._documents)
-                row_ids += document_ids
-                row_weights += document_weights
-            ids.append(row_ids[: length + 1])
-            weights.append(row_weights[: length + 1])
-        return torch.tensor(ids), torch.tensor(weights)
+        plan = self._plan
+        length = next(length for until, length in plan.row_lengths if done < until)
+        num_rows = max(1, plan.batch_tokens // length)
+        if step < plan.copy_steps:
+            # Small batches: there is only one thing to learn, and each batch shows it.
+            length, num_rows = COPY_LENGTH, plan.batch_tokens // COPY_LENGTH // 2
+        rows = [
+            copy_row(self._random, length + 1)
+            if self._random.random() < copy_share(plan, step)
+            else self._text_row(length + 1)
+            for _ in range(num_rows)
+        ]
+        return torch.tensor([ids for ids, _ in rows]), torch.tensor(
+            [weights for _, weights in rows]
+        )
+
+    def _text_row(self, length: int) -> tuple[list[int], list[float]]:
+        ids: list[int] = []
+        weights: list[float] = []
+        while len(ids) < length:
+            document_ids, document_weights = next(self._documents)
+            ids += document_ids
+            weights += document_weights
+        return ids[:length], weights[:length]
 
 
 def learning_rate(plan: Plan, step: int, done: float) -> float:
@@ -142,7 +164,7 @@ def train(plan: Plan, out: Path) -> LlamaForCausalLM:
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer(plan.seed, plan.tokenizer_documents)
     write_tokenizer(tokenizer, out)
-    model, batches = make_model(plan), Batches(tokenizer, plan)
+    model, batches = make_model(plan.hidden, plan.layers, plan.seed), Batches(tokenizer, plan)
     optimizer = make_optimizer(model, plan)
     print(f"{sum(weight.numel() for weight in model.parameters()):,} parameters", flush=True)
     started = saved = time.monotonic()
@@ -151,7 +173,7 @@ def train(plan: Plan, out: Path) -> LlamaForCausalLM:
         done = max(step / plan.steps, (time.monotonic() - started) / plan.limit_s)
         if done >= 1:
             break
-        ids, weights = batches.next(done)
+        ids, weights = batches.next(step, done)
         loss = loss_of(model, ids, weights)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), plan.clip)
