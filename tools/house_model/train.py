@@ -2,11 +2,12 @@
 
     python tools/house_model/train.py --out minivllm/runtime/store/house      (`make house-model`)
 
-1. `tokenizer.py` learns a vocabulary from the corpus.
-2. Rows are filled with documents, end to end. The model predicts each next token.
+1. `tokenizer.py` learns a vocabulary from the corpus, and `model.py` draws the first weights.
+2. The model predicts each next token of its rows. First they are random tokens that repeat, so it
+   learns to copy. Then they are documents of `corpus.py`, end to end, and a few rows to copy.
 3. AdamW takes one step per batch. The learning rate rises for a short time, then falls along a
-   cosine. Rows grow from 256 to 1,024 tokens, because a long row costs more and
-   teaches little early.
+   cosine. Rows grow from 256 to 1,024 tokens, because a long row costs more and teaches little
+   early.
 4. Weights are saved in bf16. The checker says how many held-out prompts the model answers right.
 
 No document is seen twice: the corpus is endless. That is why there is no dropout and no epoch.
