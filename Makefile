@@ -12,7 +12,7 @@ DEV_INSTALLED := $(VENV)/.installed-dev
 CACHES := .pytest_cache .ruff_cache .hypothesis .import_linter_cache
 
 .DEFAULT_GOAL := help
-.PHONY: help install setup model demo docs docs-serve docs-pages pictures test mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-install gpu-wheels lint format bench bench-check bench-update clean
+.PHONY: help install setup model demo docs docs-serve docs-pages pictures house-model test mutants test-slow test-browser test-gpu conformance soak attack overhead gpu-report gpu-install gpu-wheels lint format bench bench-check bench-update clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -35,6 +35,11 @@ demo: model ## watch a real chat model answer several users at once
 pictures: setup ## draw the pictures of the docs from the committed traces
 	$(BIN)/python tools/pictures/make_pictures.py
 	$(BIN)/python tools/pictures/make_hero.py
+
+# From a seed, on our own text. At the end it prints how many of 200 held-out prompts the model
+# answers right: at least 95 %, and the questions about serving. HOUSE="--minutes 30" stops earlier.
+house-model: setup ## train the house model again, in under an hour on two cores, and check how good it is (HOUSE=... for options)
+	OMP_NUM_THREADS=2 $(BIN)/python tools/house_model/train.py --out $(or $(OUT),minivllm/runtime/store/house) $(HOUSE)
 
 docs-pages: setup ## write the pages of the docs that are made from the code
 	$(BIN)/python tools/site/make_pages.py

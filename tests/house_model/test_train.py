@@ -1,0 +1,115 @@
+"""A training of a few steps, from the corpus to a checkpoint that both engines load."""
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from minivllm import LLM, SamplingParams
+
+PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tool, tmp_path_factory):
+    out = tmp_path_factory.mktemp("house")
+    plan = tool("train").Plan(
+        steps=3,
+        layers=2,
+        batch_tokens=128,
+        row_lengths=((0.5, 32), (1.0, 64)),
+        warmup_steps=1,
+        copy_steps=1,
+        tokenizer_documents=150,
+        save_every_s=0.0,
+    )
+    tool("train").train(plan, out)
+    return out
+
+
+def test_a_checkpoint_has_the_files_of_a_chat_model_in_bf16(checkpoint):
+    assert {path.name for path in checkpoint.iterdir()} == {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "tokenizer.json",
+        "tokenizer_config.json",
+    }
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto")
+    assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+
+
+def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):
+    model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype=torch.float32)
+    tokenizer = AutoTokenizer.from_pretrained(checkpoint)
+    params = SamplingParams(temperature=0.0, max_tokens=12, ignore_eos=True)
+    ours = LLM(model=str(checkpoint), dtype="float32").generate(PROMPTS, params)
+    for prompt, output in zip(PROMPTS, ours, strict=True):
+        ids = tokenizer(prompt, return_tensors="pt")["input_ids"]
+        theirs = model.generate(ids, do_sample=False, max_new_tokens=12, eos_token_id=None)
+        assert list(output.outputs[0].token_ids) == theirs[0, ids.shape[1] :].tolist()
+
+
+def test_the_learning_rate_rises_and_then_falls(tool):
+    train = tool("train")
+    plan = train.Plan(steps=1000, warmup_steps=10)
+    rates = [train.learning_rate(plan, step, step / plan.steps) for step in range(plan.steps)]
+    assert rates[:10] == sorted(rates[:10])
+    assert rates[10:] == sorted(rates[10:], reverse=True)
+    assert max(rates) <= plan.peak_rate
+
+
+def test_a_batch_begins_each_row_with_a_document(tool, monkeypatch):
+    train, corpus = tool("train"), tool("corpus")
+    tokenizer = tool("tokenizer").train_tokenizer(0, 150)
+    monkeypatch.setattr(train, "copy_share", lambda plan, step: 0.0)
+    plan = train.Plan(batch_tokens=256, row_lengths=((1.0, 64),), copy_steps=0)
+    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
+    assert ids.shape == weights.shape == (4, 65)
+    first = next(corpus.documents(plan.seed))
+    text = "".join(part for part, _ in first)
+    expected = tokenizer.encode(text).ids[:65]
+    assert ids[0].tolist()[: len(expected)] == expected
+
+
+def test_prompts_count_less_than_answers(tool):
+    corpus = tool("corpus")
+    chat = next(parts for parts in corpus.documents(0) if len(parts) > 1)
+    assert [weight for _, weight in chat[:2]] == [corpus.PROMPT_WEIGHT, 1.0]
+
+
+def test_a_training_stops_when_its_time_is_over(tool, tmp_path):
+    plan = tool("train").Plan(layers=1, limit_s=1e-9, tokenizer_documents=20)
+    tool("train").train(plan, tmp_path)
+    assert (tmp_path / "model.safetensors").is_file()
+
+
+def test_training_begins_with_rows_that_only_copying_predicts(tool):
+    train = tool("train")
+    plan = train.Plan()
+    tokenizer = tool("tokenizer").train_tokenizer(0, 20)
+    ids, weights = train.Batches(tokenizer, plan).next(0, 0.0)
+    for row, weight in zip(ids.tolist(), weights.tolist(), strict=True):
+        period = weight.index(1.0)
+        assert row[period:] == row[:-period]
+        assert set(weight[period:]) == {1.0}
+
+
+def test_rows_to_copy_become_few_but_never_none(tool):
+    train = tool("train")
+    plan = train.Plan()
+    shares = [train.copy_share(plan, step) for step in range(0, 5 * plan.copy_steps, 10)]
+    assert shares[0] == 1.0
+    assert shares == sorted(shares, reverse=True)
+    assert shares[-1] == 0.1
+
+
+def test_random_weights_begin_with_an_induction_head(tool):
+    """Of tokens that are repeated once, the second copy looks behind its first."""
+    model = tool("model").make_model(192, 2, 0)
+    model.set_attn_implementation("eager")
+    once = torch.randperm(1700)[:60] + 260
+    with torch.no_grad():
+        layers = model(torch.cat((once, once))[None], output_attentions=True).attentions
+    before, behind = layers[0][0, 0].diagonal(-1), layers[1][0, 0].diagonal(-59)
+    assert before[1:].mean() > 0.7
+    assert behind[1:].mean() > 0.1
