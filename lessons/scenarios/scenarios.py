@@ -262,8 +262,7 @@ PARALLEL_SAMPLING = Scenario(
         " of them writes into it."
     ),
     watch=(
-        "one prefill, then four samples share its blocks; to write, three copy the last block, and"
-        " the fourth keeps it."
+        "one prefill, then four samples share its blocks; to write, three of them copy the last one."
     ),
     options=MappingProxyType(
         {
