@@ -83,12 +83,14 @@ def test_each_output_is_handed_over_and_the_last_one_is_the_result():
 
 def test_a_refused_request_raises_for_its_caller_and_the_others_continue():
     with EngineThread(make_engine()) as thread:
+        thread.pause().result(SOON)  # so that the first request is not done before the second
         good = add(thread, "a", 40)
         empty = thread.add_request("b", {"prompt_token_ids": []}, SamplingParams())
         with pytest.raises(EmptyPromptError):
             empty.result(SOON)
         with pytest.raises(DuplicateRequestError):
             add(thread, "a").result(SOON)
+        thread.resume()
         assert token_ids(good) == expected_output(PROMPT, 40)
 
 
