@@ -44,7 +44,8 @@ def test_the_change_of_a_page_fits_the_source(page: str):
         if block.title is not None and block.title.endswith(".diff")
     ]
     check = ["git", "apply", "--check", "-"]
-    subprocess.run(check, cwd=ROOT, input=change, text=True, check=True)
+    applied = subprocess.run(check, cwd=ROOT, input=change, text=True, capture_output=True)
+    assert applied.returncode == 0, applied.stderr
 
 
 def test_the_policy_of_the_page_works_in_the_engine(copy: Path):
