@@ -4,8 +4,11 @@ A block's hash is a chained SHA-256 digest: `hash(parent's hash, own tokens, ext
 and values of a block depend on its tokens and on all earlier tokens. So two blocks with the same
 hash hold the same keys and values, and one block can serve several sequences.
 
-A token at position p of a sequence is stored in slot `block_table[p // block_size] * block_size + p
-% block_size`.
+The slot of a token, with blocks of 4 tokens:
+
+    position      0  1  2  3 | 4  5           position 5 is in entry 5 // 4 = 1
+    block table   [   7      |   2  ]         entry 1 is block 2
+    slot         28 29 30 31 | 8  9           slot 2 * 4 + 5 % 4 = 9
 
 Source: vLLM `vllm/v1/core/kv_cache_utils.py` (`hash_block_tokens`). CVE-2025-25183 shows why the
 hash must be strong.

@@ -4,6 +4,10 @@ A turn is one sequence's part of one step; each slot is a track. When a block is
 cache, an arrow goes from the donor's turn to the receiver's turn. After a preemption, an arrow goes
 from the last turn before the preemption to the first turn after it.
 
+    step       1         2         3
+    slot 0   [ ada ]   [ ada ]---+               ada's turns; ada computed block 4
+    slot 1                       +-->[ ben ]     ben found block 4 in step 3
+
 The donor of a block may have ended a thousand steps ago. So for each block, the last turn of the
 sequence that released the block is kept. The receiver gets its turn later in the step, so arrows
 are drawn when the step ends.
