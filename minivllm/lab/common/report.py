@@ -1,9 +1,8 @@
 """Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
-Reports use the median, not the mean: in a mean, one interruption by the operating system outweighs
-a hundred undisturbed steps. The progress bar redraws only between measurements, because redrawing
-takes time.
+Reports use the median: in a mean, one interruption by the operating system outweighs a hundred
+undisturbed steps.
 """
 
 import argparse

@@ -24,7 +24,7 @@ PAGE_SIZE = 128
 def make_peers(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     """Return for each peer's name a function that makes the peer's `Run`.
 
-    The function and the run may raise any exception.
+    Both may raise any exception.
     """
     match case.kernel:
         case "decode":

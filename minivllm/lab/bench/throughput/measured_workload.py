@@ -36,7 +36,7 @@ class Settings:
 def measure(specs: list[WorkloadSpec], settings: Settings) -> list[dict[str, Any]]:
     """Return the JSON object of each workload.
 
-    Without peers, the list `peers` is empty, and the values of the first peer are null.
+    Without peers, `peers` is empty, and the values of the first peer are null.
     """
     import torch
 
@@ -130,8 +130,7 @@ def _result(
         "differences": first.get("differences"),
         "peers": told,
         "preloaded": preloaded_libraries(),
-        # Peak of this process. If a peer runs in this process, the peak includes both engines.
-        # `bench memory` measures our engine alone.
+        # Peak of this process, with any peers in it. `bench memory` measures our engine alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }

@@ -7,10 +7,10 @@ Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.g
 request at a time, the same with static batches of 32, and `transformers`' continuous batching.
 
 Dummy weights give nearly equal logits, so tokens are counted but not compared. Sampling is greedy,
-while nano-vllm samples at temperature 0.6. The engines run one after another, because each engine
-needs the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and
-its speed is computed from the finished requests (`extrapolated`). Continuous batching is left out
-if it does not finish in time.
+while nano-vllm samples at temperature 0.6. The engines run one after another, because each needs
+the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and its
+speed is computed from the finished requests (`extrapolated`). Continuous batching is left out if it
+does not finish within `CONTINUOUS_LIMIT_S`.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 
 def measure(settings: Settings) -> dict[str, object]:
-    """Return the JSON object."""
+    """Measure all engines, and return the report for `--json`."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -183,7 +183,10 @@ def measure(settings: Settings) -> dict[str, object]:
 def _measure_all(
     settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
-    """Measure our engine, then the peers. Raises our engine's errors; leaves out failed peers."""
+    """Measure our engine, then the peers. A peer that fails is left out.
+
+    Raises the errors of our engine and of loading the peers' model.
+    """
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
