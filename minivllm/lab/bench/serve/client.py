@@ -25,7 +25,6 @@ LONGEST_ERROR = 200
 
 @dataclass(slots=True)
 class Timing:
-
     started: float = 0.0
     prompt_tokens: int = 0
     output_tokens: int = 0
