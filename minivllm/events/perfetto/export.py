@@ -8,9 +8,8 @@
                  preemption to its resumption
     counters     blocks, sequences, and use of the token budget
 
-The log is read and the trace is written step by step, so only the engine's state and one step are
-in memory. After a gap, the state is unknown: all open slices end at the gap, and later only data
-from the events themselves is drawn.
+Only the engine's state and one step are in memory at a time. After a gap, the state is unknown: all
+open slices end at the gap, and later only data from the events themselves is drawn.
 """
 
 from collections.abc import Callable
@@ -47,7 +46,7 @@ def export_perfetto(log: str | Path, file: BinaryIO) -> Exported:
             converter.apply(event)
         converter.finish("the recording ends here")
     finally:
-        # Close the trace on Ctrl-C, too: half a trace is useful, but only if it is valid JSON.
+        # On Ctrl-C, too: half a trace is useful if it is valid JSON.
         stream.close()
         trace.close(converter.about | {"damage": stream.damage})
     return Exported(converter.num_steps, converter.num_events, converter.lost_events, stream.damage)
@@ -77,7 +76,6 @@ class _Converter:
 
     @property
     def about(self) -> dict[str, object]:
-        """Facts for readers of the trace."""
         header = self._header
         return {
             "minivllm": header.engine,

@@ -17,7 +17,7 @@ from minivllm.events.perfetto.chrome_trace import ChromeTrace
 
 CATEGORY = "request"
 LONGEST_TEXT = 1000
-"""A longer prompt or answer is cut to this many characters."""
+"""Number of characters to which a longer prompt or answer is cut."""
 
 
 @dataclass(slots=True)
@@ -91,8 +91,8 @@ class RequestLives:
         life = self._lives.pop(seq_id)
         request = life.request
         request.num_sequences -= 1
-        # `about` is written on the slice of the sequence. The first sequence has no slice: write
-        # `about` on the request's slice or, if the request continues, on the slice of the phase.
+        # The first sequence has no slice of its own: write `about` on the request's slice or, if
+        # the request continues, on the phase's.
         in_phase = life.lane == 0 and request.num_sequences > 0
         self._end(life, life.phase, ts, about if in_phase else {})
         if life.lane:
@@ -128,5 +128,4 @@ class RequestLives:
 
 
 def cut(text: str) -> str:
-    """Shorten `text` to `LONGEST_TEXT` characters."""
     return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}…"

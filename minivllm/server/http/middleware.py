@@ -38,7 +38,7 @@ _HOST = re.compile(r"(?P<name>[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?")
 
 
 class RequestIds:
-    """Gives each request an id (the client's X-Request-Id, if valid) and a deadline; logs its end."""
+    """Gives a request an id (the client's X-Request-Id, if valid) and a deadline, and logs it."""
 
     def __init__(
         self,
