@@ -25,7 +25,7 @@ from minivllm.engine.inspection import inspect_engine
 from minivllm.errors import RequestTooLargeError, SimulationError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus, Listener
-from minivllm.events.ledger import TokenTimes
+from minivllm.events.ledger import SequenceTimes
 from minivllm.events.state import EngineState
 from minivllm.lab.simulate.fit import StepTimeModel
 from minivllm.lab.simulate.workload import Arrival
@@ -37,11 +37,14 @@ TEXT = "·"
 
 
 @dataclass(slots=True, kw_only=True)
-class ServedRequest(TokenTimes):
+class ServedRequest(SequenceTimes):
+    """A row of the results, filled in by the replica. Folding events would be too slow: a replica
+    without listeners emits no event for any of its millions of tokens.
+    """
+
     arrival: Arrival
     output_tokens: int
     """Output length: the arrival's output length, cut at the maximum model length."""
-    admitted: float | None = None
 
 
 @dataclass(slots=True)
@@ -160,7 +163,6 @@ class Replica:
                 sequence.append_token(token_id)
                 num_tokens += 1
                 served = in_service[sequence]
-                # Inlined `add_token`, to avoid a call for each of millions of tokens.
                 # Most sequences also got a token in the previous step, so they have the same gap.
                 if served.last_token == before:
                     num_usual += 1

@@ -108,8 +108,8 @@ class EngineMetrics(Collector):
         with self._lock:
             totals = self._totals
             gauges = {
-                "num_requests_running": len(totals.ledger.running),
-                "num_requests_waiting": len(totals.ledger.sequences) - len(totals.ledger.running),
+                "num_requests_running": totals.ledger.num_running,
+                "num_requests_waiting": len(totals.ledger.sequences) - totals.ledger.num_running,
                 "kv_cache_usage_perc": totals.num_used_blocks / totals.num_blocks,
             }
             counters, ended = dict(totals.counters), dict(totals.request_success)
