@@ -110,6 +110,20 @@ def test_times_and_states_are_those_of_the_events(shared_prefix) -> None:
         assert "done" in row and duration(first) in row and duration(each) in row
 
 
+def test_a_beam_counts_the_tokens_and_times_of_its_parent(beams) -> None:
+    model, panel = folded(beams.run()), RequestDetail()
+    done = [one for one in in_order(model) if one.is_fork and one.end is not None]
+    arrived = {e.request_id: e.t for e in beams.events if isinstance(e, ev.RequestArrived)}
+    assert done
+    for record in done:
+        assert record.arrived == arrived[record.request.request_id] < record.phases[0].t
+        assert record.first_token <= record.phases[0].t
+        panel.context = context_with(sequence(record.seq_id))
+        ended = next(one for one in model.fold.history if one.seq_id == record.seq_id)
+        text = " ".join(rows(panel, model, 90, 40))
+        assert missing_from(text, ended.num_tokens, f"{record.num_tokens} of them output") == []
+
+
 def test_of_many_timelines_the_selected_or_newest_running_ones_are_visible(stage, ask) -> None:
     model = folded(stage([ask(f"r{i}", "a question", "an answer " * 9) for i in range(60)]).run(30))
     panel = Timelines()
