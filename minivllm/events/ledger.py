@@ -2,11 +2,11 @@
 
 `/metrics`, `minivllm compare`, the dashboard and the Perfetto export all read this one record:
 
-    arrived   admitted           first token
-    | queued  | prefill          | decode     | preempted   | prefill | decode ... | end
+    arrived  admitted  first decode                                       end
+    | queued | prefill | decode      | preempted | prefill | decode       |
 
-The engine emits events at these moments only, so the ledger costs nothing if nobody listens. That
-is why the simulator fills in its own `SequenceTimes` (see `ServedRequest`).
+The decode phase begins when the scheduler plans the first decode, so the first token still belongs
+to the prefill. The simulator fills in `SequenceTimes` itself: see `ServedRequest`.
 """
 
 from collections.abc import Callable
@@ -105,8 +105,8 @@ class SequenceRecord(SequenceTimes):
 class RequestLedger:
     """One method for each event of a request. Call them in order, from the run's first event.
 
-    Only `scheduled` may be left out: then no record enters its decode phase. `/metrics` leaves it
-    out, because it needs only times, and every step has such an event for every running sequence.
+    Only `scheduled` may be left out; then decode phases are missing. `/metrics` and `compare` leave
+    it out, because every step has this event for every running sequence.
     """
 
     num_kept: int = 0

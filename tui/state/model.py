@@ -1,8 +1,8 @@
 """`DashboardModel`: everything that the panels draw.
 
-To `minivllm.events.fold.Fold` it adds data that only a view needs: letters, past steps, the
-request ledger, block histories and the last decisions. All of this is plain data made from events, so a
-recording can pack a model into a keyframe and restore any moment (with the codec `MODELS`).
+To `minivllm.events.fold.Fold` it adds letters, past steps, the request ledger, block histories and
+the last decisions. All of this is plain data made from events, so a recording can pack a model into
+a keyframe and restore any moment (with the codec `MODELS`).
 
 Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """

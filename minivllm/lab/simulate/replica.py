@@ -38,8 +38,10 @@ TEXT = "·"
 
 @dataclass(slots=True, kw_only=True)
 class ServedRequest(SequenceTimes):
-    """A row of the results, filled in by the replica. Folding events would be too slow: a replica
-    without listeners emits no event for any of its millions of tokens.
+    """A row of the results, which the replica fills in itself.
+
+    It is not folded from events: for speed, a replica without listeners emits none. With a
+    listener, `RequestLedger` folds the same times (a test checks this).
     """
 
     arrival: Arrival
