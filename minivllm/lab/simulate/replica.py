@@ -5,8 +5,8 @@
                    and a sequence with its full output length finishes
 
 Requests can arrive between begin and end. They must not join the running step, and a router must
-not see the step's results yet. All tokens of a request outside its shared prefix have the same id.
-This id differs between requests, so that the prefix cache finds no other matches.
+not see the step's results yet. All tokens of a request outside its shared prefix have one id of
+their own, so that the prefix cache finds no other matches.
 """
 
 import math
@@ -46,7 +46,7 @@ class ServedRequest(SequenceTimes):
 
     arrival: Arrival
     output_tokens: int
-    """Output length: the arrival's output length, cut at the maximum model length."""
+    """The arrival's output length, cut at the maximum model length."""
 
 
 @dataclass(slots=True)
