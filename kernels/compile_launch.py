@@ -39,8 +39,6 @@ _DIVISIBLE_BY_16 = [["tt.divisibility", 16]]
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel, its grid and all its arguments."""
-
     kernel: Any
     grid: tuple[int, ...]
     arguments: dict[str, Any]

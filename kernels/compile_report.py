@@ -56,8 +56,6 @@ MODEL_SHAPES = {
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel, compiled for one model and target."""
-
     kernel: str
     shape: str
     dtype: str

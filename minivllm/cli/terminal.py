@@ -41,5 +41,4 @@ def show(text: str, stream: TextIO | None = None) -> None:
 
 
 def print_json(value: object) -> None:
-    """Print one line of JSON."""
     print(json.dumps(value, ensure_ascii=False), flush=True)

@@ -33,7 +33,6 @@ class BatchSlots:
 
     @property
     def num_free(self) -> int:
-        """How many slots may still be given out."""
         return max(0, len(self._free) - (self.num_slots - self.limit))
 
     @staticmethod

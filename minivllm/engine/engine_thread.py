@@ -9,8 +9,7 @@ may be in the middle of a step. It then accepts requests, but aborts and changes
 the end of the step.
 
 When the thread ends, by `stop` or by an error, every open future of a request or command gets a
-result or an error, and later commands get an error. With nothing to do, the thread sleeps; it never
-polls.
+result or an error, and later commands get an error. With nothing to do, the thread sleeps.
 """
 
 from __future__ import annotations

@@ -144,7 +144,6 @@ class Stepper:
     def _sample(
         self, plan: SchedulerOutput, executed: Executed, seconds: PhaseSeconds
     ) -> list[RequestOutput]:
-        """Draw the tokens and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
         self._add_prompt_logprobs(executed, drawn)

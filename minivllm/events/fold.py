@@ -89,7 +89,6 @@ class Fold:
         )
 
     def apply(self, event: ev.Event) -> None:
-        """Apply the next event."""
         if self.lost_events == 0:
             _APPLY[type(event)](self, event)
         self.last_seq = event.seq

@@ -1,8 +1,7 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
 All cheap checks (device, architecture, tokenizer, file headers) run before the first weight is
-read, so a mistake is reported after a second, not after a long load. The weights are streamed into
-the decoder.
+read, so a mistake is reported after a second, not after a long load.
 """
 
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model in memory."""
-
     name: str
     """The name that the caller gave."""
     config: ModelConfig

@@ -53,8 +53,6 @@ from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
 
 class ModelRunner:
-    """Runs plans on one device."""
-
     def __init__(
         self, config: EngineConfig, model: LoadedModel, now: Callable[[], float] | None = None
     ) -> None:

@@ -30,8 +30,6 @@ WATCH_NOTHING = Watch()
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The results of one forward pass."""
-
     logits: Any
     """[num_sampling, vocab_size] in float32, for the sequences that sample, in plan order.
 

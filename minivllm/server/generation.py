@@ -63,7 +63,6 @@ class Generation:
             self._end()
 
     def close(self) -> None:
-        """End early, because no more outputs are wanted."""
         if not self._ended:
             self._end()
 

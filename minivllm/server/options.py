@@ -1,4 +1,4 @@
-"""`ServerOptions`: how to serve. (`EngineConfig` says how to run the engine.)
+"""`ServerOptions`: how to serve the engine.
 
 By default only this machine can connect. An address that other machines can reach requires an API
 key. The class checks that, also for servers that are built in Python.

@@ -1,11 +1,11 @@
 """`minivllm bench events`: the cost of recording a step, and of opening and seeking a recording.
 
 Decode steps of a real model are measured in pairs, of which one step is recorded. Both have the
-same batch and nearly the same context, so the slowdown is the median ratio of many pairs. The order
-within a pair is random. With a fixed order, the steps in which sequences start a new block could
-all be recorded ones, because they come at fixed distances.
+same batch and nearly the same context, so the median ratio of many pairs is the slowdown. The order
+within a pair is random. In a fixed order, all steps in which sequences start a new block could be
+recorded ones.
 
-Opening and seeking need no model (`traffic.py`).
+Opening and seeking use `traffic.py`, without a model.
 """
 
 import argparse

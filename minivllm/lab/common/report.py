@@ -19,7 +19,6 @@ DEFAULT_DTYPE = "float32"
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number, 1 or more, as an argparse type."""
     try:
         value = int(text)
     except ValueError:
@@ -30,7 +29,6 @@ def positive_int(text: str) -> int:
 
 
 def positive_ints(text: str) -> tuple[int, ...]:
-    """Parse whole numbers, 1 or more, separated by commas, as an argparse type."""
     return tuple(positive_int(one) for one in text.split(","))
 
 

@@ -84,7 +84,6 @@ TRACE_NAMES = (*LENGTHS, *SCENARIOS)
 
 
 def make_trace(name: str, tokenizer: ChatTokenizer, seed: int) -> Trace:
-    """Make the trace `name`."""
     if name in LENGTHS:
         return _trace_of_lengths(LENGTHS[name], tokenizer.vocab_size, seed)
     if name in SCENARIOS:

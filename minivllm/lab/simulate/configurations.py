@@ -111,8 +111,6 @@ def listed(read: Callable[[str], object]) -> Callable[[str], list[object]]:
 
 
 def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], str]:
-    """Make an argparse type for one of `choices`."""
-
     def read(text: str) -> str:
         if text not in choices:
             raise argparse.ArgumentTypeError(f"must be one of {', '.join(choices)}; got {text!r}")

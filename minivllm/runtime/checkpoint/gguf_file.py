@@ -73,8 +73,6 @@ class GgufTensor:
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
-    """The contents of a GGUF file, except for the weights."""
-
     path: Path
     metadata: dict[str, Any]
     tensors: dict[str, GgufTensor]

@@ -41,7 +41,7 @@ PART = _int64s(
     "table",  # start of the block table, in the flattened `AttentionWork.block_tables`
     "begin",  # first token to read
     "limit",  # number of tokens that the stretch's first row sees, from the context's start
-    "grows",  # how many tokens more each next row sees: 0 or 1
+    "grows",  # how many more tokens each row sees than the row before: 0 or 1
     "is_last",  # whether this is the last part of its rows
     "is_decode",  # whether this is the last part of a single row
 )

@@ -54,8 +54,6 @@ MakeMatrix = Callable[[torch.Tensor, bool], Matrix]
 
 
 class TorchMatrix:
-    """The plain weight."""
-
     def __init__(self, weight: torch.Tensor, is_table: bool = False) -> None:
         self._weight = weight
 

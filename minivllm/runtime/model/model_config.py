@@ -44,8 +44,6 @@ class Llama3RopeScaling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """The parameters that define a decoder."""
-
     architecture: str
     vocab_size: int
     hidden_size: int

@@ -51,7 +51,6 @@ class ModelCache:
         return path if path.is_dir() else None
 
     def entries(self) -> list[CacheEntry]:
-        """Return all complete entries, sorted by key."""
         if not self._models.is_dir():
             return []
         paths = sorted(

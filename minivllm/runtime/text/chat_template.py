@@ -52,8 +52,8 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        # After any error (even Ctrl-C), end the worker: a late answer must not be mistaken for that
-        # to the next conversation.
+        # After any error (even Ctrl-C), end the worker: its late answer must not be taken for the
+        # next conversation's.
         except BaseException:
             worker.close()
             raise

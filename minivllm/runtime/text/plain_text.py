@@ -88,7 +88,6 @@ class PlainText:
         self._marks = re.compile(f"([{''.join(texts)}])") if texts else None
 
     def restore(self, rendered: str) -> str:
-        """Return the rendered text with the control tokens' texts put back."""
         return "".join(self._texts.get(piece, piece) for piece in self.pieces(rendered))
 
     def pieces(self, rendered: str) -> Iterator[str]:

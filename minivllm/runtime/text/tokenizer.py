@@ -40,8 +40,6 @@ pieces, and each takes a kilobyte while it is encoded.
 
 
 class Tokenizer:
-    """The tokenizer of one checkpoint."""
-
     def __init__(
         self,
         backend: tokenizers.Tokenizer,
@@ -156,7 +154,6 @@ class Tokenizer:
 
     @property
     def has_chat_template(self) -> bool:
-        """Whether the model has a chat template for `apply_chat_template`."""
         return self._template_source is not None
 
     def is_silent(self, token_id: int, skip_special_tokens: bool) -> bool:

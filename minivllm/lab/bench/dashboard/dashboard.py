@@ -6,8 +6,8 @@
     seek       time of a seek, including all state that the dashboard shows at that time
     attached   how much a dashboard slows the engine's steps
 
-Only `attached` needs a model (`traffic.py`). `paint` and `screens` run the dashboard as a real
-process in a terminal (`terminal.py`).
+Only `attached` needs a model; the other parts use `traffic.py`. `paint` and `screens` run the
+dashboard as a real process in a terminal (`terminal.py`).
 """
 
 import argparse

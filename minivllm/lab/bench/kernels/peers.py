@@ -1,6 +1,6 @@
 """Peers for `minivllm bench kernels`: torch's attention in several forms, and FlashInfer.
 
-Each peer gets the data layout that suits the peer best, and preparing the data is not timed. A peer
+Each peer gets the data layout that suits it best, and preparing the data is not timed. A peer
 without paging gets gathered keys and values; FlexAttention gets pages of 128 tokens. A peer that is
 not installed is left out. If a peer cannot run a shape, the report states the reason.
 """

@@ -43,7 +43,6 @@ class PartsInTrace(PartWatcher):
 def write_trace(
     engine: LLMEngine, requests: RandomRequests, batch_size: int, context: int, path: str
 ) -> None:
-    """Run `batch_size` whole requests, and write both traces to `path`."""
     _require_writable(path)
     for _ in range(batch_size):
         requests.add(context, max_tokens=NUM_STEPS)

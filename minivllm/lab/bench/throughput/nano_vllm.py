@@ -2,7 +2,7 @@
 
     minivllm bench throughput --workload nano-vllm --json
 
-The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
+The workload is for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
 Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
 request at a time, the same with static batches of 32, and `transformers`' continuous batching.
 
@@ -253,7 +253,6 @@ def one_line(error: Exception) -> str:
 
 
 def free_device_memory() -> None:
-    """Free the device memory of engines that are no longer referenced."""
     gc.collect()  # engines have reference cycles that hold tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
