@@ -101,6 +101,7 @@ class KVCacheManager:
         return self._longest_cached_prefix(sequence)
 
     def _longest_cached_prefix(self, sequence: Sequence) -> ComputedBlocks:
+        """Follow the sequence's hash chain up to the first block that is not cached."""
         hits: list[KVCacheBlock] = []
         for block_hash in sequence.block_hashes:
             block = self.pool.get_cached_block(block_hash)

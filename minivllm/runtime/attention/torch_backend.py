@@ -263,6 +263,7 @@ class TorchAttentionBackend:
         value: torch.Tensor,
         metadata: TorchAttentionMetadata,
     ) -> None:
+        """Write this step's keys and values to their slots, in place."""
         key_value = torch.cat((key, value), dim=1)  # [num_tokens, 2 * num_kv_heads, head_size]
         if metadata.written_rows is not None:
             key_value = key_value[metadata.written_rows]
