@@ -17,7 +17,7 @@ from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
 from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission, Told
-from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
+from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
@@ -104,7 +104,7 @@ class WrongSolutions:
     ) -> bool:
         """Whether both differ from the engine at the same line in the same way, or both pass."""
         told, failure = self._ask(file, behaviour, case)
-        ours = difference(expected, behaviour, case, told, failure)
+        ours = compare_lines(expected, behaviour, case, told, failure)
         if ours is None or theirs is None:
             return ours is theirs
         begin = slice(ours.index, ours.index + 1)

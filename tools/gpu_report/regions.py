@@ -18,9 +18,9 @@ class MissingError(Exception):
     """A stage's file lacks something that the pages need; the message says how to get it."""
 
 
-RUNGS_AT = (64, 4096)
+LADDER_AT = (64, 4096)
 """Batch and context in the table of kernel versions. The goals are for this shape."""
-LESSON_AT = (RUNGS_AT, (1, 16384))
+LESSON_AT = (LADDER_AT, (1, 16384))
 """Shapes in lesson 12: a full batch, and a single long sequence, with which splits matter."""
 GOALS = {"split": "85 %", "static": "85 %"}
 PREFILL_GOAL_AT = (1, 4096)
@@ -93,7 +93,7 @@ def rows_of(stage: Stage, kernel: str) -> list[dict[str, Any]]:
     return [row for row in stage["rows"] if row.get("kernel") == kernel]
 
 
-def rungs(kernels: Stage, at: tuple[int, int]) -> list[dict[str, Any]]:
+def kernel_versions(kernels: Stage, at: tuple[int, int]) -> list[dict[str, Any]]:
     """Return our decode kernels at a batch and context, in the order of kernel versions."""
     rows = rows_of(kernels, "decode")
     return [
@@ -108,10 +108,10 @@ def ladder(kernels: Stage) -> str:
     peers = [
         row
         for row in rows_of(kernels, "decode")
-        if not row["ours"] and (row["batch"], row["context"]) == RUNGS_AT and "reason" not in row
+        if not row["ours"] and (row["batch"], row["context"]) == LADDER_AT and "reason" not in row
     ]
     lines, before = [], None
-    for row in [*rungs(kernels, RUNGS_AT), *peers]:
+    for row in [*kernel_versions(kernels, LADDER_AT), *peers]:
         gain = (
             f"{before['seconds'] / row['seconds']:.2f} times"
             if before is not None and row["ours"]
@@ -142,7 +142,7 @@ def ladder(kernels: Stage) -> str:
         "µs, among 28 in a row",
         "goal",
     ]
-    batch, context = RUNGS_AT
+    batch, context = LADDER_AT
     read = next((row["gb_per_s"] for row in kernels["rows"] if row["key"] == "device/read"), None)
     reads = f" and reads {read:,.0f}" if read is not None else ""
     return "\n\n".join(
@@ -322,7 +322,7 @@ def readme_speed(engine: Stage) -> str:
     return text
 
 
-def step(profile: Stage) -> str:
+def decode_step(profile: Stage) -> str:
     lines = []
     for row in profile["rows"]:
         numbers = [statistics.median(row[name]) for name in ("runs", "profiled_runs", "busy")]
@@ -488,7 +488,7 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "workload": ("engine", workload, not_measured),
     "ladder": ("kernels", ladder, not_measured),
     "kernels": ("kernels", other_kernels, not_measured),
-    "step": ("profile", step, not_measured),
+    "step": ("profile", decode_step, not_measured),
     "readme": ("engine", readme_speed, readme_not_measured),
     "tests": ("tests", tests, not_measured),
     "profile-intro": ("profile", profile_intro, intro_not_measured),

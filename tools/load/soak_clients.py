@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from soak_requests import SoakRequest, request
+from soak_requests import SoakRequest, make_request
 
 _TIMEOUT = 300.0
 
@@ -36,7 +36,7 @@ async def stream_until(url: str, clients: int, end: float, load: Load) -> None:
     async def client() -> None:
         connection = _Connection(url)
         while time.monotonic() < end:
-            one = request(next(numbers))
+            one = make_request(next(numbers))
             try:
                 async with asyncio.timeout(_TIMEOUT):
                     answer = await connection.ask(one, keep=draw.random() < 0.5)
@@ -61,7 +61,7 @@ async def disconnect(url: str, times: int, clients: int) -> None:
     async def client() -> None:
         for number in numbers:
             async with _connected(url) as (reader, writer):
-                writer.write(_head_and_body(url, request(number), stream=draw.random() < 0.5))
+                writer.write(_head_and_body(url, make_request(number), stream=draw.random() < 0.5))
                 with contextlib.suppress(TimeoutError, ConnectionError):
                     async with asyncio.timeout(draw.choice([0.0, 0.01, 0.1, 0.5])):
                         await reader.read()

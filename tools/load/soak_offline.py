@@ -8,7 +8,7 @@ import json
 import sys
 import time
 
-from soak_requests import request
+from soak_requests import make_request
 
 from minivllm.config import EngineConfig
 from minivllm.engine.engine import LLMEngine
@@ -25,7 +25,7 @@ def main() -> None:
 
     def add() -> None:
         number = len(lengths)
-        one = request(number)
+        one = make_request(number)
         lengths[str(number)] = one.num_output_tokens
         params = SamplingParams(
             n=one.n,

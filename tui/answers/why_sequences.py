@@ -51,7 +51,7 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
     return f"waits: {deferral(reason, need, free)}"
 
 
-def named(seq_ids: Iterable[str]) -> str:
+def list_names(seq_ids: Iterable[str]) -> str:
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
@@ -112,9 +112,9 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
         return (
-            f" ({named(fold.running)} run)"
+            f" ({list_names(fold.running)} run)"
             if len(fold.running) > 1
-            else f" ({named(fold.running)} runs)"
+            else f" ({list_names(fold.running)} runs)"
         )
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""

@@ -9,7 +9,7 @@ from minivllm.tui.widgets.blocks.blockmap import BlockMap
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.events.eventlog import EventLog
 from minivllm.tui.widgets.frame.boxes import PanelColumn, PanelRow
-from minivllm.tui.widgets.frame.sentences import Summary, Watch
+from minivllm.tui.widgets.frame.sentences import Summary, WatchSentence
 from minivllm.tui.widgets.requests.finished import Finished
 from minivllm.tui.widgets.requests.slots import Slots
 from minivllm.tui.widgets.requests.waiting import Waiting
@@ -25,7 +25,7 @@ class Overview(DashboardScreen):
         # Keep references: one more frame can be drawn while the screen is being removed.
         self._summary, self._slots = Summary(id="summary"), Slots(id="slots")
         self._summary.add_class("-away")
-        yield Watch(self.context.watch, id="watch")
+        yield WatchSentence(self.context.watch, id="watch")
         yield self._summary
         yield self._slots
         with PanelRow(id="body"):

@@ -23,7 +23,7 @@ MAX_STEPS = 300
 Trace = dict[str, Any]
 
 
-def request(draw: Draw) -> dict[str, Any]:
+def draw_request(draw: Draw) -> dict[str, Any]:
     """Draw a request whose prompt has `alike` shared tokens, followed by `own` other tokens."""
     return {
         "alike": draw.integer(0, 9),
@@ -36,14 +36,14 @@ def request(draw: Draw) -> dict[str, Any]:
 
 def requests_with_samples(draw: Draw) -> dict[str, Any]:
     """Draw a request, sometimes with several samples, so that blocks are shared and copied."""
-    return {**request(draw), "n": draw.integer(1, 3)}
+    return {**draw_request(draw), "n": draw.integer(1, 3)}
 
 
 def requests_with_priorities(draw: Draw) -> dict[str, Any]:
-    return {**request(draw), "priority": draw.integer(0, 3)}
+    return {**draw_request(draw), "priority": draw.integer(0, 3)}
 
 
-def trace(draw: Draw, element: Any = request, **fixed: Any) -> Trace:
+def draw_trace(draw: Draw, element: Any = draw_request, **fixed: Any) -> Trace:
     """Draw a trace. element: draws one request; fixed: options with a fixed value."""
     return {
         "num_blocks": draw.integer(6, 14),

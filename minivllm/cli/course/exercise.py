@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from minivllm.cli.course.exercise_grades import add_grade_options, grade, report
+from minivllm.cli.course.exercise_grades import add_grade_options, grade_all, report_progress
 from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.terminal import note, terminal_attached
 from minivllm.errors import ExerciseError, LessonError
@@ -80,10 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_dashboard_options(diff)
     add("reset", _reset, "restore the stub; your file is kept under another name", named="?")
     add("next", _next, "start the next exercise that you have not passed")
-    told = add("report", report, "list what you have passed, with the number of checks and hints")
+    told = add(
+        "report", report_progress, "list what you have passed, with the number of checks and hints"
+    )
     told.add_argument("--json", action="store_true", help="as one line of JSON")
     add_grade_options(
-        add("grade", grade, "check the submissions of a class", named="*", without="all")
+        add("grade", grade_all, "check the submissions of a class", named="*", without="all")
     )
     add(
         "dev-check",

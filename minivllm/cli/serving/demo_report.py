@@ -83,7 +83,9 @@ class ProgressLines:
         self._spoke_at = event.t
 
 
-def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
+def print_demo_report(
+    scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO
+) -> None:
     """Print texts, counts, and what happened. is_over: whether the run was not stopped early"""
 
     def say(line: str) -> None:

@@ -22,7 +22,7 @@ DONE = b"data: [DONE]\n\n"
 _log = logging.getLogger("minivllm.server")
 
 
-def event(chunk: BaseModel, with_usage: bool) -> bytes:
+def encode_event(chunk: BaseModel, with_usage: bool) -> bytes:
     """Encode a chunk; `with_usage` includes the `usage` field, which is null in most chunks."""
     data = chunk.model_dump_json(exclude=None if with_usage else {"usage"})
     return b"data: " + data.encode() + b"\n\n"

@@ -135,7 +135,7 @@ class _Answer:
             piece.usage = streamed.usage_so_far if choices else streamed.count.to_usage()
             if choices and choices[0].index == 0 and "role" in choices[0].delta:
                 piece.prompt_token_ids = self._prompt_token_ids
-            return sse.event(piece, streamed.include_usage)
+            return sse.encode_event(piece, streamed.include_usage)
 
         try:
             for index in range(self._body.n or 1):

@@ -122,11 +122,11 @@ class _Answer:
                     if choice.text or choice.finish_reason or choice.logprobs or choice.token_ids:
                         piece = self._piece([choice])
                         piece.usage = streamed.usage_so_far
-                        yield sse.event(piece, streamed.include_usage)
+                        yield sse.encode_event(piece, streamed.include_usage)
             if streamed.include_usage:
                 last = self._piece([])
                 last.usage = streamed.count.to_usage()
-                yield sse.event(last, True)
+                yield sse.encode_event(last, True)
         finally:
             streamed.count.note_in(request)
 

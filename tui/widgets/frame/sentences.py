@@ -10,7 +10,7 @@ from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
 
 
-class Watch(Panel, can_focus=False):
+class WatchSentence(Panel, can_focus=False):
     """The sentence under the top line: what to look for in this run."""
 
     HELP_TITLE = "What to watch"

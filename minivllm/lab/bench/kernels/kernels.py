@@ -65,7 +65,7 @@ def measure_rows(
     from minivllm.kernels.mode import INTERPRETED
     from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, make_batch
     from minivllm.lab.bench.kernels.peers import make_peers
-    from minivllm.lab.bench.kernels.runs import check, make_runs
+    from minivllm.lab.bench.kernels.runs import check_result, make_runs
     from minivllm.lab.bench.kernels.timing import (
         measure_copy,
         measure_read,
@@ -91,7 +91,7 @@ def measure_rows(
                 continue
             try:
                 run = make()
-                check(case, batch, name, run)
+                check_result(case, batch, name, run)
                 row = result_row(
                     case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s
                 )

@@ -136,10 +136,10 @@ class StepBench:
         unsubscribe()
 
     def _watched(self, times: MeasuredSteps) -> None:
-        from minivllm.lab.bench.step.parts import watch
+        from minivllm.lab.bench.step.parts import watch_parts
 
         self._stopwatch.clear()
-        with watch(self.engine, self._stopwatch):
+        with watch_parts(self.engine, self._stopwatch):
             self.engine.step()
         times.watched.append(self._stopwatch.seconds)
 
