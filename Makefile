@@ -32,7 +32,7 @@ demo: model ## watch a real chat model answer several users at once
 	@echo "Step 3 of 3. The demo, which loads for some seconds: q leaves it, ? shows the keys."
 	$(BIN)/minivllm demo --model $(MODEL)
 
-pictures: setup ## draw the pictures of the docs from the committed traces
+pictures: setup ## draw the pictures of the docs from the committed recordings
 	$(BIN)/python tools/pictures/make_pictures.py
 	$(BIN)/python tools/pictures/make_hero.py
 

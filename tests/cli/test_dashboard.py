@@ -16,9 +16,9 @@ from minivllm.tui.sources.http_source import HttpSource
 from minivllm.tui.sources.tail import TailSource
 
 ROOT = Path(__file__).parents[2]
-TRACES = ROOT / "docs/assets/traces"
-LOG = TRACES / "memory-pressure.jsonl"
-OTHER = TRACES / "shared-prefix.jsonl"
+RECORDINGS = ROOT / "docs/assets/recordings"
+LOG = RECORDINGS / "memory-pressure.jsonl"
+OTHER = RECORDINGS / "shared-prefix.jsonl"
 SCREENS = {
     "scheduler": ("token budget", "Chosen step", "cleo preempted for itself"),
     "compare": ("A: this recording", "B: the second one", "First different plan"),

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Draws the animation of the home page and the README: the dashboard playing a committed trace.
+"""Draws the animation of the home page and the README: the dashboard plays a committed recording.
 
     tools/pictures/make_hero.py                  # docs/assets/hero.svg and hero-light.svg;
                                                    `make pictures` does the same
     tools/pictures/make_hero.py --out /tmp/x     # in another folder
 
-The animation shows every fourth step of `minivllm replay docs/assets/traces/shared-prefix.jsonl`,
-two steps per second. The SVG has no script: CSS shows each element at the right time. If the
-reader prefers reduced motion, or if the viewer cannot animate, the picture shows step STILL.
+The animation shows every fourth step of the recording shared-prefix, two steps per
+second. The SVG has no script: CSS shows each element at the right time. If the reader prefers
+reduced motion, or if the viewer cannot animate, the picture shows step STILL.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from minivllm.tui.state.model import MODELS
 from minivllm.tui.time.transport import STEPS_PER_SECOND
 
 ROOT = Path(__file__).resolve().parents[2]
-TRACE = ROOT / "docs/assets/traces/shared-prefix.jsonl"
+RECORDING = ROOT / "docs/assets/recordings/shared-prefix.jsonl"
 PICTURES = {"hero.svg": DARK.name, "hero-light.svg": LIGHT.name}
 SIZE = (100, 30)
 SPEED = 1.0
@@ -56,7 +56,7 @@ class _StillApp(DashboardApp):
 
 
 async def draw_frames(theme: str) -> list[str]:
-    source = ReplaySource(str(TRACE), codec=MODELS)
+    source = ReplaySource(str(RECORDING), codec=MODELS)
     while source.poll(1.0):
         pass
     app = _StillApp(source, state="paused")
@@ -167,7 +167,7 @@ def _surroundings(svg: str) -> tuple[str, str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(
-        description="Draw the animated picture of the home page from a committed trace."
+        description="Draw the animated picture of the home page from a committed recording."
     )
     parser.add_argument(
         "--out",

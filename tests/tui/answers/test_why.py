@@ -7,7 +7,7 @@ import re
 
 import pytest
 from hypothesis import given
-from support.engine.random_traces import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
+from support.engine.random_runs import OPTIONS, REQUESTS, RUNS, context_with, folded, run_of
 from support.tui.shown import missing_from
 
 from minivllm.events import types as ev
