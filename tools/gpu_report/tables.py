@@ -19,16 +19,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from kernel_regions import LESSON_AT, copy_speed, kernel_versions
 from picture import draw_steps
-from regions import (
-    LESSON_AT,
-    PICTURED_BATCH,
-    REGIONS,
-    MissingError,
-    Stage,
-    copy_speed,
-    kernel_versions,
-)
+from region_text import MissingError, Stage
+from regions import REGIONS
+from step_regions import PICTURED_BATCH
 
 ROOT = Path(__file__).resolve().parents[2]
 STAGES = ("tests", "kernels", "tune", "engine", "profile", "demo")
