@@ -176,3 +176,13 @@ def test_without_a_terminal_a_command_says_what_works_instead(
     assert captured.out == "" and captured.err.count("\n") == 1
     assert captured.err.startswith("minivllm: The dashboard needs a terminal, and there is none")
     assert instead in captured.err
+
+
+def test_replay_reports_a_missing_file_before_a_missing_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch
+) -> None:
+    monkeypatch.delenv("TEXTUAL_DRIVER", raising=False)
+    missing = tmp_path / "missing.jsonl"
+    assert main(["replay", str(missing)]) == 1
+    captured = capsys.readouterr()
+    assert str(missing) in captured.err and "terminal" not in captured.err
