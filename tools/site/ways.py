@@ -6,7 +6,7 @@ order.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from page_text import ROOT
@@ -105,70 +105,85 @@ def page() -> str:
     return text
 
 
+class Layout:
+    """Where everything of a picture is, in the units of its viewBox."""
+
+    def __init__(self, way: Way) -> None:
+        self._way = way
+        self._margin = 22 if way.brackets else 0
+        self._lane_width = (WIDTH - self._margin) / len(way.lanes)
+        self.height = TOP + PITCH * len(way.stations) + 4
+
+    def middle(self, lane: int) -> float:
+        return self._margin + self._lane_width * (lane + 0.5)
+
+    def box(self, index: int) -> tuple[float, float]:
+        """Return the upper left corner of a station's box."""
+        left = self._margin + self._lane_width * self._way.stations[index].lane
+        return round(left + (self._lane_width - BOX_WIDTH) / 2, 1), TOP + PITCH * index
+
+
 def draw_way(way: Way) -> str:
-    height = TOP + PITCH * len(way.stations) + 4
-    margin = 22 if way.brackets else 0
-    lane_width = (WIDTH - margin) / len(way.lanes)
-
-    def box(index: int) -> tuple[float, float]:
-        """Return the upper left corner of a box."""
-        left = margin + lane_width * way.stations[index].lane + (lane_width - BOX_WIDTH) / 2
-        return round(left, 1), TOP + PITCH * index
-
-    svg = [
-        (
-            f'<svg class="arch way" viewBox="0 0 {WIDTH} {height}" role="img"'
-            f' xmlns="http://www.w3.org/2000/svg" aria-labelledby="way-{way.name}">'
-        ),
-        (
-            f'<title id="way-{way.name}">{way.title}:'
-            f" {', then '.join(station.name for station in way.stations)}.</title>"
-        ),
-        (
-            f'<defs><marker id="way-{way.name}-head" viewBox="0 0 10 10" refX="9" refY="5"'
-            ' markerWidth="6" markerHeight="6" orient="auto"><path class="arch-head" d="M0 0L10'
-            ' 5L0 10z"/></marker></defs>'
-        ),
-    ]
-    for lane, name in enumerate(way.lanes):
-        middle = margin + lane_width * (lane + 0.5)
-        svg.append(f'<text x="{middle:.1f}" y="18" class="arch-name">{name}</text>')
-        svg.append(f'<path class="way-lane" d="M{middle:.1f} 26V{height - 4}"/>')
-    for first, last, words in way.brackets:
-        top, bottom = TOP + PITCH * first, TOP + PITCH * last + BOX_HEIGHT
-        middle = (top + bottom) / 2
-        svg.append(f'<path class="way-bracket" d="M22 {top}H18V{bottom}H22"/>')
-        svg.append(
-            f'<text class="way-note" transform="translate(11 {middle:.1f})'
-            f' rotate(-90)">{words}</text>'
-        )
-    for index in range(len(way.stations) - 1):
-        (left, top), (next_left, next_top) = box(index), box(index + 1)
-        x, next_x = left + BOX_WIDTH / 2, next_left + BOX_WIDTH / 2
-        bend = top + BOX_HEIGHT + 6
-        line = f"M{x:.1f} {top + BOX_HEIGHT}V{bend}H{next_x:.1f}V{next_top}"
-        svg.append(
-            f'<path class="arch-use-line" d="{line}" marker-end="url(#way-{way.name}-head)"/>'
-        )
-    for index, station in enumerate(way.stations):
-        left, top = box(index)
-        middle = left + BOX_WIDTH / 2
-        svg.append(f'<rect x="{left}" y="{top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="5"/>')
-        svg.append(f'<text x="{middle:.1f}" y="{top + 15}" class="way-name">{station.name}</text>')
-        svg.append(f'<text x="{middle:.1f}" y="{top + 28}" class="way-file">{station.file}</text>')
-        if station.note:
-            is_right = left + BOX_WIDTH + 8 + 5.5 * len(station.note) > WIDTH
-            x, anchor = (left - 7, "end") if is_right else (left + BOX_WIDTH + 7, "start")
-            svg.append(
-                f'<text x="{x}" y="{top + 22}" class="way-note" style="text-anchor:'
-                f' {anchor}">{station.note}</text>'
-            )
+    layout = Layout(way)
+    names = ", then ".join(station.name for station in way.stations)
     return "\n".join(
         [
             '<figure markdown="0">',
-            *svg,
+            f'<svg class="arch way" viewBox="0 0 {WIDTH} {layout.height}" role="img"'
+            f' xmlns="http://www.w3.org/2000/svg" aria-labelledby="way-{way.name}">',
+            f'<title id="way-{way.name}">{way.title}: {names}.</title>',
+            f'<defs><marker id="way-{way.name}-head" viewBox="0 0 10 10" refX="9" refY="5"'
+            ' markerWidth="6" markerHeight="6" orient="auto"><path class="arch-head" d="M0 0L10'
+            ' 5L0 10z"/></marker></defs>',
+            *_draw_lanes(way, layout),
+            *_draw_brackets(way),
+            *_draw_arrows(way, layout),
+            *_draw_boxes(way, layout),
             "</svg>",
             f"<figcaption>{way.title}.</figcaption>",
             "</figure>\n",
         ]
     )
+
+
+def _draw_lanes(way: Way, layout: Layout) -> Iterator[str]:
+    for lane, name in enumerate(way.lanes):
+        middle = layout.middle(lane)
+        yield f'<text x="{middle:.1f}" y="18" class="arch-name">{name}</text>'
+        yield f'<path class="way-lane" d="M{middle:.1f} 26V{layout.height - 4}"/>'
+
+
+def _draw_brackets(way: Way) -> Iterator[str]:
+    for first, last, words in way.brackets:
+        top, bottom = TOP + PITCH * first, TOP + PITCH * last + BOX_HEIGHT
+        middle = (top + bottom) / 2
+        yield f'<path class="way-bracket" d="M22 {top}H18V{bottom}H22"/>'
+        yield (
+            f'<text class="way-note" transform="translate(11 {middle:.1f})'
+            f' rotate(-90)">{words}</text>'
+        )
+
+
+def _draw_arrows(way: Way, layout: Layout) -> Iterator[str]:
+    for index in range(len(way.stations) - 1):
+        (left, top), (next_left, next_top) = layout.box(index), layout.box(index + 1)
+        x, next_x = left + BOX_WIDTH / 2, next_left + BOX_WIDTH / 2
+        bend = top + BOX_HEIGHT + 6
+        line = f"M{x:.1f} {top + BOX_HEIGHT}V{bend}H{next_x:.1f}V{next_top}"
+        yield f'<path class="arch-use-line" d="{line}" marker-end="url(#way-{way.name}-head)"/>'
+
+
+def _draw_boxes(way: Way, layout: Layout) -> Iterator[str]:
+    for index, station in enumerate(way.stations):
+        left, top = layout.box(index)
+        middle = left + BOX_WIDTH / 2
+        yield f'<rect x="{left}" y="{top}" width="{BOX_WIDTH}" height="{BOX_HEIGHT}" rx="5"/>'
+        yield f'<text x="{middle:.1f}" y="{top + 15}" class="way-name">{station.name}</text>'
+        yield f'<text x="{middle:.1f}" y="{top + 28}" class="way-file">{station.file}</text>'
+        if station.note:
+            is_right = left + BOX_WIDTH + 8 + 5.5 * len(station.note) > WIDTH
+            x, anchor = (left - 7, "end") if is_right else (left + BOX_WIDTH + 7, "start")
+            yield (
+                f'<text x="{x}" y="{top + 22}" class="way-note" style="text-anchor:'
+                f' {anchor}">{station.note}</text>'
+            )
