@@ -218,12 +218,12 @@ class DashboardApp(App[str]):
     def _badge_may_change(self) -> bool:
         """Whether the top line's badge may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
-        stands = int(transport.quiet_seconds) if control is None else control.state()
+        badge = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
         seen = (
             transport.source.status,
             transport.state,
-            stands,
+            badge,
             recorder is not None and recorder.loss is not None,
         )
         changed = seen != self._badge_seen

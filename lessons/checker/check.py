@@ -162,6 +162,8 @@ def _behaviours(
 
 
 def _visible(exercise: Exercise, session: Session) -> list[str]:
-    told = session.ask({"visible": str(exercise.folder / "visible_test.py")})
-    failed = [line for line in told.lines if not line.endswith(f": {PASSED}")]
-    return failed if told.failure is None else [*failed, f"the visible tests: {told.failure.text}"]
+    answer = session.ask({"visible": str(exercise.folder / "visible_test.py")})
+    failed = [line for line in answer.lines if not line.endswith(f": {PASSED}")]
+    return (
+        failed if answer.failure is None else [*failed, f"the visible tests: {answer.failure.text}"]
+    )

@@ -32,7 +32,7 @@ NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 class Counterexample(NamedTuple):
     case: Case
     expected: list[str]
-    told: list[str]
+    actual: list[str]
     index: int
     """Index of the first line that differs, or that one side lacks."""
     failure: Failure | None
@@ -130,13 +130,17 @@ def compare_with(
 
 
 def compare_lines(
-    expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
+    expected: list[str],
+    behaviour: Behaviour,
+    case: Case,
+    actual: list[str],
+    failure: Failure | None,
 ) -> Counterexample | None:
     """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
-    index = behaviour.first_difference(expected, told)
+    index = behaviour.first_difference(expected, actual)
     if index is None and failure is None:
         return None
-    return Counterexample(case, expected, told, len(told) if index is None else index, failure)
+    return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)
 
 
 # ---- `Draw`, at random and with hypothesis ----

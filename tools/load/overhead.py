@@ -48,8 +48,8 @@ def main() -> int:
     medians = {name: statistics.median(values) for name, values in found.items()}
     ratio = medians["server"] / medians["offline"]
     for name, values in found.items():
-        told = ", ".join(f"{value:.2f}" for value in values)
-        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {told}")
+        shown = ", ".join(f"{value:.2f}" for value in values)
+        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {shown}")
     passed = ratio <= args.max_ratio
     print(
         f"{'pass' if passed else 'FAIL'}  {args.streams} streams: {ratio:.3f} of the offline"

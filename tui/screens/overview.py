@@ -41,11 +41,11 @@ class Overview(DashboardScreen):
     def draw(self) -> None:
         """Show the summary if the run is over and the picture is at the newest moment."""
         transport, summary, slots = self.context.transport, self._summary, self._slots
-        told = self.context.finished if transport.state == "live" else None
-        if told is not None:
-            summary.tell(told)
+        summary_lines = self.context.finished if transport.state == "live" else None
+        if summary_lines is not None:
+            summary.tell(summary_lines)
         # Use a CSS class: `display` would override the style sheet's rule for small terminals.
-        summary.set_class(told is None, "-away")
+        summary.set_class(summary_lines is None, "-away")
         # The summary replaces the slots when they are empty.
-        slots.set_class(told is not None and not transport.view.fold.running, "-away")
+        slots.set_class(summary_lines is not None and not transport.view.fold.running, "-away")
         super().draw()

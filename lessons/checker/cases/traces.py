@@ -99,8 +99,8 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
     engine: an engine built for this case, for example with more listeners; None builds one
     """
     engine = build_engine(case) if engine is None else engine
-    told: list[Event] = []
-    engine.subscribe(told.append)
+    events: list[Event] = []
+    engine.subscribe(events.append)
     pending = sorted(enumerate(case["requests"]), key=lambda numbered: numbered[1]["arrives"])
     for step in range(MAX_STEPS):
         while pending and pending[0][1]["arrives"] <= step:
@@ -116,9 +116,9 @@ def run_trace(case: Trace, engine: LLMEngine | None = None) -> Iterator[str]:
             engine.step()
         finally:
             # Report the events of a failed step too, because they show the cause.
-            for event in told:
+            for event in events:
                 yield encode_event(event).decode().rstrip()
-            told.clear()
+            events.clear()
         if not pending and not engine.has_unfinished_requests():
             return
     yield f"still unfinished after {MAX_STEPS} steps"

@@ -101,7 +101,7 @@ def keeps_its_links(case: Case) -> Iterator[str]:
     for kind, number in case["operations"]:
         block = blocks[number % len(blocks)]
         arguments = () if kind == "popleft" else (block,)
-        told = kind if kind == "popleft" else f"{kind}(block {block.block_id})"
+        operation = kind if kind == "popleft" else f"{kind}(block {block.block_id})"
         try:
             got = getattr(queue, kind)(*arguments)
             said = f" gives block {got.block_id}" if kind == "popleft" else ""
@@ -112,7 +112,7 @@ def keeps_its_links(case: Case) -> Iterator[str]:
         ]
         names = [one.block_id for one in blocks if one.block_hash is not None]
         yield (
-            f"{told}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
+            f"{operation}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
             f" {linked}, with hashes {names}"
         )
 

@@ -41,10 +41,10 @@ def _measured(case: Case) -> Iterator[Any]:
     engine = build_engine(case)
     meter = KVUsageMeter(engine.log_header())
     engine.subscribe(meter.apply)
-    told = 0
+    num_yielded = 0
     for _ in run_trace(case, engine):
-        yield from meter.samples[told:]
-        told = len(meter.samples)
+        yield from meter.samples[num_yielded:]
+        num_yielded = len(meter.samples)
 
 
 @behaviour(
@@ -155,9 +155,9 @@ def tallies(case: Case) -> Iterator[str]:
     for block_id, used, more in case["entries"]:
         used = min(used, size)
         entries.append(_BlockSlots(block_id, used, min(used + more, size)))
-    told = _meter(size, 4, size)._tally(entries)
+    tally = _meter(size, 4, size)._tally(entries)
     yield (
-        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(told)}"
+        f"blocks of {size}, (block, used, wanted) {[tuple(one) for one in entries]}: {tuple(tally)}"
     )
 
 

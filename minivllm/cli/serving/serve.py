@@ -161,12 +161,12 @@ def _load(config: EngineConfig) -> LLMEngine:
     began = time.monotonic()
     engine = load_engine(config)
     header = engine.log_header()
-    told = {
+    model_facts = {
         "seconds": round(time.monotonic() - began, 2),
         "num_blocks": header.num_blocks,
         "block_size": header.block_size,
         "max_model_len": header.max_model_len,
         "max_num_seqs": header.max_num_seqs,
     }
-    log.info("the model is loaded", extra={"fields": told})
+    log.info("the model is loaded", extra={"fields": model_facts})
     return engine

@@ -146,7 +146,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             rows.append(row)
             # Print at once, so that an interrupted run still shows its results.
             if "share_of_copy" in row:
-                progress.console.print(_told(row), markup=False)
+                progress.console.print(_row_text(row), markup=False)
             progress.update(task, refresh=True)
     import torch
 
@@ -165,7 +165,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
     }
 
 
-def _told(row: dict[str, object]) -> str:
+def _row_text(row: dict[str, object]) -> str:
     return (
         f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us,"
         f" {row['share_of_copy']:.1%} of copy"

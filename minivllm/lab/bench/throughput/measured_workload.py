@@ -107,12 +107,12 @@ def _result(
     peers: list[BenchEngine],
 ) -> dict[str, Any]:
     num_sequences = spec.num_requests * settings.num_rounds
-    told = [
+    peer_results = [
         _peer_result(rounds, measured, peer, num_sequences)
         for measured, peer in zip(rounds.peers, peers, strict=True)
     ]
     # The first peer's values also appear at the top level: most comparisons have only one peer.
-    first = told[0] if told else {}
+    first = peer_results[0] if peer_results else {}
     return {
         "bench": "throughput",
         "workload": spec.name,
@@ -132,7 +132,7 @@ def _result(
         "ratio": first.get("ratio"),
         "identical_sequences": first.get("identical_sequences"),
         "differences": first.get("differences"),
-        "peers": told,
+        "peers": peer_results,
         "preloaded": preloaded_libraries(),
         # Peak of this process. If a peer runs in this process, the peak includes both engines.
         # `bench memory` measures our engine alone.
