@@ -296,7 +296,11 @@ class DashboardApp(App[str]):
         Textual calls this before it adds a new notification. The public `clear_notifications` would
         also close those that stay.
         """
-        for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
+        for shown in [
+            notification
+            for notification in self._notifications
+            if notification.timeout != _SECONDS_OF_A_DAY
+        ]:
             self._unnotify(shown, refresh=False)
 
     def close_sentences(self) -> bool:

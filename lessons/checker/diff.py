@@ -26,10 +26,10 @@ class Difference(NamedTuple):
 
 def write_difference(result: Result, folder: Path) -> Difference:
     """Record both sides of the first failing trace. Raises `ExerciseError` if no trace fails."""
-    for one in result.behaviours:
-        if one.passed or not one.behaviour.is_trace:
+    for outcome in result.behaviours:
+        if outcome.passed or not outcome.behaviour.is_trace:
             continue
-        found = one.counterexample
+        found = outcome.counterexample
         if not found.expected:
             continue
         folder.mkdir(parents=True, exist_ok=True)

@@ -106,9 +106,11 @@ def _host_time(profile: Stage, kind: str, words: str) -> str:
     if row is None:
         return ""
     spent = Counter({"launch": 0.0, "wait": 0.0, "python": 0.0})
-    for one in row["timeline"]:
-        if one["on"] == "host":
-            spent[one["name"] if one["name"] in spent else "python"] += one["duration"]
+    for interval in row["timeline"]:
+        if interval["on"] == "host":
+            spent[interval["name"] if interval["name"] in spent else "python"] += interval[
+                "duration"
+            ]
     milliseconds = {name: f"{total / 1e3:.1f} ms" for name, total in spent.items()}
     return (
         f"{words} the host spent {milliseconds['launch']} in launches and other calls of CUDA,"

@@ -78,24 +78,24 @@ def elements_of(svg: str, styles: dict[str, str]) -> list[SvgElement]:
     """Return the elements inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
-        one for one in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in one.attrib
+        node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in node.attrib
     )
     elements = []
-    for one in window.iter():
-        at = f'x="{one.get("x")}" y="{one.get("y")}"'
-        if one.tag == f"{SVG}rect":
-            size = f'width="{one.get("width")}" height="{one.get("height")}"'
-            elements.append(SvgElement(False, f'<rect fill="{one.get("fill")}" {at} {size}/>'))
-        elif one.tag == f"{SVG}text" and one.text.strip("\n\xa0 "):
+    for node in window.iter():
+        at = f'x="{node.get("x")}" y="{node.get("y")}"'
+        if node.tag == f"{SVG}rect":
+            size = f'width="{node.get("width")}" height="{node.get("height")}"'
+            elements.append(SvgElement(False, f'<rect fill="{node.get("fill")}" {at} {size}/>'))
+        elif node.tag == f"{SVG}text" and node.text.strip("\n\xa0 "):
             style = styles.setdefault(
-                declared[one.get("class").rpartition("-")[2]], f"s{len(styles)}"
+                declared[node.get("class").rpartition("-")[2]], f"s{len(styles)}"
             )
-            text = escape(one.text)
+            text = escape(node.text)
             elements.append(
                 SvgElement(
                     True,
                     f'<text class="{style}" {at}'
-                    f' textLength="{one.get("textLength")}">{text}</text>',
+                    f' textLength="{node.get("textLength")}">{text}</text>',
                 )
             )
     return elements

@@ -119,9 +119,9 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
     tables = sorted(
-        ((len(fold.sequences[one].block_table), one) for one in fold.running), reverse=True
+        ((len(fold.sequences[holder].block_table), holder) for holder in fold.running), reverse=True
     )[:_NAMED]
-    held = ", ".join(f"{short_name(one)} holds {count:,}" for count, one in tables)
+    held = ", ".join(f"{short_name(holder)} holds {count:,}" for count, holder in tables)
     return f" ({held} of {plural(len(fold.blocks), 'block')})"
 
 
@@ -139,14 +139,14 @@ def _preempted(sequence: SequenceState, life: Life | None) -> str:
     )
     if life is None or life.preemption is None:
         return f"; it was preempted, and {again}"
-    one = life.preemption
-    short = cause_of_preemption(one.need, one.free)
+    preemption = life.preemption
+    short = cause_of_preemption(preemption.need, preemption.free)
     because = (
         f"because it {short}"
-        if one.victim_of == one.seq_id
-        else f"for {short_name(one.victim_of)}, which {short}"
+        if preemption.victim_of == preemption.seq_id
+        else f"for {short_name(preemption.victim_of)}, which {short}"
     )
-    return f"; it was preempted in step {one.step:,} {because}, and {again}"
+    return f"; it was preempted in step {preemption.step:,} {because}, and {again}"
 
 
 # ---- running ----

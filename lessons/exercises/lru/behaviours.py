@@ -112,7 +112,8 @@ def keeps_its_links(case: Case) -> Iterator[str]:
         ]
         names = [one.block_id for one in blocks if one.block_hash is not None]
         yield (
-            f"{operation}{said}; queue {queue.ids()}; {queue.num_free_blocks} free; blocks with links"
+            f"{operation}{said}; queue {queue.ids()}; {queue.num_free_blocks} free;"
+            " blocks with links"
             f" {linked}, with hashes {names}"
         )
 

@@ -111,7 +111,9 @@ def measure_case(
 
 def cut_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
     """Cut `number` pieces of `length` tokens from a text; each piece has a different start."""
-    (diary,) = (one for one in SCENARIOS["long-and-short"].arrivals if one.request_id == "diary")
+    (diary,) = (
+        arrival for arrival in SCENARIOS["long-and-short"].arrivals if arrival.request_id == "diary"
+    )
     token_ids = tokenizer.encode(diary.messages[-1]["content"])
     starts = [i * (len(token_ids) - length) // number for i in range(number)]
     return [token_ids[start : start + length] for start in starts]

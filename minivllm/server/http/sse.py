@@ -34,8 +34,8 @@ async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
         # Close `events` here. Otherwise it runs until it is garbage-collected, and its token counts
         # are too late for the log.
         async with aclosing(events):
-            async for one in events:
-                yield one
+            async for event in events:
+                yield event
     except Exception as error:
         _log.warning("a stream ended with an error", exc_info=error)
         yield b"data: " + json.dumps(to_api_error(error).body()).encode() + b"\n\n"

@@ -240,7 +240,9 @@ def run(args: argparse.Namespace) -> int:
         )
     notes += [
         f"Left out: {name}: {reason}"
-        for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
+        for name, reason in {
+            skipped["name"]: skipped["reason"] for skipped in result["left_out"]
+        }.items()
     ]
     print_report(
         f"Kernels on {result['device']}, median of {args.runs} runs",
@@ -250,4 +252,4 @@ def run(args: argparse.Namespace) -> int:
         result,
         args.json,
     )
-    return 1 if any(one["ours"] for one in result["left_out"]) else 0
+    return 1 if any(skipped["ours"] for skipped in result["left_out"]) else 0
