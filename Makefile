@@ -61,7 +61,7 @@ test: setup model ## run the tests
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow and not gpu and not browser" \
 		--numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 10
 
-mutants: setup ## break the core in many small ways; the tests must notice (MUTANTS=options)
+mutants: setup model ## break core and engine in many small ways; the tests must notice (MUTANTS=options)
 	$(BIN)/python tools/mutants/run.py --workers $(WORKERS) $(MUTANTS)
 
 test-slow: setup model ## run the tests that take minutes

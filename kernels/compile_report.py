@@ -56,8 +56,6 @@ MODEL_SHAPES = {
 
 @dataclass(frozen=True)
 class CompiledKernel:
-    """One kernel, compiled for one model and target."""
-
     kernel: str
     shape: str
     dtype: str
@@ -124,7 +122,7 @@ def compile_kernels(
     for shape in shapes:
         for operation, call in operations(MODEL_SHAPES[shape], DTYPES[dtype], block_size).items():
             for i, launch in enumerate(record_launches(call)):
-                # Name the first kernel like the operation, and later ones by their own names.
+                # The first kernel has the operation's name, later kernels their own.
                 kernel = operation if i == 0 else launch.kernel.__name__.removesuffix("_kernel")
                 for target in targets:
                     yield CompiledKernel(
@@ -138,7 +136,6 @@ def _as_json(row: CompiledKernel) -> dict[str, object]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command."""
     parser = argparse.ArgumentParser(
         prog="minivllm.kernels.compile_report", description=__doc__.partition("\n")[0]
     )

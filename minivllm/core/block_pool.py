@@ -180,7 +180,6 @@ class BlockPool:
         self._hand_out(block)
 
     def _hand_out(self, block: KVCacheBlock) -> KVCacheBlock:
-        """Evict `block`, which has just left the free queue, and give it its first owner."""
         self.evict(block)
         block.ref_cnt = 1
         return block

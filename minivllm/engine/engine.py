@@ -65,7 +65,7 @@ class LLMEngine:
     tokenizer: Tokenizer
     """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
-    """The most tokens of one sequence, prompt and output. By default, the model's own limit."""
+    """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class LLMEngine:
     ) -> LLMEngine:
         """Build an engine around a loaded `model`, which several engines may share.
 
-        Allocates the KV cache. `config`, `clock`: as for `from_config`. Raises `ConfigError` if the
-        KV cache cannot be allocated.
+        Allocates the KV cache; raises `ConfigError` if that is impossible. `config`, `clock`: as
+        for `from_config`.
         """
         from minivllm.runtime.model_runner import ModelRunner
 
         clock = clock or MonotonicClock()
-        # Engine and runner share a clock: with a virtual clock, the runner must not read real time.
+        # With a virtual clock, the runner must not read real time either.
         return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
 
     # ---- requests ----
@@ -250,14 +250,14 @@ class LLMEngine:
     def subscribe(self, listener: Listener) -> Callable[[], None]:
         """Call `listener` with every later event, in the engine's thread.
 
-        Call the returned function to unsubscribe.
+        Returns a function that unsubscribes.
         """
         return self._stepper.bus.subscribe(listener)
 
     def record_attention_mass(self, on: bool) -> None:
         """Start or stop emitting `attention.mass` for each scheduled sequence, from the next step.
 
-        `on`: whether to emit these events. A new engine does not emit them.
+        `on`: whether to emit these events; off in a new engine.
         """
         self._stepper.records_attention_mass = on
 

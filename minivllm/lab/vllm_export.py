@@ -1,8 +1,8 @@
 """`vllm_commands` and `vllm_script`: an `EngineConfig` translated to vLLM's options.
 
-vLLM is not imported. An option whose default differs in vLLM is always written out. An option that
-vLLM lacks becomes a comment if it is set (`notes`). If vLLM is installed, tests check every option
-with vLLM's real parser.
+An option whose default differs in vLLM is always written out. An option that vLLM lacks becomes a
+comment if it is set (`notes`). Tests check every option with vLLM's real parser, if vLLM is
+installed.
 """
 
 import shlex

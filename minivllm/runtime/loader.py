@@ -1,8 +1,7 @@
 """`load_model`: from an `EngineConfig` to a model that can run, with its tokenizer.
 
-It chooses device and dtype, finds the files, and streams the weights into the decoder. All cheap
-checks (device, architecture, tokenizer, file headers) run before the first weight is read. So a
-mistake is reported after a second, not after a long load.
+All cheap checks (device, architecture, tokenizer, file headers) run before the first weight is
+read, so a mistake is reported after a second, not after a long load.
 """
 
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from minivllm.runtime.text.tokenizer import Tokenizer
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model in memory."""
-
     name: str
     """The name that the caller gave."""
     config: ModelConfig
@@ -65,7 +62,6 @@ def _choose_device(asked: str) -> torch.device:
 
 def _choose_dtype(asked: str, model_config: ModelConfig, device: torch.device) -> torch.dtype:
     if asked == "auto":
-        # Our CPU kernels are float32 only, and float32 results can be checked exactly
-        # (decision 70).
+        # Our CPU kernels are float32 only, and float32 can be checked exactly (decision 70).
         asked = "float32" if device.type == "cpu" else model_config.dtype
     return getattr(torch, asked)

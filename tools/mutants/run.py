@@ -1,6 +1,7 @@
-"""`make mutants`: makes small faults in the core, one at a time; fast tests must notice each.
+"""`make mutants`: makes small faults in core and engine; fast tests must notice each one.
 
     python tools/mutants/run.py                       every list in this folder
+    python tools/mutants/run.py engine                only engine.toml
     python tools/mutants/run.py core --only salt      mutants of core.toml with "salt" in their name
     python tools/mutants/run.py --list-file my.toml   your own list
 

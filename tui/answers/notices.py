@@ -62,12 +62,12 @@ class Notices:
         if self._context.control is None or self._context.transport.state != "live":
             return
         for done in takewhile(lambda done: done is not seen, reversed(newest)):
-            life = view.lives.by_sequence.get(done.seq_id)
+            record = view.ledger.sequences.get(done.seq_id)
             is_ours = done.seq_id.startswith(ASKED_HERE) and done.seq_id not in self._cut
-            if done.reason == "length" and life is not None and is_ours:
+            if done.reason == "length" and record is not None and is_ours:
                 self._cut |= {done.seq_id}
                 self._tell(
                     f"{short_name(done.seq_id)} was cut at"
-                    f" {plural(life.num_tokens, 'token')}, by max_tokens or the end of the"
+                    f" {plural(record.num_tokens, 'token')}, by max_tokens or the end of the"
                     " context; press a to ask with a larger max_tokens."
                 )

@@ -4,9 +4,9 @@ A free block is not always empty: while the block has a hash, a lookup still fin
 evicted only when it is allocated again. Step numbers come from `BlockAges`, the rest from the fold.
 """
 
+from minivllm.events.ledger import SequenceRecord
 from minivllm.text import plural, short_name
 from minivllm.tui.answers.why_sequences import list_names
-from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
 
@@ -68,13 +68,13 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     count = model.fold.blocks[block_id].ref_cnt
     took, found, forked = {}, {}, {}
     for seq_id in owners:
-        life = model.lives.by_sequence.get(seq_id)
+        record = model.ledger.sequences.get(seq_id)
         if (step := _hit_in(model, seq_id, block_id)) is not None:
             found[seq_id] = step
-        elif (step := _took_in(model, seq_id, life, block_id)) is not None:
+        elif (step := _took_in(model, seq_id, record, block_id)) is not None:
             took[seq_id] = step
-        elif _still_forked(life):
-            forked[seq_id] = life.phases[0][0]
+        elif _still_forked(record):
+            forked[seq_id] = record.phases[0].step
     reasons = []
     if took:
         reasons.append(f"{list_names(took)} took it {_in_steps(took)}")
@@ -93,17 +93,19 @@ def _shared(model: DashboardModel, block_id: int) -> str:
     )
 
 
-def _took_in(model: DashboardModel, seq_id: str, life: Life | None, block_id: int) -> int | None:
+def _took_in(
+    model: DashboardModel, seq_id: str, record: SequenceRecord | None, block_id: int
+) -> int | None:
     """The step in which this sequence took the block from the free queue, if it still holds it."""
     age = model.ages.blocks[block_id]
-    if age is None or age.born is None or age.taken_by != seq_id or life is None:
+    if age is None or age.born is None or age.taken_by != seq_id or record is None:
         return None
-    return age.born if life.preemption is None or life.preemption.step < age.born else None
+    return age.born if record.preemption is None or record.preemption.step < age.born else None
 
 
-def _still_forked(life: Life | None) -> bool:
+def _still_forked(record: SequenceRecord | None) -> bool:
     """Whether the sequence was forked and never preempted: a preemption frees shared blocks too."""
-    return life is not None and life.phases[0][2] == "decode" and life.preemption is None
+    return record is not None and record.is_fork and record.preemption is None
 
 
 def _what_sharing_costs(model: DashboardModel, block_id: int) -> str:

@@ -6,11 +6,11 @@ holders of the missing blocks are read from the current block tables.
 
 from collections.abc import Iterable
 
+from minivllm.events.ledger import SequenceRecord
 from minivllm.events.state import ScheduledState, SequenceState
 from minivllm.events.types import DeferReason
 from minivllm.text import plural, short_name
 from minivllm.tui.state.decisions import cause_of_preemption, deferral
-from minivllm.tui.state.lives import Life
 from minivllm.tui.state.model import DashboardModel
 
 _NAMED = 4
@@ -18,12 +18,12 @@ _NAMED = 4
 
 
 def why_sequence(model: DashboardModel, seq_id: str) -> str:
-    sequence, life = model.fold.sequences.get(seq_id), model.lives.by_sequence.get(seq_id)
+    sequence, record = model.fold.sequences.get(seq_id), model.ledger.sequences.get(seq_id)
     if sequence is None:
         return _ended(model, seq_id)
     if sequence.status == "RUNNING":
         return _running(model, seq_id, sequence)
-    return _waiting(model, seq_id, sequence, life)
+    return _waiting(model, seq_id, sequence, record)
 
 
 def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: int) -> str:
@@ -67,7 +67,9 @@ def list_names(seq_ids: Iterable[str]) -> str:
 # ---- waiting ----
 
 
-def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: Life | None) -> str:
+def _waiting(
+    model: DashboardModel, seq_id: str, sequence: SequenceState, record: SequenceRecord | None
+) -> str:
     waiting = model.fold.waiting
     position, name = waiting.index(seq_id), short_name(seq_id)
     first = waiting[0]
@@ -97,7 +99,7 @@ def _waiting(model: DashboardModel, seq_id: str, sequence: SequenceState, life: 
             f"{name} is the first in the queue and arrived after step {model.fold.step:,}"
             " was planned: the next step will consider it"
         )
-    return f"{said}{_preempted(sequence, life)}."
+    return f"{said}{_preempted(sequence, record)}."
 
 
 def _first_waits(model: DashboardModel, seq_id: str) -> str:
@@ -130,16 +132,16 @@ def _next(model: DashboardModel) -> str:
     return f"; {short_name(waiting[1])} is next after it" if len(waiting) > 1 else ""
 
 
-def _preempted(sequence: SequenceState, life: Life | None) -> str:
+def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:
     if sequence.status != "PREEMPTED":
         return ""
     again = (
         f"its {plural(sequence.num_tokens, 'token')} must be recomputed, except those still"
         " in the cache"
     )
-    if life is None or life.preemption is None:
+    if record is None or record.preemption is None:
         return f"; it was preempted, and {again}"
-    preemption = life.preemption
+    preemption = record.preemption
     short = cause_of_preemption(preemption.need, preemption.free)
     because = (
         f"because it {short}"
@@ -159,8 +161,8 @@ def _running(model: DashboardModel, seq_id: str, sequence: SequenceState) -> str
         if item.seq_id == seq_id:
             return f"{name} {_got(model, sequence, item, fold.budget - before)}."
         before += item.num_tokens
-    life = model.lives.by_sequence.get(seq_id)
-    if life is not None and life.phases[0][2] == "decode" and life.phases[0][0] == fold.step:
+    record = model.ledger.sequences.get(seq_id)
+    if record is not None and record.is_fork and record.phases[0].step == fold.step:
         return (
             f"{name} was forked in step {fold.step:,} and used none of its budget: it took"
             " over its parent's computed tokens."

@@ -133,7 +133,7 @@ def find_target(context: Context, name: str) -> Target | None:
     return next(
         (
             sequence(seq_id)
-            for seq_id in view.lives.by_sequence
+            for seq_id in view.ledger.sequences
             if name in (seq_id, short_name(seq_id))
         ),
         None,

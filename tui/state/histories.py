@@ -1,4 +1,4 @@
-"""Past steps: a part of the history that a view remembers (with `lives` and `block_histories`).
+"""Past steps: a part of the history that a view remembers (with the ledger and `block_histories`).
 
 The engine itself keeps no history. Each part is plain data with one `apply`, so that a keyframe can
 store it. Every list has a limit, because a server runs for weeks.
@@ -19,20 +19,6 @@ SHARES_KEPT = 48
 """Number of last steps that keep their shares."""
 
 
-class Preemption(msgspec.Struct, gc=False):
-    """A preempted sequence, the sequence that needed its blocks, and the shortage."""
-
-    step: int
-    seq_id: str
-    victim_of: str
-    need: int
-    free: int
-
-    @classmethod
-    def of(cls, event: ev.RequestPreempted) -> "Preemption":
-        return cls(event.step, event.seq_id, event.victim_of, event.need, event.free)
-
-
 class Share(NamedTuple):
     """The part of a step's token budget that one sequence got."""
 
@@ -51,7 +37,7 @@ class StepRecord(msgspec.Struct, gc=False):
     """`shares`, encoded as in a keyframe, and decoded only when drawn; empty for old steps."""
     num_hits: int = 0
     num_evicted: int = 0
-    preempted: list[Preemption] = []
+    preempted: list[ev.RequestPreempted] = []
     deferred: tuple[str, str, int, int] | None = None
     """(seq_id, reason, need, free) of a sequence that was not admitted."""
     seconds: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -96,7 +82,7 @@ class PastSteps(msgspec.Struct):
 
     def _preempted(self, event: ev.RequestPreempted) -> None:
         if self.current is not None:
-            self.current.preempted.append(Preemption.of(event))
+            self.current.preempted.append(event)
 
     def _deferred(self, event: ev.RequestDeferred) -> None:
         if self.current is not None:

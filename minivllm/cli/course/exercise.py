@@ -1,7 +1,7 @@
 """`minivllm exercise`: start an exercise, check it, see what went wrong; grade a class.
 
-Exit status: 0 passed, 1 failed, 2 could not run. If no exercise is named, an action uses the first
-exercise in course order that is started but not passed.
+Exit status: 0 passed, 1 failed, 2 could not run. Without a name, an action uses the first exercise
+in course order that is started but not passed.
 """
 
 import argparse
@@ -222,7 +222,7 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _without_end(act: Callable[..., object], *arguments: object) -> None:
-    """Call `act`; if it raises an `ExerciseError`, print the error and continue watching."""
+    """Print an `ExerciseError`, and continue watching."""
     try:
         act(*arguments)
     except ExerciseError as error:

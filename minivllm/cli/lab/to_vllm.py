@@ -2,9 +2,8 @@
 
     minivllm to-vllm smollm2 --gpus 2 --gpu-memory 24 --max-num-seqs 64
 
-All output except commands and Python is a comment, so that the whole output can be pasted. vLLM
-does not know our aliases and cannot load a plain GGUF file. So it gets the model's name on the Hub,
-or the directory into which the model was converted.
+All output except commands and Python is a comment. vLLM does not know our aliases and cannot load a
+plain GGUF file. So the output names the model's Hub id, or its directory on this machine.
 """
 
 import argparse
@@ -145,5 +144,5 @@ def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
 
 
 def _is_local_file(config: EngineConfig) -> bool:
-    """Whether the model is a GGUF file. Then its weights are needed to read the model's shape."""
+    """Whether the model is a GGUF file. If so, reading the model's shape needs the weights."""
     return config.model.endswith(".gguf")

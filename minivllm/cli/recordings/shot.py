@@ -1,6 +1,6 @@
 """`minivllm shot`: a picture of any moment of a recording, as the dashboard would draw it.
 
-The command needs no terminal. The picture is an SVG file that loads nothing from other hosts.
+The picture is an SVG file that loads nothing from other hosts.
 """
 
 import argparse

@@ -1,8 +1,8 @@
 """`minivllm demo`: a scenario on the real engine, in the dashboard or as lines of text.
 
-The engine runs in its own thread; dashboard, recording and summary use the engine's events. The
-thread must stop before the recording is closed, because the engine's last events are written while
-the thread ends, even after an early quit, Ctrl-C or an error in the engine.
+The engine runs in its own thread. It must stop before the recording is closed, because the engine's
+last events are written while the thread ends, even after an early quit, Ctrl-C or an error in the
+engine.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from minivllm.lessons.scenarios.scenarios import SCENARIOS, Scenario
 from minivllm.lessons.scenarios.stories import tell
 
 SECONDS_PER_STEP_WATCHED = 0.1
-"""Minimum time per step in the dashboard. Otherwise a run with a tiny model would end too soon."""
+"""Minimum time per step in the dashboard: a run with a tiny model would end too soon."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -157,7 +157,7 @@ class _Demo:
         self.is_over = self._player.over
         counters = self.facts.fold.counters
         num_ended = counters.finished_requests + counters.aborted_requests
-        # If the user adds requests, they end later. The summary is then shown again with them.
+        # When requests that the user added have ended, the summary is shown again with them.
         if self.is_over and num_ended != self._num_ended_when_over:
             self._num_ended_when_over = num_ended
             self._on_over()

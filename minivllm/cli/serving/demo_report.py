@@ -21,7 +21,7 @@ SECONDS_WITHOUT_A_WORD = 2.0
 CUT_AT = 120
 """Maximum length of an answer in the report if there is no terminal, in characters."""
 COMMON = 100
-"""How many characters of the beams' common prefix are shown: the last ones."""
+"""Number of shown characters at the end of the beams' common prefix."""
 _TOLD = (
     ev.RequestArrived,
     ev.RequestAdmitted,
@@ -49,7 +49,6 @@ class ProgressLines:
         self._spoke_at = fold.t
 
     def apply(self, event: ev.Event) -> None:
-        """Print a line if the event concerns a whole request, or if a status line is due."""
         if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
@@ -93,7 +92,7 @@ def print_demo_report(
 
     fold, counters = facts.fold, facts.fold.counters
     total = _num_requests(scenario, facts)
-    # A pipe has no width: sentences are not wrapped, but long answers are still cut.
+    # In a pipe, sentences are not wrapped, but long answers are still cut.
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
@@ -147,7 +146,7 @@ def _answers(request: RequestFacts) -> list[str]:
 
 
 def _common_beginning(texts: list[str]) -> str:
-    # In sorted order, every text shares the common prefix of the first and the last text.
+    # Every text shares the common prefix of the first and the last in sorted order.
     first, last = min(texts), max(texts)
     length = next(
         (i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b),

@@ -1,8 +1,8 @@
 """`minivllm generate`: complete one prompt, streaming, or many at once.
 
 A single text appears token by token. Several texts (for several prompts, samples or beams) are
-generated together and printed in order, each as soon as possible. If a prompt is refused, the other
-prompts continue.
+generated together and printed in order, each as soon as possible. A refused prompt does not stop
+the others.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from minivllm.sampling_params import RequestOutputKind, SamplingParams
 SAMPLING_DEFAULTS = {"temperature": 0.0, "max_tokens": 128}
 """Defaults for the terminal: a likely and long text. vLLM's defaults for servers are 1.0 and 16."""
 SAMPLES_TEMPERATURE = 1.0
-"""The default for several samples. At temperature 0, all samples would be the same text."""
+"""For several samples: at temperature 0, all would be the same text."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,7 +136,7 @@ class _Run:
             show("\n" + probabilities(output.outputs[0]))
 
     def print_in_order(self) -> None:
-        """Show each whole text, in order, as soon as all earlier texts are shown."""
+        """Show each whole text as soon as all earlier ones are shown."""
         next_number = 0
         for _ in self._outputs():
             while next_number in self.finished or next_number in self.refused:

@@ -2,8 +2,8 @@
 
     minivllm serve smollm2 --port 8000
 
-The command binds the address before it loads the model, so that an error such as "address in use"
-is reported at once. Logs go to standard error; each message is one line of JSON.
+The command binds the address before it loads the model, so that "address in use" is reported at
+once. Logs go to standard error, one line of JSON each.
 """
 
 import argparse

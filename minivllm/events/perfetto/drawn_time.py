@@ -1,7 +1,7 @@
 """Decides when steps and events are drawn, in whole microseconds since the recording began.
 
 With a real clock, steps and events are drawn when they happened. On the virtual clock, a step takes
-no time: each step is drawn as one millisecond in four quarters, and only the order has a meaning.
+no time: it is drawn as one millisecond in four quarters, and only the order has a meaning.
 
 Drawn time never goes back, and a step ends at least one microsecond after its last event. So steps
 never overlap, even after rounding.
@@ -74,8 +74,9 @@ class RealTime:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
-        # Planning is at the start of the step; the other phases are at the end, without gaps. The
-        # time between planning and these phases was spent on the engine's checks.
+        # Planning is at the start of the step; the other phases are at its end, without gaps. The
+        # time in between was spent on the engine's checks, or on pauses in a step that runs phase
+        # by phase.
         edge = min(begin + _microseconds(event.t_schedule), end)
         phases = [DrawnPhase("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
@@ -95,7 +96,8 @@ class RealTime:
 class VirtualTime:
     """Draws each step as one millisecond, and its events one microsecond apart.
 
-    Events of the plan are in the step's first quarter, later events in its last quarter.
+    Events of `_AFTER_THE_PLAN`, and blocks released after the plan, are in the step's last quarter;
+    all other events are in its first quarter.
     """
 
     note = (
@@ -128,7 +130,7 @@ class VirtualTime:
             return self.now
         self._num_scheduled += isinstance(event, ev.StepScheduled)
         # A preemption releases blocks before `step.scheduled` events. A later release belongs to
-        # the sample phase: a sequence has ended or a beam was pruned.
+        # the sample phase.
         gives_back = isinstance(event, ev.BlockReleased) and self._num_scheduled
         if isinstance(event, self._AFTER_THE_PLAN) or gives_back:
             self._last = self._begin + STEP_US - 1

@@ -1,9 +1,8 @@
 """Reports of a bench: small statistics, a table for people, one line of JSON for programs.
 
 With `--json`, standard output has exactly one JSON object, and the table goes to standard error.
-Reports use the median, not the mean: in a mean, one interruption by the operating system outweighs
-a hundred undisturbed steps. The progress bar redraws only between measurements, because redrawing
-takes time.
+Reports use the median: in a mean, one interruption by the operating system outweighs a hundred
+undisturbed steps.
 """
 
 import argparse
@@ -20,7 +19,6 @@ DEFAULT_DTYPE = "float32"
 
 
 def positive_int(text: str) -> int:
-    """Parse a whole number, 1 or more, as an argparse type."""
     try:
         value = int(text)
     except ValueError:
@@ -31,7 +29,6 @@ def positive_int(text: str) -> int:
 
 
 def positive_ints(text: str) -> tuple[int, ...]:
-    """Parse whole numbers, 1 or more, separated by commas, as an argparse type."""
     return tuple(positive_int(word) for word in text.split(","))
 
 

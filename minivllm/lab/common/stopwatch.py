@@ -1,9 +1,9 @@
 """`Stopwatch`: measures how the time of a call divides into named parts, without changing the code.
 
-The caller names a part for a method of one object, or for a torch module. If parts are nested, time
-is added to the innermost running part only, so that the parts add up to the whole time. A GPU works
-asynchronously, so use a clock that waits for the GPU (`waiting_clock`). Otherwise a part would only
-get the time that launching its GPU work takes. Watching costs half a microsecond per call.
+The caller names a part for a method of one object, or for a torch module. Time counts only for the
+innermost running part, so that the parts add up to the whole time. On a GPU, use `waiting_clock`:
+otherwise a part only gets the time in which its GPU work is launched. Watching costs half a
+microsecond per call.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class PartWatcher(ABC):
-    """Base class: `begin` and `end` are called when a watched part begins and ends."""
+    """`begin` and `end` are called when a watched part begins and ends."""
 
     @abstractmethod
     def begin(self, part: str) -> None:
@@ -94,10 +94,7 @@ class Stopwatch(PartWatcher):
 
 
 def waiting_clock(now: Callable[[], float], device: torch.device) -> Callable[[], float]:
-    """Return a clock that waits for all work on `device` before it reads `now`.
-
-    On a CPU, return `now` itself.
-    """
+    """Return a clock that waits for all work on `device` before it reads `now`."""
     if device.type != "cuda":
         return now
 

@@ -1,8 +1,7 @@
 """`Measured`: memory, concurrency, speed and latencies of a recorded run.
 
 Everything is computed from the events in the file, so a reader can check the table. Memory waste is
-sampled at each step and averaged over the steps. Latencies are percentiles and not means, because
-users notice a single stall.
+the average over the steps. Latencies are percentiles, because users notice a single stall.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,7 @@
 """The plot of a comparison: memory and slots over time, and latency curves, for both sides.
 
 matplotlib is an extra (`pip install 'minivllm[plot]'`); `check_plot` looks for it before a run.
-This module uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
+It uses a `Figure` and not `pyplot`, which keeps global state and looks for a screen.
 """
 
 import os
@@ -52,7 +52,7 @@ def plot_comparison(title: str, sides: list[Measured], path: Path) -> None:
             color=color,
             linestyle=":",
         )
-        # The area between the curves `used` and `allocated` is wasted memory.
+        # The area between the two curves is wasted memory.
         memory.fill_between(
             allocated[0], used[1], allocated[1], step="post", color=color, alpha=0.15, linewidth=0
         )

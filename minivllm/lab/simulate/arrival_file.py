@@ -4,8 +4,8 @@
     0.00,420,64,support,256,0
 
 `arrival` is in seconds. All arrivals are shifted so that the first request arrives at 0. The last
-three columns are optional. A line that cannot be parsed raises an error, because without the line
-the simulated load would be too small.
+three columns are optional. A line that cannot be parsed raises an error: without it, the simulated
+load would be too small.
 """
 
 import csv

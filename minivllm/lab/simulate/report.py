@@ -1,8 +1,8 @@
 """Runs all configurations of a command and reports the results.
 
 The report has a table row for each configuration, the quality of the fit, small charts, and with
-`--json` one line of JSON. The report states the number of requests, because the p99.9 of a hundred
-requests is just the slowest request.
+`--json` one line of JSON. It states the number of requests, because the p99.9 of a hundred requests
+is just the slowest one.
 """
 
 import math
@@ -26,7 +26,7 @@ from minivllm.lab.simulate.workload import Arrival, at_rate
 
 WIDTH = 60
 MAX_PICTURES = 3
-"""Charts are printed for this many configurations at most; `--plot` draws all configurations."""
+"""Maximum number of configurations with printed charts; `--plot` draws all."""
 _LATENCIES = {
     "ttft": "first token (TTFT)",
     "itl": "between tokens (ITL)",

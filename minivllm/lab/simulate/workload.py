@@ -1,10 +1,10 @@
 """The simulated requests: arrival times, lengths of prompts and outputs, and shared prefixes.
 
-Options have the names and meanings of `vllm bench serve`. Gaps between arrivals follow a gamma
-distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is more
-bursty. Lengths are uniform around their mean, or lognormal, like the long tail of real traffic.
-Each quantity has its own random generator, so that options for lengths do not change the arrivals.
-The rate only scales the arrival times.
+Options that `vllm bench serve` has too keep its names and meanings. Gaps between arrivals follow a
+gamma distribution with the burstiness as its shape: 1 is a Poisson process, and a smaller number is
+more bursty. Lengths are uniform around their mean, or lognormal, with a long tail as in real
+traffic. Each quantity has its own random generator, so that options for lengths do not change the
+arrivals.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,8 @@ class CrowdOptions:
     random_prefix_len: int = 0
     prefix_groups: int = 1
     urgent_share: float = 0.0
-    """Share of the requests with priority 0; the others have priority 1."""
+    """Share of the requests with priority 0; the others have 1. 0 means that all have priority 0.
+    """
     seed: int = 0
 
     def __post_init__(self) -> None:

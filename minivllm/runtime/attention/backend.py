@@ -79,9 +79,8 @@ def choose_attention_backend(
     """Resolve `name` on this machine to `torch`, `cpu`, or `triton:` and a kernel version.
 
     On a CUDA device, `auto` takes Triton; if Triton cannot run, it reports the reason and takes
-    torch. On a CPU, `auto` takes `cpu`; if that cannot run, it takes torch without a message,
-    because many machines have no compiler. Raises `ConfigError` if the caller named a backend
-    and that backend cannot run.
+    torch. On a CPU, `auto` takes `cpu`, else torch without a message, because many machines have no
+    compiler. Raises `ConfigError` if the caller named a backend that cannot run.
     """
     if name == "torch":
         return "torch"

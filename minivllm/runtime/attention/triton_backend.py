@@ -120,7 +120,7 @@ class TritonAttentionBackend:
         src, dst = torch.tensor(copies, dtype=torch.int64).T.contiguous()  # [num_copies] each
         if set(src.tolist()) & set(dst.tolist()):
             # A source that was freed and allocated again in this step is also a destination, and
-            # programs run in any order. This is too rare for a kernel of its own.
+            # programs run in any order. Too rare for a kernel of its own.
             reference.copy_blocks(caches, src, dst)
         else:
             copy_blocks(caches, *(ids.to(self._device, non_blocking=True) for ids in (src, dst)))
@@ -202,8 +202,8 @@ class TritonAttentionBackend:
         return self._tensor(rows)
 
     def _int32(self, array: np.ndarray) -> torch.Tensor:
-        # int32 takes half as much memory as the engine's int64. If offsets need 64 bits, the
-        # kernels' launchers widen the array (`wide_enough`).
+        # Half the memory of the engine's int64. The launchers widen the array if offsets need 64
+        # bits (`wide_enough`).
         return self._tensor(array.astype(np.int32))
 
     def _tensor(self, array: np.ndarray) -> torch.Tensor:

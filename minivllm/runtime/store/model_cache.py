@@ -3,9 +3,9 @@
 A directory is filled under another name and renamed at the end. A rename within a file system is
 atomic, so a crash, Ctrl-C or a full disk never leaves an entry that looks complete.
 
-If two processes need the same entry, a lock per key makes the second process wait. A process that
-holds the lock can also safely remove a partial directory: the process that made the directory must
-have died, because the system released its lock.
+If two processes need the same entry, a lock per key makes the second process wait. A process with
+the lock can safely remove a partial directory: the system released the lock of the process that
+made it, so that process has died.
 """
 
 import errno
@@ -47,12 +47,10 @@ class ModelCache:
         self._free_bytes = free_bytes or (lambda path: shutil.disk_usage(path).free)
 
     def get(self, key: str) -> Path | None:
-        """Return the entry's directory, or None if there is no entry."""
         path = self._models / key
         return path if path.is_dir() else None
 
     def entries(self) -> list[CacheEntry]:
-        """Return all complete entries, sorted by key."""
         if not self._models.is_dir():
             return []
         paths = sorted(
@@ -82,7 +80,6 @@ class ModelCache:
             if (found := self.get(key)) is not None:  # made while we waited for the lock
                 return found
             partial = self._models / f"{key}{_PARTIAL}"
-            # We have the lock, so the process that made this directory is dead.
             shutil.rmtree(partial, ignore_errors=True)
             self._require_space(needed_bytes)
             partial.mkdir(parents=True)

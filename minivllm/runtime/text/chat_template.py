@@ -3,9 +3,9 @@
 The result is the same as from `apply_chat_template(add_generation_prompt=True)` of `transformers`,
 whose imports take seconds.
 
-A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process. The
-system ends the process when it uses too much time or memory (see `template_worker`). So if a
-template loops forever, only the request that uses it fails.
+A template is an untrusted Jinja program. It runs in Jinja's sandbox, in a worker process that the
+system ends when it uses too much time or memory (see `template_worker`). So a template that loops
+forever fails only its own request.
 
 Source: transformers 5, `utils/chat_template_utils.py`.
 """
@@ -52,8 +52,8 @@ class ChatTemplate:
             worker = self._start_worker()
         try:
             answer = worker.ask(conversation)
-        # After any error (even Ctrl-C), end the worker: a late answer must not be mistaken for the
-        # answer to the next conversation.
+        # After any error (even Ctrl-C), end the worker: its late answer must not be taken for the
+        # next conversation's.
         except BaseException:
             worker.close()
             raise

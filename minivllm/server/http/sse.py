@@ -1,7 +1,7 @@
 """Server-sent events in the form that OpenAI's clients read.
 
-An error inside a stream is sent as an event, because the status has been sent already. `[DONE]`
-still ends the stream. Each event must end with two newlines; otherwise clients do not see it.
+An error inside a stream is an event, because the status has been sent already; `[DONE]` still
+follows. Without two newlines after an event, clients do not see it.
 """
 
 import json
@@ -31,8 +31,8 @@ def encode_event(chunk: BaseModel, with_usage: bool) -> bytes:
 async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     """Yield `events`, then an error if one ended them, then the end mark."""
     try:
-        # Close `events` here. Otherwise it runs until it is garbage-collected, and its token counts
-        # are too late for the log.
+        # Otherwise `events` runs until it is garbage-collected, and its token counts are too late
+        # for the log.
         async with aclosing(events):
             async for event in events:
                 yield event

@@ -1,8 +1,7 @@
 """Prompts of `/v1/completions`: a text, token ids, or a list of either.
 
 For a list of half a million numbers, pydantic would try every alternative type and record each
-failure. So this validator chooses the type by the first item, and stops at the first item of
-another type.
+failure. So this validator chooses the type by the first item.
 """
 
 from typing import Annotated, Any

@@ -1,8 +1,8 @@
 """`POST /v1/chat/completions`.
 
-The model's own chat template makes the prompt. It is foreign code, so it runs in a sandbox. It runs
-outside the event loop, so that a long conversation does not delay other streams. If `max_tokens` is
-not set, it is the largest number that context and memory allow; the engine would refuse more.
+The model's chat template makes the prompt. It is foreign code, so it runs in a sandbox, and outside
+the event loop, so that a long conversation does not delay other streams. If `max_tokens` is not
+set, it is the largest number that context and memory allow; the engine would refuse more.
 """
 
 import time
@@ -71,7 +71,7 @@ async def _request(serving: Serving, body: ChatCompletionRequest) -> NewRequest:
     )
     asked = body.max_completion_tokens or body.max_tokens
     params = body.sampling_params(
-        # Use at least min_tokens. If that is too large, the engine's error then names min_tokens.
+        # At least min_tokens: if that is too large, the engine's error then names min_tokens.
         max_tokens=asked
         or max(
             service.most_output_tokens(len(token_ids), body.num_sequences), body.min_tokens or 1

@@ -1,7 +1,6 @@
 """`POST /v1/completions`.
 
-With several prompts, choice i of prompt p has the index p * n + i. That is true with and without
-streaming, and for any order in which the tokens are generated.
+With several prompts, choice i of prompt p has the index p * n + i, streamed or not.
 """
 
 import time

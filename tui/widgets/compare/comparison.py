@@ -189,13 +189,12 @@ def _plan(label: str, plan: StepPlan | None, width: int) -> Line:
 def _state_of(model: DashboardModel, seq_id: str) -> str:
     one = model.fold.sequences.get(seq_id)
     if one is None:
-        life = model.lives.by_sequence.get(seq_id)
-        if life is None or life.end is None:
+        record = model.ledger.sequences.get(seq_id)
+        if record is None or record.end is None:
             return "not there"
-        at_step, _, reason = life.end
         return (
-            f"finished ({clean(reason)}) in step {at_step:,} with"
-            f" {plural(life.num_tokens, 'token')}"
+            f"finished ({clean(record.end.reason)}) in step {record.end.step:,} with"
+            f" {plural(record.num_tokens, 'token')}"
         )
     tokens = (
         f"{plural(len(one.output_token_ids), 'token')}, {plural(len(one.block_table), 'block')}"

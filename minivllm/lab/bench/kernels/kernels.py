@@ -1,8 +1,8 @@
 """`minivllm bench kernels`: time and memory traffic of attention and cache writes.
 
-In decoding, attention mostly reads keys and values. So the bench reports a kernel's speed as a
-share of the device's copy speed, measured in the same run. Installed peers run after all of our
-kernels, because some peers compile for minutes.
+In decoding, attention mostly reads keys and values. So a kernel's speed is a share of the device's
+copy speed in the same run. Installed peers run after all of our kernels, because some compile for
+minutes.
 
 Judge a kernel only by large shapes: reading sixteen megabytes takes less time than two launches.
 Prefill is compute-bound, so even a good kernel has a low share.
@@ -34,7 +34,7 @@ COPY, READ = "device/copy", "device/read"
 def result_row(
     case: KernelCase, name: str, runs: list[float], copy_bytes_per_s: float
 ) -> dict[str, object]:
-    """Return the JSON row of one measurement. runs: the seconds of each run"""
+    """Return the JSON row of one measurement. runs: seconds"""
     seconds = statistics.median(runs)
     speed = case.bytes_moved / seconds
     return {
@@ -123,7 +123,6 @@ def _movement_row(movement: Movement) -> dict[str, object]:
 
 
 def _require_device(interpret: bool) -> None:
-    """Raise `TritonMissingError` without Triton; `BenchError` without CUDA unless `interpret`."""
     if find_spec("triton") is None:
         raise TritonMissingError("bench kernels")
     import torch
@@ -137,7 +136,7 @@ def _require_device(interpret: bool) -> None:
 
 
 def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
-    """Return all rows of `measure_rows` as one JSON object; print each as it is measured."""
+    """Print each row of `measure_rows` as it is measured, and return the report for `--json`."""
     _require_device(interpret)  # before the progress bar, which would leave an empty line
     rows = []
     with progress_bar() as progress:

@@ -1,7 +1,7 @@
 """Our kernels as `minivllm bench kernels` runs them, and the check of all results.
 
-Before a run is timed, its result is compared with `minivllm.kernels.reference`; this includes the
-runs of `peers`. In a large batch only some rows are compared, because the reference is slow.
+Before a run is timed, `check` compares its result with `minivllm.kernels.reference`; `peers` runs
+are checked too. In a large batch only some rows are compared, because the reference is slow.
 """
 
 from __future__ import annotations
@@ -28,13 +28,12 @@ from minivllm.lab.bench.kernels.cases import Batch, KernelCase
 
 Run = Callable[[], torch.Tensor]
 TOLERANCES = {"float32": 1e-4, "bfloat16": 2e-2, "float16": 4e-3}
-"""Largest allowed error, relative to the largest output. It allows for rounding in the dtype."""
+"""Largest allowed error, relative to the largest output: rounding in the dtype."""
 
 
 def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
-    """Return for each kernel's name a function that makes its `Run`.
-
-    A `Run` returns the tensor to check.
+    """Return for each kernel's name a function that makes its `Run`, which returns the tensor to
+    check.
     """
     match case.kernel:
         case "decode":

@@ -5,8 +5,7 @@
     outside the model   share of the step's time in schedule, prepare, sample, detokenize, outputs
                         and the loop
 
-Watching makes a step longer, mostly in the layers. So shares are relative to the time of a plain
-step.
+Watching makes a step longer, mostly in the layers. So shares are relative to a plain step's time.
 """
 
 import math

@@ -10,8 +10,8 @@ The steps of one engine are measured in three ways:
     recorded   how much time events take
 
 Decode steps start at contexts of `--context` tokens. A prefill step has one prompt that fills the
-token budget. No decode step can be faster than reading all weights once, and the same run measures
-the time of this. `--json` adds `points`, which are single steps of many kinds (`points.py`).
+token budget. No decode step can be faster than reading all weights once, which the same run
+measures. `--json` adds `points`: single steps of many kinds (`points.py`).
 """
 
 import argparse
@@ -87,8 +87,8 @@ class StepBench:
         """Measure `num_steps` steps in each way; sequences start with `context` tokens."""
         times = MeasuredSteps()
         ways = [self._plain, self._watched, self._recorded] * num_steps
-        # Shuffle: sequences start new blocks at fixed distances, which must not always coincide
-        # with the same way of measuring.
+        # Sequences start new blocks at fixed distances, which must not always coincide with the
+        # same way of measuring.
         self._order.shuffle(ways)
         for _ in range(batch_size):
             self.requests.add(
@@ -145,7 +145,7 @@ class StepBench:
 
 
 def measure(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the JSON object."""
+    """Measure all steps, and return the report for `--json`."""
     from minivllm.lab.bench.step.points import measure_points
     from minivllm.lab.bench.step.report import describe_times, weight_bytes
     from minivllm.lab.bench.step.trace import write_trace
@@ -213,17 +213,16 @@ def _engine_config(args: argparse.Namespace, batch_sizes: Sequence[int]) -> Engi
 
 
 def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:
-    """Return how many tokens a sequence, with its prompt, has after the last measured step."""
-    # Until all prompts are computed, each step is full, and at most `batch_size` of its tokens are
-    # decodes.
+    """Return a sequence's number of tokens, prompt included, after the last measured step."""
+    # Until all prompts are computed, each step is full, with at most `batch_size` decodes.
     starting = math.ceil(batch_size * context / (engine.config.max_num_batched_tokens - batch_size))
     return context + starting + WARM_UP_STEPS + 3 * num_steps + 1
 
 
 def fitting_batch_sizes(args: argparse.Namespace, engine: LLMEngine) -> list[int]:
-    """Return the requested batch sizes, or the usual batch sizes that fit.
+    """Return the requested batch sizes, or the usual ones that fit.
 
-    Raises `BenchError` if a requested batch size does not fit, or if no usual batch size fits.
+    Raises `BenchError` if a requested batch size does not fit, or if no usual one fits.
     """
     fitting: list[int] = []
     for size in args.batch_sizes or USUAL_BATCH_SIZES:

@@ -36,7 +36,7 @@ class WorkloadSettings:
 def measure(specs: list[WorkloadSpec], settings: WorkloadSettings) -> list[dict[str, Any]]:
     """Return the JSON object of each workload.
 
-    Without peers, the list `peers` is empty, and the values of the first peer are null.
+    Without peers, `peers` is empty, and the values of the first peer are null.
     """
     import torch
 
@@ -134,8 +134,7 @@ def _result(
         "differences": first.get("differences"),
         "peers": peer_results,
         "preloaded": preloaded_libraries(),
-        # Peak of this process. If a peer runs in this process, the peak includes both engines.
-        # `bench memory` measures our engine alone.
+        # Peak of this process, with any peers in it. `bench memory` measures our engine alone.
         "peak_rss_bytes": peak_rss_bytes(),
         **describe_environment("torch", "transformers"),
     }

@@ -2,15 +2,15 @@
 
     minivllm bench throughput --workload nano-vllm --json
 
-The workload is made for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
+The workload is for a GPU: 256 requests, prompts and outputs of 100 to 1,024 random tokens, and
 Qwen3-0.6B's shape with dummy weights in bfloat16. The peers are `transformers.generate` with one
 request at a time, the same with static batches of 32, and `transformers`' continuous batching.
 
 Dummy weights give nearly equal logits, so tokens are counted but not compared. Sampling is greedy,
-while nano-vllm samples at temperature 0.6. The engines run one after another, because each engine
-needs the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and
-its speed is computed from the finished requests (`extrapolated`). Continuous batching is left out
-if it does not finish in time.
+while nano-vllm samples at temperature 0.6. The engines run one after another, because each needs
+the device's whole memory. A peer with batches gets no new batch after `--peer-seconds`, and its
+speed is computed from the finished requests (`extrapolated`). Continuous batching is left out if it
+does not finish within `CONTINUOUS_LIMIT_S`.
 """
 
 import argparse
@@ -127,7 +127,7 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
 
 
 def measure(settings: NanoVllmSettings) -> dict[str, object]:
-    """Return the JSON object."""
+    """Measure all engines, and return the report for `--json`."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
 
@@ -183,7 +183,10 @@ def measure(settings: NanoVllmSettings) -> dict[str, object]:
 def _measure_all(
     settings: NanoVllmSettings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
-    """Measure our engine, then the peers. Raises our engine's errors; leaves out failed peers."""
+    """Measure our engine, then the peers. A peer that fails is left out.
+
+    Raises the errors of our engine and of loading the peers' model.
+    """
     clock = MonotonicClock()
     yield _measure_ours(settings, rounds, clock)
     free_device_memory()
@@ -250,7 +253,6 @@ def one_line(error: Exception) -> str:
 
 
 def free_device_memory() -> None:
-    """Free the device memory of engines that are no longer referenced."""
     gc.collect()  # engines have reference cycles that hold tensors
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
