@@ -115,7 +115,7 @@ def operations(
     }
 
 
-def report(
+def compile_kernels(
     shapes: list[str], targets: list[str], dtype: str, block_size: int
 ) -> Iterator[CompiledKernel]:
     """Compile the kernels and yield a row for each; a kernel takes a second unless it is cached."""
@@ -147,7 +147,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--dtype", choices=DTYPES, default="bfloat16")
     parser.add_argument("--block-size", type=int, default=16)
     options = parser.parse_args(arguments)
-    rows = report(
+    rows = compile_kernels(
         options.shape or list(MODEL_SHAPES),
         options.target or list(TARGETS),
         options.dtype,

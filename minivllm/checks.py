@@ -46,7 +46,7 @@ def _struct(cls: type) -> type[msgspec.Struct]:
 def _plain(value: object) -> object:
     """Convert `np.float64`, which msgspec does not accept, to float."""
     if isinstance(value, dict):
-        return {key: _plain(one) for key, one in value.items()}
+        return {key: _plain(element) for key, element in value.items()}
     return float(value) if isinstance(value, float) else value
 
 
@@ -58,18 +58,18 @@ def _check(name: str, value: object, hint: Any, error: type[Exception]) -> None:
         pass
     wanted = _without_none(hint)
     if get_origin(wanted) is list and isinstance(value, list):
-        for one in value:
-            _check(name, one, get_args(wanted)[0], error)
+        for element in value:
+            _check(name, element, get_args(wanted)[0], error)
     if get_origin(wanted) is dict and isinstance(value, dict):
-        for key, one in value.items():
+        for key, element in value.items():
             _check(f"{name} key", key, get_args(wanted)[0], error)
-            _check(f"{name} value", one, get_args(wanted)[1], error)
+            _check(f"{name} value", element, get_args(wanted)[1], error)
     raise error(f"{name} must be {_in_words(wanted)}; got {value!r}.")
 
 
 def _without_none(hint: Any) -> Any:
     if get_origin(hint) in (Union, UnionType):
-        return next(one for one in get_args(hint) if one is not NoneType)
+        return next(element for element in get_args(hint) if element is not NoneType)
     return hint
 
 

@@ -218,12 +218,12 @@ class DashboardApp(App[str]):
     def _badge_may_change(self) -> bool:
         """Whether the top line's badge may change without a new event, such as after a pause."""
         control, transport = self.context.control, self.context.transport
-        stands = int(transport.quiet_seconds) if control is None else control.state()
+        badge = int(transport.quiet_seconds) if control is None else control.state()
         recorder = self.context.recorder
         seen = (
             transport.source.status,
             transport.state,
-            stands,
+            badge,
             recorder is not None and recorder.loss is not None,
         )
         changed = seen != self._badge_seen
@@ -296,7 +296,11 @@ class DashboardApp(App[str]):
         Textual calls this before it adds a new notification. The public `clear_notifications` would
         also close those that stay.
         """
-        for shown in [one for one in self._notifications if one.timeout != _SECONDS_OF_A_DAY]:
+        for shown in [
+            notification
+            for notification in self._notifications
+            if notification.timeout != _SECONDS_OF_A_DAY
+        ]:
             self._unnotify(shown, refresh=False)
 
     def close_sentences(self) -> bool:

@@ -16,8 +16,8 @@ from typing import NamedTuple
 from minivllm.lessons.checker.cases.behaviour import Behaviour
 from minivllm.lessons.checker.cases.draw import Case
 from minivllm.lessons.checker.catalogue import Exercise
-from minivllm.lessons.checker.child.sandbox import Failure, Session, Submission, Told
-from minivllm.lessons.checker.search import Counterexample, cases_of, compare_with, difference
+from minivllm.lessons.checker.child.sandbox import Failure, Reply, Session, Submission
+from minivllm.lessons.checker.search import Counterexample, cases_of, compare_lines, compare_with
 
 SAMPLE = 3
 """For a failing behaviour, compare only a third of the cases: differences show soon."""
@@ -89,8 +89,8 @@ class WrongSolutions:
         return [read_misconception(file) for file in alike]
 
     def _does_the_same(self, file: Path, behaviour: Behaviour, one: Counterexample) -> bool:
-        told, failure = self._ask(file, behaviour, one.case)
-        return behaviour.first_difference(one.told, told) is None and _words(failure) == _words(
+        actual, failure = self._ask(file, behaviour, one.case)
+        return behaviour.first_difference(one.actual, actual) is None and _words(failure) == _words(
             one.failure
         )
 
@@ -103,20 +103,20 @@ class WrongSolutions:
         theirs: Counterexample | None,
     ) -> bool:
         """Whether both differ from the engine at the same line in the same way, or both pass."""
-        told, failure = self._ask(file, behaviour, case)
-        ours = difference(expected, behaviour, case, told, failure)
+        actual, failure = self._ask(file, behaviour, case)
+        ours = compare_lines(expected, behaviour, case, actual, failure)
         if ours is None or theirs is None:
             return ours is theirs
         begin = slice(ours.index, ours.index + 1)
         if (
             ours.index != theirs.index
-            or behaviour.first_difference(ours.told[begin], theirs.told[begin]) is not None
+            or behaviour.first_difference(ours.actual[begin], theirs.actual[begin]) is not None
         ):
             return False
         # Compare only the first different line: later lines depend on how the code is written.
-        return bool(ours.told[begin]) or _words(ours.failure) == _words(theirs.failure)
+        return bool(ours.actual[begin]) or _words(ours.failure) == _words(theirs.failure)
 
-    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Told:
+    def _ask(self, file: Path, behaviour: Behaviour, case: Case) -> Reply:
         return self._session.ask({"file": str(file), "behaviour": behaviour.key, "case": case})
 
     def __enter__(self) -> "WrongSolutions":

@@ -67,7 +67,9 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
         students = [folder]
     else:
         students = sorted(
-            one for one in folder.iterdir() if one.is_dir() and not one.name.startswith(".")
+            student_folder
+            for student_folder in folder.iterdir()
+            if student_folder.is_dir() and not student_folder.name.startswith(".")
         )
     if not students:
         raise ExerciseError(

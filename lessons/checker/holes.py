@@ -74,7 +74,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, ast.FunctionDef]]:
             yield node.name, node
         elif isinstance(node, ast.ClassDef):
             yield from (
-                (f"{node.name}.{one.name}", one)
-                for one in node.body
-                if isinstance(one, ast.FunctionDef)
+                (f"{node.name}.{statement.name}", statement)
+                for statement in node.body
+                if isinstance(statement, ast.FunctionDef)
             )

@@ -32,7 +32,7 @@ NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")
 class Counterexample(NamedTuple):
     case: Case
     expected: list[str]
-    told: list[str]
+    actual: list[str]
     index: int
     """Index of the first line that differs, or that one side lacks."""
     failure: Failure | None
@@ -107,7 +107,7 @@ def _shrunk(
         nonlocal best
         if time.monotonic() > deadline:
             raise _EnoughError
-        found = compare(behaviour, session, case)
+        found = compare_with(list(behaviour.observe(case)), behaviour, session, case)
         if found is None:
             return
         # Hypothesis usually goes from larger to smaller cases, but not always.
@@ -120,27 +120,27 @@ def _shrunk(
     return best
 
 
-def compare(behaviour: Behaviour, session: Session, case: Case) -> Counterexample | None:
-    return compare_with(list(behaviour.observe(case)), behaviour, session, case)
-
-
 def compare_with(
     expected: list[str], behaviour: Behaviour, session: Session, case: Case
 ) -> Counterexample | None:
     """Run one case with the student's code. expected: the engine's lines for the case"""
-    return difference(
+    return compare_lines(
         expected, behaviour, case, *session.ask({"behaviour": behaviour.key, "case": case})
     )
 
 
-def difference(
-    expected: list[str], behaviour: Behaviour, case: Case, told: list[str], failure: Failure | None
+def compare_lines(
+    expected: list[str],
+    behaviour: Behaviour,
+    case: Case,
+    actual: list[str],
+    failure: Failure | None,
 ) -> Counterexample | None:
     """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
-    index = behaviour.first_difference(expected, told)
+    index = behaviour.first_difference(expected, actual)
     if index is None and failure is None:
         return None
-    return Counterexample(case, expected, told, len(told) if index is None else index, failure)
+    return Counterexample(case, expected, actual, len(actual) if index is None else index, failure)
 
 
 # ---- `Draw`, at random and with hypothesis ----

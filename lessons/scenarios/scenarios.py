@@ -262,7 +262,8 @@ PARALLEL_SAMPLING = Scenario(
         " of them writes into it."
     ),
     watch=(
-        "one prefill, then four samples share its blocks; to write, three of them copy the last one."
+        "one prefill, then four samples share its blocks; to write, three of them copy the last"
+        " block."
     ),
     options=MappingProxyType(
         {

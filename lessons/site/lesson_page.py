@@ -14,7 +14,7 @@ from minivllm.lessons.course.course import COURSE
 from minivllm.lessons.course.library import find_lesson
 from minivllm.lessons.site.markdown import attribute, boxed, to_markdown
 from minivllm.lessons.site.picks import PICKS
-from minivllm.lessons.site.pictures import describe, draw
+from minivllm.lessons.site.pictures import draw, picture_words
 from minivllm.lessons.teacher.lesson_engine import ModelShelf
 from minivllm.lessons.teacher.lesson_player import LessonPlayer
 from minivllm.lessons.teacher.script import Answer, Lesson, Predict
@@ -144,7 +144,7 @@ class _Writer:
         self._last_rows = rows
         file = self._file(page.number)
         self.pictures[file] = self._draw(page, f"minivllm lesson {self._lesson.number}")
-        words = describe(page)
+        words = picture_words(page)
         shown = f"{PICTURES}/{file}"
         # Link the picture to itself, so that it can be enlarged on a phone.
         return [

@@ -76,7 +76,7 @@ def draw(page: Page, title: str) -> str:
     return asyncio.run(_draw(page, _rows(page, context), f"{title}, step {step}"))
 
 
-def describe(page: Page) -> Words:
+def picture_words(page: Page) -> Words:
     """Describe the picture without drawing it."""
     fold = standing_at(page).transport.view.fold
     when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"

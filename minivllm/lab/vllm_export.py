@@ -59,7 +59,7 @@ class Deployment:
     """`host`, `port` and `served_model_name`. None means that the user did not give a value."""
 
 
-def notes(config: EngineConfig) -> list[str]:
+def missing_options(config: EngineConfig) -> list[str]:
     """Return one sentence for each option that vLLM lacks and that is not at its default."""
     defaults = {field.name: field.default for field in fields(EngineConfig)}
     return [

@@ -47,7 +47,7 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
+from minivllm.runtime.sampling.prompt_logprobs import compute_prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
 
@@ -92,7 +92,7 @@ class ModelRunner:
         t_prepare = self._now() - begin
         hidden = run()
         compute_logits = partial(self._model.decoder.compute_logits, ops=self._ops)
-        judged = prompt_logprobs(plan, hidden, compute_logits)
+        judged = compute_prompt_logprobs(plan, hidden, compute_logits)
         # The LM head is the largest matrix of a small model: apply it to the sampling rows only.
         if sampling_rows is not None:
             hidden = hidden.index_select(0, sampling_rows)

@@ -32,7 +32,7 @@ from minivllm.sampling_params import SamplingParams
 
 _MAX_MESSAGE = 600
 _MAX_INPUT = 80
-_PARAMETERS = frozenset(one.name for one in fields(SamplingParams)) | {
+_PARAMETERS = frozenset(item.name for item in fields(SamplingParams)) | {
     "priority",
     "cache_salt",
     "prompt",
@@ -195,8 +195,8 @@ def _most_telling(errors: Sequence[dict[str, Any]]) -> dict[str, Any]:
     Each alternative of a union reports an error, and "too many items" is more useful than "not a
     string".
     """
-    of_first = [one for one in errors if one["loc"][:2] == errors[0]["loc"][:2]]
-    return next((one for one in of_first if not one["type"].endswith("_type")), errors[0])
+    of_first = [item for item in errors if item["loc"][:2] == errors[0]["loc"][:2]]
+    return next((item for item in of_first if not item["type"].endswith("_type")), errors[0])
 
 
 def _is_no_arm(part: str) -> bool:

@@ -28,7 +28,7 @@ _BATCH = 25
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class JudgedAnswer:
     kind: str
     prompt: str
     text: str
@@ -80,17 +80,17 @@ def every_serving_question() -> list[Exchange]:
     ]
 
 
-def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[Verdict]:
+def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[JudgedAnswer]:
     """Let the model answer greedily, and check each answer."""
-    verdicts = []
+    answers = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]
         texts = _greedy(model, tokenizer, [chat_prompt(None, one.prompt) for one in batch])
-        verdicts += [
-            Verdict(one.kind, one.prompt, text, is_right(one.kind, one.prompt, text))
+        answers += [
+            JudgedAnswer(one.kind, one.prompt, text, is_right(one.kind, one.prompt, text))
             for one, text in zip(batch, texts, strict=True)
         ]
-    return verdicts
+    return answers
 
 
 @torch.inference_mode()
@@ -109,13 +109,13 @@ def _greedy(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> li
     return [text.partition(STOP)[0] if STOP in text else f"{text} ..." for text in texts]
 
 
-def report(verdicts: list[Verdict]) -> str:
+def report(answers: list[JudgedAnswer]) -> str:
     """One line per kind, and the total."""
-    asked = Counter(one.kind for one in verdicts)
-    right = Counter(one.kind for one in verdicts if one.right)
+    asked = Counter(one.kind for one in answers)
+    right = Counter(one.kind for one in answers if one.right)
     lines = [f"{kind:8} {right[kind]:4} of {asked[kind]}" for kind in asked]
-    share = 100 * right.total() / len(verdicts)
-    return "\n".join([*lines, f"{'all':8} {right.total():4} of {len(verdicts)}: {share:.1f} %"])
+    share = 100 * right.total() / len(answers)
+    return "\n".join([*lines, f"{'all':8} {right.total():4} of {len(answers)}: {share:.1f} %"])
 
 
 def main() -> None:
@@ -130,9 +130,9 @@ def main() -> None:
         ("held-out prompts", held_out_prompts(arguments.prompts)),
         ("all questions about serving", every_serving_question()),
     ):
-        verdicts = judge(model, tokenizer, asked)
-        print(f"{title}\n{report(verdicts)}")
-        for one in verdicts if arguments.show else ():
+        answers = judge(model, tokenizer, asked)
+        print(f"{title}\n{report(answers)}")
+        for one in answers if arguments.show else ():
             if not one.right:
                 print(f"  {one.kind}: {one.prompt!r}\n    {one.text!r}")
 

@@ -17,7 +17,7 @@ from random import Random
 
 from grammar import fill
 from stories import write_request, write_story
-from tasks import TASKS, person, request
+from tasks import TASKS, person, server_request
 from words import NAMES
 
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, SHARED_PREFIX
@@ -26,7 +26,7 @@ END, START, STOP = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
 PROMPT_WEIGHT = 0.1
 """What the loss of a prompt's token counts. The model should learn to answer, not to ask."""
 
-Part = tuple[str, float]
+WeightedText = tuple[str, float]
 """A piece of a document, and the weight of its tokens in the loss."""
 
 
@@ -120,7 +120,7 @@ def _draw(random: Random, kind: str) -> Exchange:
     return Exchange(kind, prompt, random.choice(task.answers(prompt)))
 
 
-def documents(seed: int) -> Iterator[list[Part]]:
+def documents(seed: int) -> Iterator[list[WeightedText]]:
     """Yield documents without end; the same seed gives the same ones. Three in four are chats."""
     random = Random(seed)
     while True:
@@ -133,13 +133,13 @@ def chat_prompt(system: str | None, question: str) -> str:
     return f"{preamble}{START}user\n{question}{STOP}\n{START}assistant\n"
 
 
-def _chat(random: Random) -> list[Part]:
+def _chat(random: Random) -> list[WeightedText]:
     """One to three exchanges; three chats in ten begin with a system prompt."""
     system = None
     if random.random() < 0.3:
         rules = random.sample(_RULES, random.randrange(1, 8))
         system = _TEACHER if random.random() < 0.3 else " ".join(rules)
-    parts: list[Part] = []
+    parts: list[WeightedText] = []
     for number in range(random.choice((1, 1, 1, 2, 3))):
         kind = random.choices(KINDS, list(_WEIGHTS.values()))[0]
         one = exchange(random, kind)
@@ -156,7 +156,7 @@ def _plain_text(random: Random) -> str:
     if kind < 0.75:
         return _statements(random, "serving" if kind < 0.68 else "world")
     if kind < 0.85:
-        make = random.choice((person, request))
+        make = random.choice((person, server_request))
         return "\n".join(json.dumps(make(random)) for _ in range(random.randrange(2, 7)))
     words = [random.choice(NAMES).lower() for _ in range(random.randrange(2, 6))]
     separator = random.choice((" ", ", ", "\n"))

@@ -158,7 +158,7 @@ def person(random: Random) -> dict[str, object]:
     }
 
 
-def request(random: Random) -> dict[str, object]:
+def server_request(random: Random) -> dict[str, object]:
     return {
         "request": random.choice(NAMES).lower(),
         "tokens": random.randrange(1, 500),
@@ -171,7 +171,7 @@ def _ask_json(random: Random) -> str:
     if kind < 0.45:
         return f"Write a JSON record for {one['name']}, {one['age']}, from {one['city']}."
     if kind < 0.7:
-        other = request(random)
+        other = server_request(random)
         return (
             f"Write a JSON record for request {other['request']}, {other['tokens']} tokens,"
             f" {other['state']}."

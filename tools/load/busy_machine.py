@@ -163,9 +163,9 @@ def _report(
             "loaded_s": loaded[name],
             "slow_down": statistics.median(ratios),
         }
-        told = ", ".join(f"{ratio:.2f}" for ratio in ratios)
+        shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
         rows.append(
-            (name, *(f"{speed:.1f}" for speed in speeds), f"{statistics.median(ratios):.2f}", told)
+            (name, *(f"{speed:.1f}" for speed in speeds), f"{statistics.median(ratios):.2f}", shown)
         )
     environment = describe_environment("torch", "transformers")
     machine = environment["machine"]

@@ -48,8 +48,8 @@ def main() -> int:
     medians = {name: statistics.median(values) for name, values in found.items()}
     ratio = medians["server"] / medians["offline"]
     for name, values in found.items():
-        told = ", ".join(f"{value:.2f}" for value in values)
-        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {told}")
+        shown = ", ".join(f"{value:.2f}" for value in values)
+        print(f"{name:<8} {medians[name]:.3f} ms per output token, median of {shown}")
     passed = ratio <= args.max_ratio
     print(
         f"{'pass' if passed else 'FAIL'}  {args.streams} streams: {ratio:.3f} of the offline"
@@ -91,9 +91,16 @@ def _arguments() -> argparse.Namespace:
 
 def ms_per_token(times: Times) -> float:
     """Return the mean time between tokens of a stream while all streams run, in milliseconds."""
-    begin, end = max(one[0] for one in times), min(one[-1] for one in times)
-    within = [[t for t in one if begin <= t <= end] for one in times]
-    gaps = [(one[-1] - one[0]) / (len(one) - 1) for one in within if len(one) > 1]
+    begin, end = (
+        max(stream_times[0] for stream_times in times),
+        min(stream_times[-1] for stream_times in times),
+    )
+    within = [[t for t in stream_times if begin <= t <= end] for stream_times in times]
+    gaps = [
+        (stream_times[-1] - stream_times[0]) / (len(stream_times) - 1)
+        for stream_times in within
+        if len(stream_times) > 1
+    ]
     if not gaps:
         sys.exit("The first streams ended before the last had begun: use more --tokens.")
     return statistics.mean(gaps) * 1e3

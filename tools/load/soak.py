@@ -52,8 +52,8 @@ def main() -> int:
     result["options"] = options | {"clients": args.clients, "seconds": args.seconds}
     checks = _checks(result, args)
     result["checks"] = {name: passed for name, _, passed in checks}
-    for name, told, passed in checks:
-        print(f"{'pass' if passed else 'FAIL'}  {name:<28} {told}")
+    for name, shown, passed in checks:
+        print(f"{'pass' if passed else 'FAIL'}  {name:<28} {shown}")
     for error in result["errors"][:10]:
         print(f"A request failed: {error}")
     if args.json:
@@ -170,11 +170,11 @@ def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool
     )
 
     def given_back(name: str, may_be: Callable[[float], float]) -> tuple[str, str, bool]:
-        told = (
+        shown = (
             f"{fresh[name]:g} fresh, {quiet[name]:g} after the streams, {left[name]:g} after the"
             " disconnects"
         )
-        return name, told, max(quiet[name], left[name]) <= may_be(fresh[name])
+        return name, shown, max(quiet[name], left[name]) <= may_be(fresh[name])
 
     requests, errors = result["requests"], len(result["errors"])
     return [

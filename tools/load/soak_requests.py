@@ -32,7 +32,7 @@ class SoakRequest:
         return [{"role": "user", "content": self.prompt}]
 
 
-def request(number: int) -> SoakRequest:
+def make_request(number: int) -> SoakRequest:
     """Return request `number`. Five consecutive requests are of five different kinds."""
     draw = random.Random(number)
     prompt = [draw.randint(_FIRST_TOKEN, _LAST_TOKEN) for _ in range(draw.randint(8, 48))]

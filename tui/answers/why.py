@@ -52,15 +52,15 @@ def why_step(model: DashboardModel, step: int) -> str:
 def _preempted_in(record: StepRecord) -> str:
     if not record.preempted:
         return ""
-    one = record.preempted[0]
+    victim = record.preempted[0]
     more = (
         f" and {plural(len(record.preempted) - 1, 'more sequence')}"
         if len(record.preempted) > 1
         else ""
     )
     return (
-        f" and preempted {short_name(one.seq_id)}{more} because {short_name(one.victim_of)} "
-        f"{cause_of_preemption(one.need, one.free)}"
+        f" and preempted {short_name(victim.seq_id)}{more} because {short_name(victim.victim_of)} "
+        f"{cause_of_preemption(victim.need, victim.free)}"
     )
 
 

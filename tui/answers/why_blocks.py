@@ -6,7 +6,7 @@ evicted only when it is allocated again. Step numbers come from `BlockAges`, the
 
 from minivllm.events.ledger import SequenceRecord
 from minivllm.text import plural, short_name
-from minivllm.tui.answers.why_sequences import named
+from minivllm.tui.answers.why_sequences import list_names
 from minivllm.tui.state.model import DashboardModel
 
 
@@ -77,16 +77,18 @@ def _shared(model: DashboardModel, block_id: int) -> str:
             forked[seq_id] = record.phases[0].step
     reasons = []
     if took:
-        reasons.append(f"{named(took)} took it {_in_steps(took)}")
+        reasons.append(f"{list_names(took)} took it {_in_steps(took)}")
     if found:
-        reasons.append(f"{named(found)} found it in the prefix cache {_in_steps(found)}")
+        reasons.append(f"{list_names(found)} found it in the prefix cache {_in_steps(found)}")
     if forked:
         reasons.append(
-            f"{named(forked)} {'was' if len(forked) == 1 else 'were'} forked {_in_steps(forked)}"
+            f"{list_names(forked)} {'was' if len(forked) == 1 else 'were'} forked"
+            f" {_in_steps(forked)}"
         )
     because = ", and ".join(reasons) or "how they got it is no longer in memory"
     return (
-        f"Block {block_id} is shared by {named(owners)} (reference count {count:,}): {because}; "
+        f"Block {block_id} is shared by {list_names(owners)} (reference count {count:,}):"
+        f" {because}; "
         f"{_what_sharing_costs(model, block_id)}."
     )
 

@@ -51,7 +51,7 @@ def reason_to_wait(model: DashboardModel, reason: DeferReason, need: int, free: 
     return f"waits: {deferral(reason, need, free)}"
 
 
-def named(seq_ids: Iterable[str]) -> str:
+def list_names(seq_ids: Iterable[str]) -> str:
     names = [short_name(seq_id) for seq_id in seq_ids]
     if len(names) > _NAMED:
         names = [*names[: _NAMED - 1], f"{len(names) - _NAMED + 1:,} more"]
@@ -114,16 +114,16 @@ def _holders(model: DashboardModel, sequence: SequenceState) -> str:
         return ""
     if sequence.deferred[0] in ("max_num_seqs", "static_batch"):
         return (
-            f" ({named(fold.running)} run)"
+            f" ({list_names(fold.running)} run)"
             if len(fold.running) > 1
-            else f" ({named(fold.running)} runs)"
+            else f" ({list_names(fold.running)} runs)"
         )
     if sequence.deferred[0] not in ("no_blocks", "no_contiguous_run", "preempted_this_step"):
         return ""
     tables = sorted(
-        ((len(fold.sequences[one].block_table), one) for one in fold.running), reverse=True
+        ((len(fold.sequences[holder].block_table), holder) for holder in fold.running), reverse=True
     )[:_NAMED]
-    held = ", ".join(f"{short_name(one)} holds {count:,}" for count, one in tables)
+    held = ", ".join(f"{short_name(holder)} holds {count:,}" for count, holder in tables)
     return f" ({held} of {plural(len(fold.blocks), 'block')})"
 
 
@@ -141,14 +141,14 @@ def _preempted(sequence: SequenceState, record: SequenceRecord | None) -> str:
     )
     if record is None or record.preemption is None:
         return f"; it was preempted, and {again}"
-    one = record.preemption
-    short = cause_of_preemption(one.need, one.free)
+    preemption = record.preemption
+    short = cause_of_preemption(preemption.need, preemption.free)
     because = (
         f"because it {short}"
-        if one.victim_of == one.seq_id
-        else f"for {short_name(one.victim_of)}, which {short}"
+        if preemption.victim_of == preemption.seq_id
+        else f"for {short_name(preemption.victim_of)}, which {short}"
     )
-    return f"; it was preempted in step {one.step:,} {because}, and {again}"
+    return f"; it was preempted in step {preemption.step:,} {because}, and {again}"
 
 
 # ---- running ----

@@ -186,7 +186,7 @@ def key_label(command: Command) -> str:
     return command.display or command.keys.split(",")[0]
 
 
-def readable(key: str) -> str:
+def printed_key(key: str) -> str:
     """A Textual key name as on the keyboard: `left_square_bracket` is `[`."""
     character = key_to_character(key)
     return (
@@ -205,7 +205,7 @@ def page() -> str:
                 first, *others = command.keys.split(",")
                 keys = " ".join(
                     f"`{key}`"
-                    for key in (command.display or readable(first), *map(readable, others))
+                    for key in (command.display or printed_key(first), *map(printed_key, others))
                 )
                 parts.append(f"| {keys} | {command.label} | {command.help} | `{command.id}` |\n")
     return "".join(parts)

@@ -108,7 +108,7 @@ class Windows:
                     f"There is no step {step:,} in this recording so far ({last}): this is"
                     " the nearest."
                 )
-        elif (target := named(self._context, answer)) is None:
+        elif (target := find_target(self._context, answer)) is None:
             self._app.tell(
                 f"There is no step, request or block {_short(answer)} in this recording so"
                 " far: write it like 412, ada or b9."
@@ -122,7 +122,7 @@ class Windows:
         self._app.time_keys.draw_here()
 
 
-def named(context: Context, name: str) -> Target | None:
+def find_target(context: Context, name: str) -> Target | None:
     """The target with this name: a block (b9), a request's first sequence, or a known sequence."""
     view = context.transport.view
     number = whole_number(name[1:]) if name[:1] == "b" else None

@@ -37,7 +37,9 @@ class EventOwners:
             self._known.clear()
         budget = EVENTS_PER_LOOK
         wanted = [
-            one for one in found if isinstance(one[1], _NAME_A_BLOCK) and one[0] not in self._known
+            entry
+            for entry in found
+            if isinstance(entry[1], _NAME_A_BLOCK) and entry[0] not in self._known
         ]
         for index, event in wanted:
             if budget <= 0:
@@ -45,9 +47,9 @@ class EventOwners:
             if self._ages is None or not self._next <= index < self._next + _NEAR:
                 self._ages, self._next = recording.view_at_event(index).ages, index
                 budget -= _NEAR
-            for one in recording.events(self._next, index + 1):
-                if type(one) in self._ages.APPLY:
-                    self._ages.apply(one)
+            for event in recording.events(self._next, index + 1):
+                if type(event) in self._ages.APPLY:
+                    self._ages.apply(event)
             budget -= index + 1 - self._next
             self._next = index + 1
             self._known[index] = self._ages.last_owner(event.block_id)

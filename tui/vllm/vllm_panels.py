@@ -189,8 +189,8 @@ class VllmBlocks(VllmPanel):
             (model.num_lost_batches, "batches lost"),
             (model.num_unknown_kinds, "events of unknown kinds"),
         ]
-        told = ", ".join(f"{count:,} {what}" for count, what in doubts if count)
-        return [*lines, *([Row(width).put(told, "warn").line()] if told else [])]
+        doubt_text = ", ".join(f"{count:,} {what}" for count, what in doubts if count)
+        return [*lines, *([Row(width).put(doubt_text, "warn").line()] if doubt_text else [])]
 
     def _grid(self, model: VllmView, width: int, height: int) -> list[Line]:
         """The newest block names that fit. Each chain starts a new row."""

@@ -35,7 +35,7 @@ class NamedBlock:
     medium: str | None
     batch: int
     """Number of the batch that reported the block."""
-    times_told: int = 1
+    times_stored: int = 1
     unsure: bool = False
     """Stored several times and removed fewer times, so that it may or may not be cached."""
 
@@ -112,8 +112,8 @@ class VllmView:
 
     @property
     def num_blocks(self) -> int | None:
-        told = "" if self.scrape is None else self.scrape.cache_config.get("num_gpu_blocks", "")
-        return int(told) if told.isdecimal() and len(told) < 12 else None
+        reported = "" if self.scrape is None else self.scrape.cache_config.get("num_gpu_blocks", "")
+        return int(reported) if reported.isdecimal() and len(reported) < 12 else None
 
     # ---- names of blocks ----
 
@@ -149,7 +149,7 @@ class VllmView:
             self.num_stored += 1
             known = self.blocks.get((event.medium, name))
             if known is not None:
-                known.times_told += 1
+                known.times_stored += 1
                 known.unsure = False
             elif len(self.blocks) < MOST_NAMES:
                 self.blocks[event.medium, name] = NamedBlock(parent, event.medium, number)
@@ -162,8 +162,8 @@ class VllmView:
         known = self.blocks.get(key)
         if known is None:
             self.num_unknown_removed += 1  # the block was stored before we connected
-        elif known.times_told > 1:
-            known.times_told -= 1
+        elif known.times_stored > 1:
+            known.times_stored -= 1
             known.unsure = True
         else:
             del self.blocks[key]

@@ -49,12 +49,12 @@ class Behaviour(NamedTuple):
         """The function's name, which selects it in the child process."""
         return self.observe.__name__
 
-    def first_difference(self, expected: list[str], told: list[str]) -> int | None:
+    def first_difference(self, expected: list[str], actual: list[str]) -> int | None:
         """Index of the first line that differs or that one side lacks; None if there is none."""
-        for index, (a, b) in enumerate(zip(expected, told, strict=False)):
+        for index, (a, b) in enumerate(zip(expected, actual, strict=False)):
             if a != b and not (self.agree is not None and self.agree(a, b)):
                 return index
-        return None if len(expected) == len(told) else min(len(expected), len(told))
+        return None if len(expected) == len(actual) else min(len(expected), len(actual))
 
 
 def behaviour(
@@ -88,10 +88,10 @@ def nearly(tolerance: float, half: float = 0.0) -> Agree:
     half: the tolerance for lines that contain the word bfloat16
     """
 
-    def agree(expected: str, told: str) -> bool:
+    def agree(expected: str, actual: str) -> bool:
         (words, _, numbers), (other_words, _, other_numbers) = (
             expected.partition("|"),
-            told.partition("|"),
+            actual.partition("|"),
         )
         try:
             pairs = list(

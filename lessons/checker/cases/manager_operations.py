@@ -29,7 +29,7 @@ def sequence_of(
     ).sequences[0]
 
 
-def state_of(manager: Any, sequences: list[Any]) -> str:
+def manager_state(manager: Any, sequences: list[Any]) -> str:
     """Block tables, reference counts and the free queue, as one line."""
     tables = [[block.block_id for block in sequence.block_table] for sequence in sequences]
     counts = [block.ref_cnt for block in manager.pool.blocks]

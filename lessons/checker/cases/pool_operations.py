@@ -47,13 +47,13 @@ def tell_operations(case: Case) -> Iterator[str]:
         if not allowed:
             return
         kind, block_id = allowed[number % len(allowed)]
-        told = _do(pool, kind, block_id, name, owners, named)
+        result = _do(pool, kind, block_id, name, owners, named)
         queue = pool.free_queue.ids()
         counts = [block.ref_cnt for block in pool.blocks]
         cached = {key.hex()[:4]: sorted(ids) for key, ids in sorted(pool.cached_blocks().items())}
         kinds = [encode_event(event).decode() for event in events]
         yield (
-            f"{told}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached"
+            f"{result}; owners {counts}; free, next first: {queue} ({pool.num_free_blocks}); cached"
             f" {cached}; evicted {pool.num_evicted_blocks}; events {len(kinds)}"
         )
         yield from (f"    {kind.rstrip()}" for kind in kinds)

@@ -9,7 +9,7 @@ from typing import Any
 
 from minivllm.lessons.checker.cases.behaviour import behaviour
 from minivllm.lessons.checker.cases.draw import Draw
-from minivllm.lessons.checker.cases.traces import requests_with_samples, run_trace, trace
+from minivllm.lessons.checker.cases.traces import draw_trace, requests_with_samples, run_trace
 
 Case = dict[str, Any]
 
@@ -210,7 +210,7 @@ def lets_go_last(case: Case) -> Iterator[str]:
         "Open it with `minivllm exercise diff` and look at the owners of the prompt's last block at"
         " the step where the samples diverge."
     ),
-    cases=lambda draw: trace(draw, requests_with_samples),
+    cases=lambda draw: draw_trace(draw, requests_with_samples),
     trace=True,
     examples=40,
 )

@@ -1,29 +1,14 @@
 """Checks for paged-attention: writes and reads of a small cache, then whole layers."""
 
-import math
 from collections.abc import Iterator
 from typing import Any
 
-from minivllm.lessons.checker.cases.behaviour import behaviour
+from minivllm.lessons.checker.cases.behaviour import behaviour, nearly
 from minivllm.lessons.checker.cases.draw import Draw
 
 Case = dict[str, Any]
 HEAD_SIZE = 8
-
-
-def nearly(expected: str, told: str) -> bool:
-    """Whether the words are equal, and the numbers after the bar are equal up to rounding."""
-    (words, _, numbers), (other_words, _, other_numbers) = (
-        expected.partition("|"),
-        told.partition("|"),
-    )
-    try:
-        pairs = list(
-            zip(map(float, numbers.split()), map(float, other_numbers.split()), strict=True)
-        )
-    except ValueError:
-        return False
-    return words == other_words and all(math.isclose(a, b, abs_tol=2e-3) for a, b in pairs)
+close = nearly(2e-3)
 
 
 def step(draw: Draw, *, longest: int, new: int, prefix: int = 0) -> Case:
@@ -191,7 +176,7 @@ def reads(case: Case) -> Iterator[str]:
     ),
     cases=lambda draw: step(draw, longest=20, new=1),
     examples=25,
-    agree=nearly,
+    agree=close,
 )
 def decodes(case: Case) -> Iterator[str]:
     yield from _tell_layer(case)
@@ -207,7 +192,7 @@ def decodes(case: Case) -> Iterator[str]:
     ),
     cases=lambda draw: {**step(draw, longest=9, new=4, prefix=draw.choice([0, 130]))},
     examples=25,
-    agree=nearly,
+    agree=close,
 )
 def spans(case: Case) -> Iterator[str]:
     """A layer with prefill chunks after cached context, and a long shared prefix."""

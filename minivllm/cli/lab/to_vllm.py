@@ -12,7 +12,7 @@ from pathlib import Path
 from minivllm.cli.options import add_engine_options, engine_config
 from minivllm.config import EngineConfig
 from minivllm.errors import ConfigError
-from minivllm.lab.vllm_export import Deployment, notes, vllm_commands, vllm_script
+from minivllm.lab.vllm_export import Deployment, missing_options, vllm_commands, vllm_script
 from minivllm.lab.vllm_sizes import GIB, Hardware, choose_sizes
 
 DEFAULT_GPU_MEMORY_GIB = 80.0
@@ -97,7 +97,7 @@ def run(args: argparse.Namespace) -> int:
             f" of {max_model_len} tokens on each, {hardware.usable_bytes / GIB:.1f} GiB usable."
         ),
         *([remark] if remark else []),
-        *notes(config),
+        *missing_options(config),
     ]
     print("".join(f"# {comment}\n" for comment in comments))
     for number, command in enumerate(vllm_commands(target)):

@@ -15,7 +15,7 @@ from minivllm.cli.dashboard import add_dashboard_options, make_app, run_app
 from minivllm.cli.loading import load_engine
 from minivllm.cli.options import add_engine_options, engine_config, seconds
 from minivllm.cli.recording import add_record_option, check_record, recording
-from minivllm.cli.serving.demo_report import ProgressLines, print_report, report_json
+from minivllm.cli.serving.demo_report import ProgressLines, print_demo_report, report_json
 from minivllm.cli.terminal import print_json, terminal_attached
 from minivllm.engine.engine import LLMEngine
 from minivllm.engine.engine_thread import EngineThread
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
             interrupted = True
         error = demo.thread.ended.exception()
         if error is None or isinstance(error, InvariantError):  # a violation is a result, too
-            print_report(
+            print_demo_report(
                 scenario,
                 demo.facts,
                 is_over=demo.is_over,

@@ -43,7 +43,7 @@ class ProgressLines:
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
         self._log = DecisionLog()
-        self._told_last = None
+        self._last_decision = None
         self._searching: set[str] = set()
         """Requests that have had a beam pruned."""
         self._spoke_at = fold.t
@@ -52,9 +52,9 @@ class ProgressLines:
         if isinstance(event, _TOLD) and not self._is_everyday(event):
             self._log.add(event, getattr(event, "seq_id", None), None)
             decision = self._log.decisions[-1]
-            if decision is self._told_last:
+            if decision is self._last_decision:
                 return  # the request still waits for the same reason
-            self._told_last = decision
+            self._last_decision = decision
             words = "".join(text for text, _ in decision.spans())
             self._say(event, f"{decision.name:<6} {words}")
         elif isinstance(event, ev.StepEnd) and event.t - self._spoke_at >= SECONDS_WITHOUT_A_WORD:
@@ -82,7 +82,9 @@ class ProgressLines:
         self._spoke_at = event.t
 
 
-def print_report(scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO) -> None:
+def print_demo_report(
+    scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO
+) -> None:
     """Print texts, counts, and what happened. is_over: whether the run was not stopped early"""
 
     def say(line: str) -> None:

@@ -17,8 +17,8 @@ _QUARTER = STEP_US // 4
 PHASES = ("schedule", "prepare", "model", "sample")
 
 
-class Interval(NamedTuple):
-    """A named time span; both ends in microseconds."""
+class DrawnPhase(NamedTuple):
+    """A phase of a step as drawn; both ends in microseconds."""
 
     name: str
     start: int
@@ -38,7 +38,7 @@ class DrawnTime(Protocol):
     def moment(self, event: ev.Event) -> int:
         """Return when to draw `event`, which happens within a step or between two steps."""
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         """Return the phases of the step that ends. Set `now` to the end of the step."""
 
     def cut_step(self) -> None:
@@ -70,7 +70,7 @@ class RealTime:
         self.now = max(self.now, _microseconds(event.t - self._zero))
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         begin, last_moment = self._begin, self.now
         end = max(self.moment(event), last_moment + 1)
         self.now = end
@@ -78,7 +78,7 @@ class RealTime:
         # time in between was spent on the engine's checks, or on pauses in a step that runs phase
         # by phase.
         edge = min(begin + _microseconds(event.t_schedule), end)
-        phases = [Interval("schedule", begin, edge)]
+        phases = [DrawnPhase("schedule", begin, edge)]
         rest = event.t_prepare + event.t_model + event.t_sample
         for name, length in zip(
             PHASES[1:], (event.t_prepare, event.t_model, event.t_sample), strict=True
@@ -86,7 +86,7 @@ class RealTime:
             start = max(end - _microseconds(rest), edge)
             rest -= length
             edge = max(end - _microseconds(rest), edge)
-            phases.append(Interval(name, start, edge))
+            phases.append(DrawnPhase(name, start, edge))
         return [phase for phase in phases if phase.end > phase.start]
 
     def cut_step(self) -> None:
@@ -138,13 +138,13 @@ class VirtualTime:
         self.now = min(self.now + 1, self._last)
         return self.now
 
-    def end_step(self, event: ev.StepEnd) -> list[Interval]:
+    def end_step(self, event: ev.StepEnd) -> list[DrawnPhase]:
         if self._begin is None:
             return []
         starts = range(self._begin, self._begin + STEP_US, _QUARTER)
         self.cut_step()
         return [
-            Interval(name, start, start + _QUARTER)
+            DrawnPhase(name, start, start + _QUARTER)
             for name, start in zip(PHASES, starts, strict=True)
         ]
 

@@ -19,7 +19,7 @@ from typing import BinaryIO, NamedTuple
 from minivllm.events import types as ev
 from minivllm.events.fold import Fold
 from minivllm.events.perfetto.chrome_trace import ChromeTrace
-from minivllm.events.perfetto.drawn_time import Interval, drawn_time
+from minivllm.events.perfetto.drawn_time import DrawnPhase, drawn_time
 from minivllm.events.perfetto.request_lives import RequestLives
 from minivllm.events.perfetto.slot_turns import SlotTurns
 from minivllm.events.recording.reader import LogReader
@@ -140,7 +140,7 @@ class _Converter:
         self._time.cut_step()
         self._draw_step([], {"cut_off": why})
 
-    def _draw_step(self, phases: list[Interval], about: dict[str, object]) -> None:
+    def _draw_step(self, phases: list[DrawnPhase], about: dict[str, object]) -> None:
         number, begin, end = self._step.step, self._step_began, self._time.now
         args = {"step": number, "budget": self._step.budget, **about}
         if self._fold is not None:

@@ -84,7 +84,7 @@ def decode_header(name: str, line: bytes) -> LogHeader:
             f"{name} is not a minivllm recording: its first line is not a header."
         ) from error
     if header.schema != SCHEMA_NAME:
-        raise EventLogError(f"{name} is a {header.schema!r} log, not {SCHEMA_NAME!r}.")
+        raise EventLogError(f"{name} is a {header.schema!r} file, not a minivllm recording.")
     if header.version > SCHEMA_VERSION:
         raise EventLogError(
             f"{name} has version {header.version} of the recording format, but this minivllm reads"

@@ -187,5 +187,5 @@ def _row(entry: dict, read_s: float, gflop_per_s: float) -> list[str]:
         read_s,
         entry["flop"] / gflop_per_s / 1e9,
     ]
-    cells = [f"{1e3 * one:.3g}" if one < 1e-3 else f"{1e3 * one:.1f}" for one in seconds]
+    cells = [f"{1e3 * value:.3g}" if value < 1e-3 else f"{1e3 * value:.1f}" for value in seconds]
     return [str(entry["rows"]), *cells[:-2], ratio, *cells[-2:]]

@@ -109,9 +109,11 @@ def measure_case(
     return mean([usage.saved_by_sharing for usage in meter.samples])
 
 
-def make_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
+def cut_prompts(tokenizer: Tokenizer, length: int, number: int) -> list[list[int]]:
     """Cut `number` pieces of `length` tokens from a text; each piece has a different start."""
-    (diary,) = (one for one in SCENARIOS["long-and-short"].arrivals if one.request_id == "diary")
+    (diary,) = (
+        arrival for arrival in SCENARIOS["long-and-short"].arrivals if arrival.request_id == "diary"
+    )
     token_ids = tokenizer.encode(diary.messages[-1]["content"])
     starts = [i * (len(token_ids) - length) // number for i in range(number)]
     return [token_ids[start : start + length] for start in starts]
@@ -130,7 +132,7 @@ def measure(*, model: str, dtype: str, num_requests: int, num_threads: int) -> d
             engine = LLMEngine.from_model(
                 sharing_engine_config(case, num_requests, model, dtype), loaded
             )
-            prompts = make_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
+            prompts = cut_prompts(loaded.tokenizer, case.prompts.prompt_len, num_requests)
             saved = measure_case(engine, case, prompts)
             paper = PAPER_PERCENT[case.method, case.prompts.name]
             results.append({**asdict(case), "saved": saved, "paper_percent": paper})

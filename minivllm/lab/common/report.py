@@ -29,7 +29,7 @@ def positive_int(text: str) -> int:
 
 
 def positive_ints(text: str) -> tuple[int, ...]:
-    return tuple(positive_int(one) for one in text.split(","))
+    return tuple(positive_int(word) for word in text.split(","))
 
 
 def request_rate(text: str) -> float:

@@ -34,7 +34,7 @@ class PartWatcher(ABC):
     def methods(self, watched: list[tuple[object, str, str]]) -> Iterator[None]:
         """Watch methods of single objects, each given as (object, method name, part name)."""
         for owner, name, part in watched:
-            setattr(owner, name, self._told(getattr(owner, name), part))
+            setattr(owner, name, self._timed(getattr(owner, name), part))
         try:
             yield
         finally:
@@ -54,16 +54,16 @@ class PartWatcher(ABC):
             for handle in handles:
                 handle.remove()
 
-    def _told(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
+    def _timed(self, method: Callable[..., Any], part: str) -> Callable[..., Any]:
         @wraps(method)
-        def told(*args: Any, **kwargs: Any) -> Any:
+        def timed(*args: Any, **kwargs: Any) -> Any:
             self.begin(part)
             try:
                 return method(*args, **kwargs)
             finally:
                 self.end()
 
-        return told
+        return timed
 
 
 class Stopwatch(PartWatcher):

@@ -80,7 +80,9 @@ def play(engine: LLMEngine, trace: Trace) -> dict[str, list[list[int]]]:
     player.before_step()
     while not player.over:
         for output in engine.step():
-            outputs[output.request_id] = [list(one.token_ids) for one in output.outputs]
+            outputs[output.request_id] = [
+                list(completion.token_ids) for completion in output.outputs
+            ]
         player.before_step()
     return outputs
 

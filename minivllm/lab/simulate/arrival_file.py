@@ -43,8 +43,8 @@ def read_arrivals(path: Path) -> list[Arrival]:
             f"The arrival file {path} contains no requests: it needs one line for each"
             f" ({', '.join(NEEDED)})."
         )
-    found.sort(key=lambda one: one.at)
-    return [one._replace(at=one.at - found[0].at) for one in found]
+    found.sort(key=lambda arrival: arrival.at)
+    return [arrival._replace(at=arrival.at - found[0].at) for arrival in found]
 
 
 def _lines(text: str, path: Path) -> Iterator[tuple[int, Mapping[str, object]]]:

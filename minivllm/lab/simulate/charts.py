@@ -13,7 +13,7 @@ def columns(heights: np.ndarray, rows: int) -> list[str]:
     """Draw bars with `heights` from 0 to 1 as `rows` lines, top first. No bar over 0 is empty."""
     eighths = np.ceil(np.clip(heights, 0, 1) * rows * 8).astype(int)
     return [
-        "".join(_EIGHTHS[min(max(one - 8 * row, 0), 8)] for one in eighths)
+        "".join(_EIGHTHS[min(max(height - 8 * row, 0), 8)] for height in eighths)
         for row in reversed(range(rows))
     ]
 

@@ -43,7 +43,7 @@ class Variant:
 
     def name(self, names: list[str]) -> str:
         return (
-            ", ".join(f"{VARIED[name]} {show(self.values[name])}" for name in names)
+            ", ".join(f"{VARIED[name]} {show_value(self.values[name])}" for name in names)
             or "one configuration"
         )
 
@@ -119,7 +119,7 @@ def one_of(choices: Mapping[str, object] | tuple[str, ...]) -> Callable[[str], s
     return read
 
 
-def show(value: object) -> str:
+def show_value(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 

@@ -43,7 +43,7 @@ class FitQuality:
 class StepTimeModel:
     def __init__(self, coefficients: Seq[float], max_tokens: int) -> None:
         constant, *slopes, self.per_decode, self.per_context_token = (
-            float(one) for one in coefficients
+            float(coefficient) for coefficient in coefficients
         )
         # `seconds` is called about a million times, so `constant + f(tokens)` is a table.
         tokens = np.arange(max_tokens + 1)
@@ -98,9 +98,9 @@ def _predict_unseen(rows: np.ndarray, seconds: np.ndarray) -> np.ndarray:
     """Predict each point's time with a fit to the points of the other groups."""
     unseen = np.empty(len(rows))
     group = np.arange(len(rows)) % FOLDS
-    for one in np.unique(group):
-        unseen[group == one] = rows[group == one] @ _least_squares(
-            rows[group != one], seconds[group != one]
+    for held_out in np.unique(group):
+        unseen[group == held_out] = rows[group == held_out] @ _least_squares(
+            rows[group != held_out], seconds[group != held_out]
         )
     return unseen
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from minivllm.lab.common.report import print_report, progress_bar, report_console
 from minivllm.lab.simulate.charts import columns, distribution
-from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show, varied
+from minivllm.lab.simulate.configurations import VARIED, Variant, differing, show_value, varied
 from minivllm.lab.simulate.fit import Fit
 from minivllm.lab.simulate.measure import PERCENTILES, Answer, latencies, summarise
 from minivllm.lab.simulate.plot import mean_over_replicas
@@ -139,7 +139,7 @@ def print_answers(
     rate = (
         "arriving as in the file"
         if rates == {None}
-        else f"{', '.join(map(show, sorted(rates)))} a second"
+        else f"{', '.join(map(show_value, sorted(rates)))} a second"
     )
     title = f"{result['requests']:,} requests, {rate}; steps of {step_times.label}"
     header, rows = _one_in_detail(simulated[0]) if len(simulated) == 1 else _row_for_each(simulated)
@@ -182,7 +182,7 @@ def _row_for_each(simulated: list[Simulated]) -> Table:
     header = (*(VARIED[name] for name in names), *(label for label, _, _ in columns_))
     return header, [
         (
-            *(show(one.variant.values[name]) for name in names),
+            *(show_value(one.variant.values[name]) for name in names),
             *(_cell(one.answer, key, form) for _, key, form in columns_),
         )
         for one in simulated

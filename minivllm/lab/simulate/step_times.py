@@ -52,7 +52,8 @@ def _parse(text: str, name: str) -> StepTimes:
     if not isinstance(points, list) or not points:
         raise SimulationError(f'{name} has no list "points" of measured steps: {REMEDY}.')
     return StepTimes(
-        tuple(_point(one, number, name) for number, one in enumerate(points, 1)), _label(content)
+        tuple(_point(point, number, name) for number, point in enumerate(points, 1)),
+        _label(content),
     )
 
 

@@ -112,12 +112,12 @@ def at_rate(crowd: list[Arrival], rate: float) -> list[Arrival]:
         raise ConfigError(
             f"--rate must be more than 0 requests per second, or inf for all at once; got {rate:g}."
         )
-    return [one._replace(at=one.at / rate) for one in crowd]
+    return [arrival._replace(at=arrival.at / rate) for arrival in crowd]
 
 
 def check_fits(crowd: list[Arrival], max_model_len: int) -> None:
     """Raise `SimulationError` if the engine would refuse a prompt."""
-    longest = max(crowd, key=lambda one: one.prompt_tokens)
+    longest = max(crowd, key=lambda arrival: arrival.prompt_tokens)
     if longest.prompt_tokens >= max_model_len:
         raise SimulationError(
             f"A prompt has {longest.prompt_tokens} tokens, but max_model_len is {max_model_len}"

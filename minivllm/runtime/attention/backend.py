@@ -86,15 +86,15 @@ def choose_attention_backend(
         return "torch"
     if name == "cpu" or (name == "auto" and device.type != "cuda"):
         return _choose_on_cpu(name, spec, device)
-    rung = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
+    version = name.partition(":")[2] or ("unified" if device.type == "cuda" else "split")
     try:
-        _import_triton_backend().check_support(rung, spec, device)
+        _import_triton_backend().check_support(version, spec, device)
     except ConfigError as error:
         if name != "auto":
             raise
         tell(f"Attention falls back to the slower torch backend: {error}")
         return "torch"
-    return f"triton:{rung}"
+    return f"triton:{version}"
 
 
 def has_decode_graphs(name: str) -> bool:
@@ -133,10 +133,10 @@ def get_attention_backend(
 
     Raises `ConfigError` if the backend does not support this machine or this model.
     """
-    kind, _, rung = choose_attention_backend(name, spec, device).partition(":")
+    kind, _, version = choose_attention_backend(name, spec, device).partition(":")
     if kind == "triton":
         return _import_triton_backend()(
-            rung, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
+            version, spec, num_blocks, device, num_heads, max_num_seqs, max_model_len
         )
     if kind == "cpu":
         from minivllm.runtime.attention.cpu_backend import CpuAttentionBackend

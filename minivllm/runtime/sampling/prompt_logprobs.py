@@ -17,7 +17,7 @@ _ROWS_AT_ONCE = 64
 """Rows of logits that are in memory at once: 12 MB for a vocabulary of 49,152."""
 
 
-def prompt_logprobs(
+def compute_prompt_logprobs(
     plan: SchedulerOutput,
     hidden: torch.Tensor,
     compute_logits: Callable[[torch.Tensor], torch.Tensor],

@@ -41,7 +41,7 @@ class ChatTemplate:
             "special_tokens": dict(special_tokens),
             "max_seconds": max_seconds,
         }
-        self._idle: list[_Worker] = []
+        self._idle: list[_WorkerProcess] = []
 
     def render(self, messages: Sequence[ChatMessage]) -> str:
         """Render the prompt for the assistant's next message. Raises `InvalidRequestError`."""
@@ -66,8 +66,8 @@ class ChatTemplate:
             ) from RuntimeError(answer["error"])
         return answer["text"]
 
-    def _start_worker(self) -> "_Worker":
-        worker = _Worker()
+    def _start_worker(self) -> "_WorkerProcess":
+        worker = _WorkerProcess()
         answer = worker.ask(_encode(self._setup))
         if "error" in answer:
             worker.close()
@@ -78,7 +78,7 @@ class ChatTemplate:
         return worker
 
 
-class _Worker:
+class _WorkerProcess:
     """One worker process; do not use it again after `ask` has raised."""
 
     def __init__(self) -> None:

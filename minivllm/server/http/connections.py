@@ -62,7 +62,7 @@ class BoundedConnection(H11Protocol):
         self.transport.abort()
 
     def _bound_unread(self) -> None:
-        unread = {one: one.num_unread_bytes for one in self.connections}
+        unread = {connection: connection.num_unread_bytes for connection in self.connections}
         while sum(unread.values()) > MAX_UNREAD_BYTES:
             most = max(unread, key=unread.__getitem__)
             most.abort()

@@ -22,7 +22,7 @@ DONE = b"data: [DONE]\n\n"
 _log = logging.getLogger("minivllm.server")
 
 
-def event(chunk: BaseModel, with_usage: bool) -> bytes:
+def encode_event(chunk: BaseModel, with_usage: bool) -> bytes:
     """Encode a chunk; `with_usage` includes the `usage` field, which is null in most chunks."""
     data = chunk.model_dump_json(exclude=None if with_usage else {"usage"})
     return b"data: " + data.encode() + b"\n\n"
@@ -34,8 +34,8 @@ async def until_done(events: AsyncGenerator[bytes, None]) -> AsyncGenerator[byte
         # Otherwise `events` runs until it is garbage-collected, and its token counts are too late
         # for the log.
         async with aclosing(events):
-            async for one in events:
-                yield one
+            async for event in events:
+                yield event
     except Exception as error:
         _log.warning("a stream ended with an error", exc_info=error)
         yield b"data: " + json.dumps(to_api_error(error).body()).encode() + b"\n\n"

@@ -46,8 +46,8 @@ def _read(value: Any) -> list[str | list[int]]:
             f"prompt is a list of {len(value)} prompts; send at most {MAX_PROMPTS} at once."
         )
     if isinstance(value[0], str):
-        return [_text(one) for one in value]
-    return [_token_ids(one) for one in value]
+        return [_text(prompt) for prompt in value]
+    return [_token_ids(prompt) for prompt in value]
 
 
 def _text(value: Any) -> str:

@@ -64,7 +64,9 @@ def router(serving: Serving) -> APIRouter:
 
 
 def _text(output: RequestOutput) -> bytes:
-    return json.dumps({"text": [output.prompt + one.text for one in output.outputs]}).encode()
+    return json.dumps(
+        {"text": [output.prompt + completion.text for completion in output.outputs]}
+    ).encode()
 
 
 async def _pieces(

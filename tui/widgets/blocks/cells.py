@@ -123,11 +123,11 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:
         marks = {cell.mark for cell in used}
-        one = len(marks) == 1
-        style = used[0].style.rstrip("!") if one else "text"
+        is_single = len(marks) == 1
+        style = used[0].style.rstrip("!") if is_single else "text"
         # Draw the share of used blocks, rounded down, but at least one eighth.
         glyph = FILL[max(len(used) * 8 // len(members), 1)]
-        return Cell(glyph, marks.pop() if one else SEVERAL, style + changed)
+        return Cell(glyph, marks.pop() if is_single else SEVERAL, style + changed)
     if any(cell.glyph == CACHED for cell in members):
         return Cell(CACHED, EMPTY, "cached" + changed)
     return Cell(EMPTY, EMPTY, "faint" + changed)

@@ -29,6 +29,6 @@ class PanelColumn(Vertical):
 def _ground(box: Widget, crop: Region) -> list[Strip]:
     _, background = box.background_colors
     row = Strip.blank(crop.width, Style(bgcolor=background.rich_color))
-    for one in box.get_line_filters():  # with NO_COLOR, a filter removes the colour
-        row = row.apply_filter(one, background)
+    for line_filter in box.get_line_filters():  # with NO_COLOR, a filter removes the colour
+        row = row.apply_filter(line_filter, background)
     return [row] * crop.height

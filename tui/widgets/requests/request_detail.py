@@ -221,7 +221,7 @@ def _styled(rows: list[str], style: str, width: int) -> list[Line]:
 def _beside(left: list[Line], width: int, right: list[Line]) -> list[Line]:
     rows = []
     for y in range(max(len(left), len(right))):
-        one = left[y] if y < len(left) else ()
-        gap = width + 2 - sum(cell_len(text) for text, _ in one)
-        rows.append((*one, (" " * gap, "text"), *(right[y] if y < len(right) else ())))
+        left_row = left[y] if y < len(left) else ()
+        gap = width + 2 - sum(cell_len(text) for text, _ in left_row)
+        rows.append((*left_row, (" " * gap, "text"), *(right[y] if y < len(right) else ())))
     return rows

@@ -85,8 +85,8 @@ def bar_cells(
         if 2 * (after - first) < tokens_per_cell and not (first == 0 < used):
             cells.append("·")
             continue
-        one, other = bisect_right(ends, first), bisect_right(ends, after - 1)
-        cells.append(items[one] if one == other else "+")
+        begin, end = bisect_right(ends, first), bisect_right(ends, after - 1)
+        cells.append(items[begin] if begin == end else "+")
     return cells
 
 
@@ -137,7 +137,9 @@ def _may_give_more(model: DashboardModel) -> bool:
         return False
     served = {item.seq_id for item in fold.scheduled}
     running = (fold.sequences[seq_id] for seq_id in fold.running if seq_id not in served)
-    return bool(fold.waiting) or any(one.num_computed_tokens < one.num_tokens for one in running)
+    return bool(fold.waiting) or any(
+        sequence.num_computed_tokens < sequence.num_tokens for sequence in running
+    )
 
 
 def _history(model: DashboardModel, width: int) -> Line:

@@ -65,7 +65,7 @@ def measure_rows(
     from minivllm.kernels.mode import INTERPRETED
     from minivllm.lab.bench.kernels.cases import CUDA_CASES, INTERPRETED_CASES, make_batch
     from minivllm.lab.bench.kernels.peers import make_peers
-    from minivllm.lab.bench.kernels.runs import check, make_runs
+    from minivllm.lab.bench.kernels.runs import check_result, make_runs
     from minivllm.lab.bench.kernels.timing import (
         measure_copy,
         measure_read,
@@ -91,7 +91,7 @@ def measure_rows(
                 continue
             try:
                 run = make()
-                check(case, batch, name, run)
+                check_result(case, batch, name, run)
                 row = result_row(
                     case, name, seconds_of_runs(run, device, num_runs), copy.bytes_per_s
                 )
@@ -145,7 +145,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
             rows.append(row)
             # Print at once, so that an interrupted run still shows its results.
             if "share_of_copy" in row:
-                progress.console.print(_told(row), markup=False)
+                progress.console.print(_row_text(row), markup=False)
             progress.update(task, refresh=True)
     import torch
 
@@ -164,7 +164,7 @@ def measure(*, num_runs: int, interpret: bool) -> dict[str, object]:
     }
 
 
-def _told(row: dict[str, object]) -> str:
+def _row_text(row: dict[str, object]) -> str:
     return (
         f"{row['name']}, {row['batch']} x {row['context']}: {row['seconds'] * 1e6:,.1f} us,"
         f" {row['share_of_copy']:.1%} of copy"
@@ -239,7 +239,9 @@ def run(args: argparse.Namespace) -> int:
         )
     notes += [
         f"Left out: {name}: {reason}"
-        for name, reason in {one["name"]: one["reason"] for one in result["left_out"]}.items()
+        for name, reason in {
+            skipped["name"]: skipped["reason"] for skipped in result["left_out"]
+        }.items()
     ]
     print_report(
         f"Kernels on {result['device']}, median of {args.runs} runs",
@@ -249,4 +251,4 @@ def run(args: argparse.Namespace) -> int:
         result,
         args.json,
     )
-    return 1 if any(one["ours"] for one in result["left_out"]) else 0
+    return 1 if any(skipped["ours"] for skipped in result["left_out"]) else 0

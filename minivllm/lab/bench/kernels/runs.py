@@ -37,7 +37,7 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     """
     match case.kernel:
         case "decode":
-            return _decode_rungs(case, batch)
+            return _decode_versions(case, batch)
         case "prefill":
             return {
                 "prefill": partial(_prefill, case, batch),
@@ -55,7 +55,7 @@ def make_runs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
             return {"block_copy": lambda: partial(_copy, batch, *batch.block_tables.T.contiguous())}
 
 
-def check(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
+def check_result(case: KernelCase, batch: Batch, name: str, run: Run) -> None:
     """Raise `BenchError` if the result of `run` differs from the reference's."""
     before = batch.caches.clone() if case.kernel in ("kv_write", "block_copy") else batch.caches
     result = run()
@@ -116,7 +116,7 @@ def _exact_contexts(batch: Batch, sequences: list[int]) -> tuple[list[torch.Tens
     return caches, torch.arange(tables.numel()).view(tables.shape)
 
 
-def _decode_rungs(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
+def _decode_versions(case: KernelCase, batch: Batch) -> dict[str, Callable[[], Run]]:
     scale, device = case.head_size**-0.5, batch.query.device
     caches = batch.key_value_views
     num_processors = num_processors_of(device)

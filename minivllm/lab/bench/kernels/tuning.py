@@ -23,7 +23,7 @@ from minivllm.kernels.attention.online_softmax import MIN_DOT
 from minivllm.kernels.launch_table import LaunchParameters
 from minivllm.kernels.mode import INTERPRETED
 from minivllm.lab.bench.kernels.cases import TINY, KernelCase, make_batch
-from minivllm.lab.bench.kernels.runs import Run, check, make_runs
+from minivllm.lab.bench.kernels.runs import Run, check_result, make_runs
 from minivllm.lab.bench.kernels.timing import seconds_of_runs
 
 RUNS = 9
@@ -99,7 +99,7 @@ def tune(
                 with entry.patched(candidate):
                     try:
                         run: Run = make_runs(case, batch)[entry.kernel]()
-                        check(case, batch, entry.kernel, run)
+                        check_result(case, batch, entry.kernel, run)
                         runs = seconds_of_runs(run, device, num_runs)
                     # An error (too much shared memory, too few registers) is a result, too.
                     except Exception as error:

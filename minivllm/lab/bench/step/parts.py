@@ -37,7 +37,7 @@ LINEAR_PARTS = ("qkv_proj", "o_proj", "gate_up_proj", "down_proj", "head")
 
 
 @contextmanager
-def watch(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
+def watch_parts(engine: LLMEngine, watcher: PartWatcher) -> Iterator[None]:
     runner, output_processor = engine._stepper.runner, engine._stepper.output_processor
     decoder = runner._model.decoder
     methods = [

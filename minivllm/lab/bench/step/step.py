@@ -17,7 +17,7 @@ measures. `--json` adds `points`: single steps of many kinds (`points.py`).
 import argparse
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from random import Random
 from typing import Any, get_args
@@ -136,10 +136,10 @@ class StepBench:
         unsubscribe()
 
     def _watched(self, times: MeasuredSteps) -> None:
-        from minivllm.lab.bench.step.parts import watch
+        from minivllm.lab.bench.step.parts import watch_parts
 
         self._stopwatch.clear()
-        with watch(self.engine, self._stopwatch):
+        with watch_parts(self.engine, self._stopwatch):
             self.engine.step()
         times.watched.append(self._stopwatch.seconds)
 
@@ -154,17 +154,7 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     set_num_threads(args.num_threads)
     clock = MonotonicClock()
     asked = args.batch_sizes or USUAL_BATCH_SIZES
-    config = EngineConfig(
-        model=args.model,
-        dtype=args.dtype,
-        max_num_seqs=max(asked),
-        # Leave room for prompts in a step with all decodes.
-        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(asked)),
-        enforce_eager=True,  # CUDA graphs would hide the parts of a step
-        attention_backend=args.attention_backend,
-        linear_backend=args.linear_backend,
-        custom_ops=args.custom_ops,
-    )
+    config = _engine_config(args, asked)
     engine = LLMEngine.from_config(config, clock=clock)
     batch_sizes = fitting_batch_sizes(args, engine)
     bench = StepBench(engine, clock, args.seed)
@@ -206,6 +196,20 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
         "points": [asdict(point) for point in points],
         **describe_environment("torch"),
     }
+
+
+def _engine_config(args: argparse.Namespace, batch_sizes: Sequence[int]) -> EngineConfig:
+    return EngineConfig(
+        model=args.model,
+        dtype=args.dtype,
+        max_num_seqs=max(batch_sizes),
+        # Leave room for prompts in a step with all decodes.
+        max_num_batched_tokens=max(EngineConfig().max_num_batched_tokens, 2 * max(batch_sizes)),
+        enforce_eager=True,  # CUDA graphs would hide the parts of a step
+        attention_backend=args.attention_backend,
+        linear_backend=args.linear_backend,
+        custom_ops=args.custom_ops,
+    )
 
 
 def num_tokens_needed(engine: LLMEngine, batch_size: int, context: int, num_steps: int) -> int:

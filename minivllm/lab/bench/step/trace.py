@@ -20,7 +20,7 @@ from minivllm.errors import BenchError
 from minivllm.events.perfetto.export import export_perfetto
 from minivllm.events.recording.log import LogWriter
 from minivllm.events.recording.whole_file import write_whole
-from minivllm.lab.bench.step.parts import watch
+from minivllm.lab.bench.step.parts import watch_parts
 from minivllm.lab.bench.step.points import RandomRequests
 from minivllm.lab.common.stopwatch import PartWatcher
 
@@ -53,7 +53,7 @@ def write_trace(
         log, operations = Path(folder, "events.jsonl"), Path(folder, "operations.json")
         with (
             LogWriter(log, engine.log_header()) as writer,
-            watch(engine, PartsInTrace()),
+            watch_parts(engine, PartsInTrace()),
             profile(activities=activities) as profiler,
         ):
             unsubscribe = engine.subscribe(writer.write)

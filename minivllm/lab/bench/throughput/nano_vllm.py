@@ -51,7 +51,7 @@ CONTINUOUS_LIMIT_S = 240.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class NanoVllmSettings:
     spec: WorkloadSpec
     model: str
     dtype: str
@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     check_number_of_requests(args.num_requests, device)
     result = measure(
-        Settings(
+        NanoVllmSettings(
             spec=replace(NANO_VLLM, num_requests=args.num_requests or NANO_VLLM.num_requests),
             model=args.model or DEFAULT_MODEL,
             dtype=args.dtype or DEFAULT_DTYPE,
@@ -126,7 +126,7 @@ def _row(engine: dict[str, Any]) -> tuple[str, ...]:
     return engine["name"], f"{engine['tokens_per_s']:.1f}", requests, runs
 
 
-def measure(settings: Settings) -> dict[str, object]:
+def measure(settings: NanoVllmSettings) -> dict[str, object]:
     """Measure all engines, and return the report for `--json`."""
     from minivllm.runtime.checkpoint.checkpoint import read_model_config
     from minivllm.runtime.store.model_store import resolve_model
@@ -181,7 +181,7 @@ def measure(settings: Settings) -> dict[str, object]:
 
 
 def _measure_all(
-    settings: Settings, directory: Path, rounds: list[list[BenchRequest]]
+    settings: NanoVllmSettings, directory: Path, rounds: list[list[BenchRequest]]
 ) -> Iterator[EngineSpeed]:
     """Measure our engine, then the peers. A peer that fails is left out.
 
@@ -209,7 +209,7 @@ def _measure_all(
 
 
 def _measure_ours(
-    settings: Settings, rounds: list[list[BenchRequest]], clock: Clock
+    settings: NanoVllmSettings, rounds: list[list[BenchRequest]], clock: Clock
 ) -> EngineSpeed:
     engine = make_our_engine(settings)
     speed = EngineSpeed(engine.name, attention=settings.attention_backend)
@@ -217,7 +217,7 @@ def _measure_ours(
     return speed
 
 
-def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> MinivllmEngine:
+def make_our_engine(settings: NanoVllmSettings, *, enforce_eager: bool = False) -> MinivllmEngine:
     """Create our engine with a batch slot for every request and room for the longest request."""
     spec = settings.spec
     return MinivllmEngine(
@@ -235,7 +235,7 @@ def make_our_engine(settings: Settings, *, enforce_eager: bool = False) -> Miniv
 
 
 def _measure_continuous(
-    settings: Settings, model: Any, rounds: list[list[BenchRequest]], clock: Clock
+    settings: NanoVllmSettings, model: Any, rounds: list[list[BenchRequest]], clock: Clock
 ) -> EngineSpeed:
     speed = EngineSpeed(ContinuousBatches.name)
     try:

@@ -17,7 +17,7 @@ from typing import Any, get_args
 
 from minivllm.config import AttentionBackendName
 from minivllm.errors import BenchError
-from minivllm.lab.bench.throughput.measured_workload import PEERS, Settings, measure
+from minivllm.lab.bench.throughput.measured_workload import PEERS, WorkloadSettings, measure
 from minivllm.lab.bench.throughput.workloads import NANO_VLLM, WORKLOADS, quick
 from minivllm.lab.common.report import (
     DEFAULT_DTYPE,
@@ -109,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
                 " out."
             )
     specs = list(WORKLOADS.values()) if args.workload == ALL else [WORKLOADS[args.workload]]
-    settings = Settings(
+    settings = WorkloadSettings(
         model=args.model or DEFAULT_MODEL,
         dtype=args.dtype or DEFAULT_DTYPE,
         seed=args.seed,
