@@ -1,14 +1,14 @@
-"""How good is a checkpoint: the share of held-out prompts with a right answer, per kind.
+"""How good is a checkpoint: the share of grammatical and of right answers, per kind of prompt.
 
     python tools/house_model/checker.py minivllm/runtime/store/house --show
 
-A story must parse by the grammar, with the same names and things from its first sentence to its
-last. An answer about serving or the world must be one of the known ones, whole. A task's answer is
-computed from the prompt.
+Prompts are held out: training never shows them. An answer is grammatical if the grammar can make
+its sentences. To be right it must also fit its prompt: a story needs the same names and things from
+its first sentence to its last, an answer about serving or the world belongs to its question, and a
+task's answer is computed from the prompt.
 """
 
 import argparse
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -16,8 +16,8 @@ from random import Random
 import torch
 from corpus import KINDS, STOP, Exchange, chat_prompt, exchange, topics
 from grammar import fill
-from stories import parse_request, parse_story
-from tasks import TASKS
+from stories import is_about_a_story, is_made_of_sentences, parse_request, parse_story
+from tasks import TASKS, Task
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 NUM_PROMPTS = 200
@@ -32,7 +32,19 @@ class JudgedAnswer:
     kind: str
     prompt: str
     text: str
+    grammatical: bool
     right: bool
+
+
+def is_grammatical(kind: str, text: str) -> bool:
+    """True if the grammar can make this text as an answer of this kind, to whatever prompt."""
+    if kind == "story":
+        return is_made_of_sentences(text)
+    if kind == "about":
+        return is_about_a_story(text)
+    if kind in ("serving", "world"):
+        return any(text in topic["say"] for topic in topics(kind))
+    return _task(kind).is_well_formed(text)
 
 
 def is_right(kind: str, prompt: str, text: str) -> bool:
@@ -49,7 +61,11 @@ def is_right(kind: str, prompt: str, text: str) -> bool:
             for topic in topics(kind)
             for question in topic["ask"]
         )
-    return text in next(task for task in TASKS if task.name == kind).answers(prompt)
+    return text in _task(kind).answers(prompt)
+
+
+def _task(kind: str) -> Task:
+    return next(task for task in TASKS if task.name == kind)
 
 
 def _answer_about(prompt: str) -> str | None:
@@ -87,7 +103,13 @@ def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> l
         batch = asked[start : start + _BATCH]
         texts = _greedy(model, tokenizer, [chat_prompt(None, one.prompt) for one in batch])
         answers += [
-            JudgedAnswer(one.kind, one.prompt, text, is_right(one.kind, one.prompt, text))
+            JudgedAnswer(
+                one.kind,
+                one.prompt,
+                text,
+                grammatical=is_grammatical(one.kind, text),
+                right=is_right(one.kind, one.prompt, text),
+            )
             for one, text in zip(batch, texts, strict=True)
         ]
     return answers
@@ -111,11 +133,16 @@ def _greedy(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> li
 
 def report(answers: list[JudgedAnswer]) -> str:
     """One line per kind, and the total."""
-    asked = Counter(one.kind for one in answers)
-    right = Counter(one.kind for one in answers if one.right)
-    lines = [f"{kind:8} {right[kind]:4} of {asked[kind]}" for kind in asked]
-    share = 100 * right.total() / len(answers)
-    return "\n".join([*lines, f"{'all':8} {right.total():4} of {len(answers)}: {share:.1f} %"])
+    lines = [f"{'':8}{'asked':>6}{'grammatical':>13}{'right':>7}"]
+    for kind in dict.fromkeys(answer.kind for answer in answers):
+        lines.append(_line(kind, [answer for answer in answers if answer.kind == kind]))
+    return "\n".join([*lines, _line("all", answers)])
+
+
+def _line(name: str, answers: list[JudgedAnswer]) -> str:
+    grammatical = sum(answer.grammatical for answer in answers)
+    right = sum(answer.right for answer in answers)
+    return f"{name:8}{len(answers):6}{grammatical / len(answers):12.1%}{right / len(answers):8.1%}"
 
 
 def main() -> None:
@@ -134,7 +161,8 @@ def main() -> None:
         print(f"{title}\n{report(answers)}")
         for one in answers if arguments.show else ():
             if not one.right:
-                print(f"  {one.kind}: {one.prompt!r}\n    {one.text!r}")
+                why = "wrong" if one.grammatical else "broken"
+                print(f"  {one.kind}, {why}: {one.prompt!r}\n    {one.text!r}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from random import Random
 
 from grammar import fill
 from stories import write_request, write_story
-from tasks import TASKS, person, server_request
+from tasks import TASKS, neighbour_questions, person, server_request
 from words import NAMES
 
 from minivllm.lessons.scenarios.scenarios import SCENARIOS, SHARED_PREFIX
@@ -38,8 +38,8 @@ class Exchange:
 
 
 _WEIGHTS = {
-    "story": 22, "about": 8, "serving": 20, "world": 18, "count": 7, "order": 7, "sum": 7,
-    "copy": 12, "json": 9,
+    "story": 22, "about": 10, "serving": 20, "world": 18, "count": 7, "order": 7, "sum": 7,
+    "copy": 14, "json": 9,
 }  # fmt: skip
 KINDS = tuple(_WEIGHTS)
 _TERMS = (
@@ -78,17 +78,22 @@ def _prompt_of(scenario: str, request_id: str) -> str:
 
 
 def is_held_out(prompt: str) -> bool:
-    """One prompt in sixteen, always the same ones; those that the demo sends are trained on."""
-    return zlib.crc32(prompt.encode()) % 16 == 0 and prompt not in _demo_prompts()
+    """One prompt in sixteen, always the same ones; but never a fact or a prompt of the demo.
+
+    Nobody can know that h comes after g, or who minivllm is, without having been taught it.
+    """
+    return zlib.crc32(prompt.encode()) % 16 == 0 and prompt not in _always_taught()
 
 
 @cache
-def _demo_prompts() -> frozenset[str]:
-    return frozenset(
+def _always_taught() -> frozenset[str]:
+    demo = (
         arrival.messages[-1]["content"]
         for scenario in SCENARIOS.values()
         for arrival in scenario.arrivals
     )
+    facts = (ask for name in ("serving", "world") for topic in topics(name) for ask in topic["ask"])
+    return frozenset((*demo, *facts, *neighbour_questions()))
 
 
 def exchange(random: Random, kind: str, *, held_out: bool = False) -> Exchange:

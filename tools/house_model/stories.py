@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from grammar import Cast, draw_cast, fill, match, slots_of
+from grammar import Cast, draw_cast, fill, match, match_alone, slots_of
 
 PLOTS = tomllib.loads((Path(__file__).parent / "plots.toml").read_text("utf-8"))["plot"]
 SLOTS_OF_PLOT: dict[str, list[str]] = {
@@ -83,13 +83,32 @@ def parse_story(text: str, fixed: Cast | None = None) -> Story | None:
     return None
 
 
-def continues_story(text: str) -> bool:
-    """True if the text is the beginning of a story, cut anywhere after a sentence."""
+def is_made_of_sentences(text: str) -> bool:
+    """True if each sentence is one of a plot's, with any words in its slots.
+
+    Weaker than `parse_story`: the sentences may come from several plots, and a name may change.
+    """
+    patterns = [pattern for plot in PLOTS for beat in plot["beats"] for pattern in beat if pattern]
+    reached, ends = {0}, [0]
+    while ends:
+        end = ends.pop()
+        if end == len(text) and end:
+            return True
+        start = end + (end > 0 and text[end : end + 1] == " ")
+        for pattern in patterns:
+            length = match_alone(pattern, text[start:])
+            if length is not None and start + length not in reached:
+                reached.add(start + length)
+                ends.append(start + length)
+    return False
+
+
+def is_about_a_story(text: str) -> bool:
+    """True if the text answers some question about some story."""
     return any(
-        end == len(text)
+        match_alone(pattern, text) == len(text)
         for plot in PLOTS
-        for length in range(1, len(plot["beats"]) + 1)
-        for _, end in _parse_beats(plot["beats"][:length], text, 0, {})
+        for pattern in (*(answer for _, answer in plot["ask"]), plot["summary"][0])
     )
 
 
