@@ -96,7 +96,9 @@ def print_demo_report(
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
-        + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width)
+        + _wrap(
+            f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}", width
+        )
         + "\n"
     )
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
@@ -160,6 +162,7 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
     return {
         "scenario": scenario.name,
         "model": facts.fold.header.model,
+        "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
         "finished_requests": counters.finished_requests,
         "aborted_requests": counters.aborted_requests,

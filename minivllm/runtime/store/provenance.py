@@ -46,7 +46,7 @@ def provenance_of(checkpoint: Path) -> Provenance:
     if repository.startswith("models--"):
         licence = _APACHE if repository == _SMOLLM2_REPO else NOT_STATED
         return Provenance(stored_dtype(checkpoint), "from the Hugging Face Hub", licence)
-    return Provenance(stored_dtype(checkpoint), f"from {checkpoint}", NOT_STATED)
+    return Provenance(stored_dtype(checkpoint), "from this directory", NOT_STATED)
 
 
 def stored_dtype(checkpoint: Path) -> str:
