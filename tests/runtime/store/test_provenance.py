@@ -91,7 +91,7 @@ def test_the_list_of_models_has_dtype_size_source_and_licence_of_each(
     assert main(["model", "list"]) == 0
     lines = capsys.readouterr().out.splitlines()
     told = {lines[i]: lines[i + 2].strip() for i in range(0, len(lines) - 2, 4)}
-    assert told["smollm2"] == "Q4_1, 438 kB, from PyPI; licence Apache-2.0"
+    assert told["smollm2"] == "Q4_1, 437 kB, from PyPI; licence Apache-2.0"
     assert told["house"].startswith("bf16, 4 MB, from the package minivllm; licence Apache-2.0")
 
 
