@@ -12,7 +12,7 @@ from support.patience import SOON
 
 from minivllm.cli import main
 from minivllm.cli.doctor import doctor, libraries, machine, models, sandbox, screen
-from minivllm.cli.doctor.finding import bad, note, ok
+from minivllm.cli.doctor.finding import advice, bad, ok
 from minivllm.errors import ModelIntegrityError
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
@@ -39,7 +39,7 @@ def test_every_check_prints_one_line_and_this_machine_can_run_the_course(
 def test_a_note_is_no_obstacle_and_a_bad_finding_is_status_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
 ) -> None:
-    assert run_with([ok("a", "fine"), note("b", "less")], monkeypatch) == 0
+    assert run_with([ok("a", "fine"), advice("b", "less")], monkeypatch) == 0
     assert run_with([ok("a", "fine"), bad("b", "broken: mend it")], monkeypatch) == 1
     said = capsys.readouterr().out
     assert "bad   b            broken: mend it\n" in said
@@ -115,7 +115,7 @@ def test_a_missing_package_is_named_with_the_command_that_installs_it(
     assert finding.state == "bad"
     assert finding.text.startswith("not installed: gguf, rich: pip install")
     monkeypatch.setattr(libraries, "_is_installed", lambda name: name != "uvicorn")
-    assert libraries.check_extras() == note(
+    assert libraries.check_extras() == advice(
         "extras", "the server will not run: pip install 'minivllm[serve]'"
     )
 
@@ -236,4 +236,4 @@ def test_a_damaged_house_model_is_bad_and_an_absent_chat_model_a_note(
     monkeypatch.setenv("MINIVLLM_CACHE", str(tmp_path))
     monkeypatch.setattr("minivllm.runtime.store.hub.Hub.cached", lambda self, repo_id: None)
     absent = "not downloaded: minivllm model fetch smollm2"
-    assert models.check_chat_model() == note("chat model", absent)
+    assert models.check_chat_model() == advice("chat model", absent)

@@ -17,7 +17,7 @@ def ok(name: str, text: str) -> Finding:
     return Finding(name, "ok", text)
 
 
-def note(name: str, text: str) -> Finding:
+def advice(name: str, text: str) -> Finding:
     return Finding(name, "note", text)
 
 

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from importlib.util import find_spec
 
-from minivllm.cli.doctor.finding import Finding, bad, note, ok
+from minivllm.cli.doctor.finding import Finding, advice, bad, ok
 from minivllm.errors import TritonMissingError
 
 OLDEST, NEWEST = (3, 11), (3, 13)
@@ -53,13 +53,13 @@ def check_triton() -> Finding:
     """Import Triton in the mode that the kernels use: compiled or interpreted."""
     if find_spec("triton") is None:
         missing = TritonMissingError("The kernel x-ray", "lessons 5 and 12 show recordings")
-        return note("Triton", str(missing).rstrip("."))
+        return advice("Triton", str(missing).rstrip("."))
     if find_spec("torch") is None:
-        return note("Triton", "needs torch: install that first")
+        return advice("Triton", "needs torch: install that first")
     try:
         mode = import_module("minivllm.kernels.mode")
     except (ImportError, OSError, RuntimeError) as error:
-        return note("Triton", f"{_first_line(error)} Lessons 5 and 12 show recordings")
+        return advice("Triton", f"{_first_line(error)} Lessons 5 and 12 show recordings")
     how = "its interpreter runs kernels here" if mode.INTERPRETED else "compiles for the GPU"
     return ok("Triton", f"{mode.triton.__version__}, {how}")
 
@@ -72,7 +72,7 @@ def check_extras() -> Finding:
     ]
     if lacking:
         what = {"lessons": "exercises", "serve": "the server"}
-        return note(
+        return advice(
             "extras",
             f"{' and '.join(what[extra] for extra in lacking)} will not run:"
             f" pip install 'minivllm[{','.join(lacking)}]'",

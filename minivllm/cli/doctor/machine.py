@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from minivllm.cli.doctor.finding import Finding, bad, note, ok
+from minivllm.cli.doctor.finding import Finding, advice, bad, ok
 from minivllm.runtime.paths import default_cache_root
 from minivllm.runtime.progress import format_bytes
 
@@ -29,7 +29,7 @@ def check_compiler() -> Finding:
     """Build the C kernels, unless they are there, and run one in a process of its own."""
     slower = "the engine runs without it, a few times slower"
     if find_spec("torch") is None:
-        return note("compiler", "not tried: the C kernels need torch, install that first")
+        return advice("compiler", "not tried: the C kernels need torch, install that first")
     try:
         tried = subprocess.run(
             [sys.executable, "-c", _TRY_KERNELS],
@@ -38,19 +38,19 @@ def check_compiler() -> Finding:
             timeout=COMPILER_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        return note("compiler", f"took over {COMPILER_SECONDS} seconds ({slower})")
+        return advice("compiler", f"took over {COMPILER_SECONDS} seconds ({slower})")
     if tried.returncode == 0:
         return ok("compiler", "the C kernels were compiled, and one computes the right numbers")
     last = (tried.stderr.strip().splitlines() or [f"exit status {tried.returncode}"])[-1]
     reason = last.rpartition("CpuKernelsError: ")[2].rstrip(".")
-    return note("compiler", f"{reason}: install gcc, or set CC to it ({slower})")
+    return advice("compiler", f"{reason}: install gcc, or set CC to it ({slower})")
 
 
 def check_memory(root: Path = Path("/")) -> Finding:
     try:
         from minivllm.runtime.kv_cache import available_cpu_memory
     except ModuleNotFoundError as error:
-        return note("memory", f"not known without the package {error.name}")
+        return advice("memory", f"not known without the package {error.name}")
     free = available_cpu_memory(root)
     if free is None:
         return ok("memory", "this system does not say how much is available")
@@ -60,7 +60,7 @@ def check_memory(root: Path = Path("/")) -> Finding:
             "memory", f"{found}, but {format_bytes(LEAST_MEMORY)} are needed: close programs"
         )
     if free < GOOD_MEMORY:
-        return note("memory", f"{found}: enough for the house model, little for the chat model")
+        return advice("memory", f"{found}: enough for the house model, little for the chat model")
     return ok("memory", found)
 
 
@@ -69,12 +69,12 @@ def check_disk(cache: Path | None = None) -> Finding:
     cache = default_cache_root() if cache is None else cache
     there = next(folder for folder in (cache, *cache.parents) if folder.is_dir())
     if not os.access(there, os.W_OK):
-        return note("disk", f"{cache} is read-only: set MINIVLLM_CACHE to a folder that is not")
+        return advice("disk", f"{cache} is read-only: set MINIVLLM_CACHE to a folder that is not")
     free = shutil.disk_usage(there).free
     found = f"{format_bytes(free)} free in {cache}"
     elsewhere = "free some, or set MINIVLLM_CACHE to a folder on a larger disk"
     if free < LEAST_DISK:
         return bad("disk", f"{found}: {elsewhere}")
     if free < GOOD_DISK:
-        return note("disk", f"{found}, too little for the chat model: {elsewhere}")
+        return advice("disk", f"{found}, too little for the chat model: {elsewhere}")
     return ok("disk", found)

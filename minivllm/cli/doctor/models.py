@@ -1,6 +1,6 @@
 """Checks of the models: the one in the package, and the chat model."""
 
-from minivllm.cli.doctor.finding import Finding, bad, note, ok
+from minivllm.cli.doctor.finding import Finding, advice, bad, ok
 from minivllm.errors import ModelError
 
 
@@ -27,5 +27,5 @@ def check_chat_model() -> Finding:
     except ModuleNotFoundError as error:
         return bad("chat model", f"needs the package {error.name}: install it first")
     if found is None:
-        return note("chat model", "not downloaded: minivllm model fetch smollm2")
+        return advice("chat model", "not downloaded: minivllm model fetch smollm2")
     return ok("chat model", f"smollm2, {provenance_of(found)}")
