@@ -25,14 +25,16 @@ install: $(INSTALLED) ## create the virtual environment and install minivllm
 setup: $(DEV_INSTALLED) ## also install what tests, benches and the site need
 
 model: install ## download the default model, unless it is there
-	@echo "$(STEP_2)The model $(MODEL), unless it is here. smollm2 is half a gigabyte: about a minute."
+	@echo "The model $(MODEL), unless it is here. smollm2 is half a gigabyte: about a minute."
 	$(BIN)/minivllm model fetch $(MODEL)
 
 demo: STEP_1 = Step 1 of 3. #
-demo: STEP_2 = Step 2 of 3. #
-demo: model ## watch a real chat model answer several users at once
-	@echo "Step 3 of 3. The demo, which loads for some seconds: q leaves it, ? shows the keys."
-	$(BIN)/minivllm demo --model $(MODEL)
+demo: install ## watch a real chat model answer several users at once (without a network: the house model)
+	@echo "Step 2 of 3. The model $(MODEL), unless it is here. smollm2 is half a gigabyte: about a minute."
+	@model=$(MODEL); $(BIN)/minivllm model fetch $(MODEL) || { model=house; \
+		echo "So the house model answers, which comes with minivllm."; }; \
+	echo "Step 3 of 3. The demo, which loads for some seconds: q leaves it, ? shows the keys."; \
+	$(BIN)/minivllm demo --model $$model
 
 pictures: setup ## draw the pictures of the docs from the committed recordings
 	$(BIN)/python tools/pictures/make_pictures.py

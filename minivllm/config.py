@@ -57,7 +57,7 @@ class EngineConfig:
     """
 
     model: Annotated[str, Meta(min_length=1, description="a name or a path")] = "smollm2"
-    """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `tiny-random`)."""
+    """A Hugging Face id, a directory, a `.gguf` file, or an alias (`smollm2`, `house`, ...)."""
     dtype: Dtype = "auto"
     """Type of the weights. `auto`: float32 on a CPU, the checkpoint's own dtype on a GPU."""
     device: Device = "auto"

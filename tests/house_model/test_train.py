@@ -5,6 +5,7 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from minivllm import LLM, SamplingParams
+from minivllm.runtime.store.house_model import house_checkpoint
 
 PROMPTS = ["Ada was a", "Count from 3 to 9.", "zoë ✓ 42"]
 
@@ -28,6 +29,7 @@ def checkpoint(tool, tmp_path_factory):
 
 def test_a_checkpoint_has_the_files_of_a_chat_model_in_bf16(checkpoint):
     assert {path.name for path in checkpoint.iterdir()} == {
+        "SHA256SUMS",
         "config.json",
         "generation_config.json",
         "model.safetensors",
@@ -36,6 +38,8 @@ def test_a_checkpoint_has_the_files_of_a_chat_model_in_bf16(checkpoint):
     }
     model = AutoModelForCausalLM.from_pretrained(checkpoint, dtype="auto")
     assert {weight.dtype for weight in model.parameters()} == {torch.bfloat16}
+    assert house_checkpoint(checkpoint) == checkpoint, "the digests fit"
+    assert (checkpoint / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
 def test_minivllm_and_transformers_write_the_same_tokens(checkpoint):

@@ -40,6 +40,8 @@ from torch.nn import functional
 from transformers import AutoTokenizer, LlamaForCausalLM
 from transformers.utils import logging as transformers_logging
 
+from minivllm.runtime.store.house_model import write_digests
+
 COPY_LENGTH = 64
 
 
@@ -210,6 +212,9 @@ def save(model: LlamaForCausalLM, out: Path) -> None:
     copy.to(torch.bfloat16).save_pretrained(out)
     ends = {"bos_token_id": START_ID, "eos_token_id": [STOP_ID, END_ID], "pad_token_id": END_ID}
     (out / "generation_config.json").write_text(json.dumps(ends, indent=2) + "\n", "utf-8")
+    # safetensors makes its file for one user only; an installed package is read by all.
+    (out / "model.safetensors").chmod(0o644)
+    write_digests(out)
 
 
 def main() -> None:

@@ -17,6 +17,7 @@ ELSEWHERE = ROOT / "minivllm/lab/bench/throughput/peer_side"
 VARIABLES: Mapping[str, str] = MappingProxyType(
     {
         "CC": "The C compiler that builds the CPU kernels, once (default: `gcc`, or else `cc`).",
+        "COLORTERM": "`truecolor`: the terminal shows 16 million colours.",
         "GOMP_SPINCOUNT": (
             "How long torch's OpenMP threads look for work before they sleep. The `minivllm`"
             " command (except `bench`) sets 2000 if you set neither this nor `OMP_WAIT_POLICY`;"
@@ -35,7 +36,9 @@ VARIABLES: Mapping[str, str] = MappingProxyType(
             "File with your progress in lessons and exercises (default: `minivllm/progress.json`"
             " in `XDG_DATA_HOME`)."
         ),
+        "NO_COLOR": "Any value: the dashboard is drawn in grey, and `minivllm doctor` plain.",
         "OPENAI_API_KEY": "`minivllm bench serve` sends it if `VLLM_API_KEY` is not set.",
+        "TERM": "The kind of terminal; `minivllm doctor` says how many colours it has.",
         "TEXTUAL_DRIVER": (
             "Set by `textual serve`: the dashboard is shown in a browser, without a terminal."
         ),
@@ -67,7 +70,6 @@ OF_LIBRARIES: Mapping[str, str] = MappingProxyType(
         "HF_HUB_OFFLINE": "`1`: use only downloaded models, without asking the Hub.",
         "OMP_NUM_THREADS": "Number of CPU threads that torch uses.",
         "CUDA_VISIBLE_DEVICES": "The GPUs that torch can use.",
-        "NO_COLOR": "Any value: the dashboard is drawn in grey.",
     }
 )
 

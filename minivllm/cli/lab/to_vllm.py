@@ -126,10 +126,13 @@ def _counted(number: int, one: str, more: str | None = None) -> str:
 
 def vllm_model(name: str, directory: Path) -> tuple[str, str | None]:
     """Return vLLM's name for our model `name`, and a remark about its files if needed."""
+    from minivllm.runtime.store import house_model
     from minivllm.runtime.store.model_store import ALIASES, SMOLLM2_HUB_ID
 
     if name == "smollm2":
         return SMOLLM2_HUB_ID, f"{name} is {SMOLLM2_HUB_ID} on the Hugging Face Hub."
+    if name == house_model.NAME:
+        return str(directory), f"{name} is part of minivllm: copy its directory to where vLLM runs."
     if name in ALIASES:
         return (
             str(directory),

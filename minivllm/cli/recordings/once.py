@@ -91,6 +91,7 @@ def state_json(fold: Fold) -> dict[str, object]:
     header = fold.header
     return {
         "model": header.model,
+        "weights": header.weights,
         "engine": header.engine,
         "t": fold.t,
         "seconds": fold.t - header.mono,
@@ -107,7 +108,7 @@ def summary(fold: Fold) -> list[str]:
     header, counters, pool = fold.header, fold.counters, pool_use(fold)
     lines = [
         (
-            f"{clean(header.model)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
+            f"{clean(header.model_and_weights)} after step {fold.step:,}, {fold.t - header.mono:.2f} s after"
             " the recording began"
         ),
         (

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     config = engine_config(args)
     params = sampling_params(args, SAMPLING_DEFAULTS | {"output_kind": RequestOutputKind.DELTA})
     engine = load_engine(config)
-    note(f"Chatting with {config.model}. {HELP}")
+    note(f"Chatting with {engine.log_header().model_and_weights}. {HELP}")
     with EngineThread(engine) as thread:
         conversation = _Conversation(thread, params, args.system)
         conversation.run()

@@ -83,9 +83,12 @@ class ProgressLines:
 
 
 def print_demo_report(
-    scenario: Scenario, facts: RunFacts, *, is_over: bool, stream: TextIO
+    scenario: Scenario, facts: RunFacts, *, is_over: bool, whole: bool, stream: TextIO
 ) -> None:
-    """Print texts, counts, and what happened. is_over: whether the run was not stopped early"""
+    """Print texts, counts, and what happened.
+
+    is_over: whether the run was not stopped early; whole: print the texts to their ends
+    """
 
     def say(line: str) -> None:
         print(line, file=stream)
@@ -96,15 +99,21 @@ def print_demo_report(
     width = shutil.get_terminal_size().columns if stream.isatty() else None
     say(
         "\n"
-        + _wrap(f"{scenario.name} on {clean(fold.header.model)}: {scenario.teaches}", width)
+        + _wrap(
+            f"{scenario.name} on {clean(fold.header.model_and_weights)}: {scenario.teaches}", width
+        )
         + "\n"
     )
     name_width = max((len(request.name) for request in facts.requests.values()), default=0)
     for request in facts.finished:
         question = clean((request.prompt or "").partition("\n")[0])
         say(fit(f"  {clean(request.name):<{name_width}}  {question}", width or CUT_AT).rstrip())
+        indent = " " * (name_width + 4)
         for answer in _answers(request):
-            say(fit(f"  {'':<{name_width}}  {answer}", width or CUT_AT).rstrip())
+            if whole:
+                say(_wrap(indent + answer, width or CUT_AT, indent=name_width + 6))
+            else:
+                say(fit(indent + answer, width or CUT_AT).rstrip())
     counts = (
         f"\n{counters.finished_requests} of {plural(total, 'request')} finished in"
         f" {plural(fold.step, 'step')} and {facts.seconds:.1f} s of engine time:"
@@ -160,6 +169,7 @@ def report_json(scenario: Scenario, facts: RunFacts) -> dict[str, object]:
     return {
         "scenario": scenario.name,
         "model": facts.fold.header.model,
+        "weights": facts.fold.header.weights,
         "requests": _num_requests(scenario, facts),
         "finished_requests": counters.finished_requests,
         "aborted_requests": counters.aborted_requests,

@@ -78,12 +78,13 @@ def run(args: argparse.Namespace) -> int:
         len(text.token_ids) for output in run_.finished.values() for text in output.outputs
     )
     if args.json:
-        print_json(_as_json(config.model, run_, tokens, seconds))
+        models = {"model": config.model, "weights": engine.weights}
+        print_json(models | _as_json(run_, tokens, seconds))
     elif sys.stderr.isatty() and tokens:
         cached = sum(output.num_cached_tokens for output in run_.finished.values())
         note(
-            f"({tokens} tokens in {seconds:.1f} s, {tokens / seconds:.1f} a second; {cached} prompt"
-            " tokens were cached)"
+            f"({config.model}, {engine.weights}: {tokens} tokens in {seconds:.1f} s,"
+            f" {tokens / seconds:.1f} a second; {cached} prompt tokens were cached)"
         )
     return 1 if run_.refused else 0
 
@@ -206,7 +207,7 @@ def _read_prompts(args: argparse.Namespace) -> list[str]:
     return list(args.prompts) + [line for line in text.splitlines() if line]
 
 
-def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
+def _as_json(run_: _Run, tokens: int, seconds: float) -> dict[str, object]:
     outputs: list[dict[str, object]] = []
     for number, prompt in enumerate(run_.prompts):
         if number in run_.refused:
@@ -218,7 +219,6 @@ def _as_json(model: str, run_: _Run, tokens: int, seconds: float) -> dict[str, o
                 {"prompt": prompt, "num_cached_tokens": output.num_cached_tokens, **completion}
             )
     return {
-        "model": model,
         "outputs": outputs,
         "generated_tokens": tokens,
         "seconds": seconds,

@@ -163,6 +163,7 @@ def _load(config: EngineConfig) -> LLMEngine:
     header = engine.log_header()
     model_facts = {
         "seconds": round(time.monotonic() - began, 2),
+        "weights": header.weights,
         "num_blocks": header.num_blocks,
         "block_size": header.block_size,
         "max_model_len": header.max_model_len,

@@ -68,7 +68,7 @@ class _Converter:
         self._num_cached = 0
         """How many free blocks have a hash."""
         self._counters: dict[str, dict[str, int]] = {}
-        trace.process(f"minivllm {header.model}")
+        trace.process(f"minivllm {header.model_and_weights}")
         trace.thread(STEPS, "steps")
         trace.thread(DECISIONS, "decisions")
         self._turns = SlotTurns(trace, header.max_num_seqs)
@@ -80,6 +80,7 @@ class _Converter:
         return {
             "minivllm": header.engine,
             "model": header.model,
+            "weights": header.weights,
             "time": self._time.note,
             "clock": header.clock,
             "unix_time_at_0": header.wall,

@@ -117,8 +117,22 @@ def print_report(
     console = report_console(as_json)
     console.print(title, markup=False, soft_wrap=True)
     console.print(table)
+    if weights := _weights_of_default_model(result):
+        result = result | {"weights": weights}
+        notes = [*notes, f"{DEFAULT_MODEL} is {weights} here."]
     for note in notes:
         console.print(note, markup=False, soft_wrap=True)
     if as_json:
         # Print without rich, which would wrap the line at the terminal's width.
         print(json.dumps(result), flush=True)
+
+
+def _weights_of_default_model(result: dict[str, object]) -> str | None:
+    """Say which files `smollm2` stands for on this machine; None for results without it."""
+    if result.get("model") != DEFAULT_MODEL:
+        return None
+    from minivllm.runtime.store.model_store import ModelStore
+    from minivllm.runtime.store.provenance import provenance_of
+
+    here = ModelStore().smollm2_if_here()
+    return None if here is None else str(provenance_of(here))

@@ -23,6 +23,8 @@ from minivllm.runtime.progress import Progress, format_bytes
 
 _PROVENANCE_FILE = "minivllm.json"
 """File in each entry with the entry's origin, for `minivllm model list`."""
+CREATED_LOCALLY = "created locally"
+"""The origin of a model that this package generates."""
 _PARTIAL = ".partial"
 
 
@@ -56,7 +58,7 @@ class ModelCache:
         paths = sorted(
             p for p in self._models.iterdir() if p.is_dir() and not p.name.endswith(_PARTIAL)
         )
-        return [CacheEntry(p.name, p, _read_origin(p)) for p in paths]
+        return [CacheEntry(p.name, p, read_origin(p) or "unknown") for p in paths]
 
     def get_or_create(
         self,
@@ -143,11 +145,12 @@ def directory_bytes(path: Path) -> int:
     return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
 
 
-def _read_origin(entry: Path) -> str:
+def read_origin(entry: Path) -> str | None:
+    """Return what an entry was made from; None if that is unknown, or this is no entry."""
     try:
         return str(json.loads((entry / _PROVENANCE_FILE).read_text())["origin"])
     except (OSError, ValueError, KeyError, TypeError):
-        return "unknown"  # the origin is only a label: damage to it must not hide the entry
+        return None  # the origin is only a label: damage to it must not hide the entry
 
 
 def _flush_to_disk(directory: Path) -> None:

@@ -134,6 +134,7 @@ def policy_of(header: LogHeader) -> dict[str, str]:
         "prefix cache": "on" if header.enable_prefix_caching else "off",
         "blocks": f"{header.num_blocks:,} of {header.block_size}",
         "model": header.model,
+        "weights": header.weights or None,
         "longest": header.max_model_len,
         "clock": header.clock,
         **{

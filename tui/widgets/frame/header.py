@@ -98,7 +98,9 @@ class Header(Panel, can_focus=False):
             facts.append([(f" NOT RECORDED FROM STEP {recorder.loss.step} ", "bad*!")])
         if model.fold.lost_events:
             facts.append([(f" {plural(model.fold.lost_events, 'event').upper()} LOST ", "bad*!")])
-        facts.append([(f" {clean(model.header.model)[-24:]}", "text*")])
+        dtype = clean(model.header.weights).partition(" ")[0]
+        name = f" {clean(model.header.model)[-24:]}"
+        facts.append([(name, "text*"), (f" {dtype}" if dtype else "", "muted")])
         facts.append([("step ", "muted"), (f"{model.fold.step:,}", "text*")])
         blocks = [(use.used, "used"), (use.cached, "cached"), (use.empty, "empty")]
         label = "blocks " if width >= 100 else ""
