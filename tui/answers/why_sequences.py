@@ -1,7 +1,7 @@
 """Why a sequence waits, runs or has ended: one sentence each, for `why`.
 
-The numbers `need` and `free` are from the moment when the scheduler deferred the sequence. The
-holders of the missing blocks are read from the current block tables.
+`need` and `free` are from the moment when the scheduler deferred the sequence; which sequences hold
+the missing blocks is read from the current block tables.
 """
 
 from collections.abc import Iterable
@@ -108,7 +108,7 @@ def _first_waits(model: DashboardModel, seq_id: str) -> str:
 
 
 def _holders(model: DashboardModel, sequence: SequenceState) -> str:
-    """Which running sequences hold the blocks that the first waiting sequence needs."""
+    """Which running sequences hold the blocks that this waiting sequence needs."""
     fold = model.fold
     if not fold.running or sequence.deferred is None:
         return ""

@@ -17,8 +17,6 @@ from minivllm.tui.widgets.steps.budget import Budget
 
 
 class Overview(DashboardScreen):
-    """Top: slots. Left: memory and finished requests. Right: plans and decisions."""
-
     NAME = "overview"
 
     def body(self) -> Iterable[Widget]:

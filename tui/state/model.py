@@ -1,8 +1,8 @@
 """`DashboardModel`: everything that the panels draw.
 
-To `minivllm.events.fold.Fold` it adds letters, past steps, the request ledger, block histories and
-the last decisions. All of this is plain data made from events, so a recording can pack a model into
-a keyframe and restore any moment (with the codec `MODELS`).
+It holds a `Fold` (`minivllm.events.fold`), plus letters, past steps, the request ledger, block
+histories and the last decisions. All of this is plain data made from events, so a recording can
+pack a model into a keyframe and restore any moment (with the codec `MODELS`).
 
 Keep all state in `_Remembered`: state elsewhere would be wrong after a rewind.
 """
@@ -27,7 +27,7 @@ from minivllm.tui.state.histories import PastSteps, StepRecord
 from minivllm.tui.state.letters import Letters
 
 RATE_WINDOW = 2.0
-"""Average tokens per second over this many seconds of engine time."""
+"""The average of tokens per second covers this many seconds of engine time."""
 _RATE_ENTRIES = 256
 """Maximum number of steps in that average."""
 SEQUENCES_KEPT = 64
@@ -138,7 +138,8 @@ class DashboardModel:
             (self.lookups.APPLY, self.lookups),
         ):
             for kind in kinds:
-                # Look up a part's method once per kind: these calls are half the cost of indexing.
+                # Bind each listener's method here, once per kind: calling listeners is half the
+                # cost of indexing.
                 own = listener if callable(listener) else MethodType(listener.APPLY[kind], listener)
                 listeners[kind].append(own)
         return listeners
@@ -147,17 +148,15 @@ class DashboardModel:
 
     @property
     def trace(self) -> ev.KernelTraced | None:
-        """The last kernel x-ray."""
         return self.remembered.trace
 
     @property
     def changed(self) -> set[int]:
-        """Blocks that the current step has written, taken, found, copied, freed or evicted."""
+        """Blocks that the current step wrote, took, found, copied, released, freed or evicted."""
         return self.ages.changed
 
     @property
     def max_num_seqs(self) -> int:
-        """Current number of batch slots."""
         return self.fold.max_num_seqs
 
     def letter(self, seq_id: str | None) -> str | None:
@@ -179,7 +178,7 @@ class DashboardModel:
         ]
 
     def num_tokens_planned(self, seq_id: str) -> int:
-        """The sequence's tokens when the step was planned, without a token sampled since then."""
+        """How many tokens the sequence had when the step was planned: without one sampled since."""
         record = self.ledger.sequences.get(seq_id)
         is_new = record is not None and record.last_token_step == self.fold.step
         return self.fold.sequences[seq_id].num_tokens - is_new
@@ -231,7 +230,7 @@ class _Head(msgspec.Struct):
     """First piece of a packed model: the small parts, and the parts that change in every step."""
 
     remembered: _Remembered
-    """The state without the parts that have separate pieces."""
+    """Without the parts that have separate pieces."""
     num_steps: int
     num_sequences: int
     num_ages: int
@@ -240,8 +239,8 @@ class _Head(msgspec.Struct):
 class ModelCodec:
     """Makes, packs and restores models: a `ViewCodec` (`minivllm.events.recording.keyframes`).
 
-    Past steps, sequences and block ages have separate pieces, because most of them do not change
-    between keyframes.
+    Past steps, sequences and block ages have separate pieces: most of them do not change between
+    keyframes.
     """
 
     def new(self, header: ev.LogHeader, state: EngineState | None) -> DashboardModel:

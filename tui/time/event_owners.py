@@ -29,7 +29,7 @@ class EventOwners:
         self._next = 0
         """Index of the first event that `_ages` has not seen."""
         self.has_all = True
-        """Whether the last call of `learn` found the owners of all its events."""
+        """Whether the last call of `learn` found all owners."""
 
     def learn(self, recording: EventsWithViews, found: list[tuple[int, ev.Event]]) -> None:
         """Find the owners for these (index, event) pairs. Reads about `EVENTS_PER_LOOK` events."""

@@ -15,7 +15,7 @@ _QUIET_SECONDS = 10
 
 
 class Header(Panel, can_focus=False):
-    """The top line. If it is too narrow, the last facts are left out."""
+    """If it is too narrow, the last facts are left out."""
 
     HELP_TITLE = "Top line"
     HELP_TEXT = (

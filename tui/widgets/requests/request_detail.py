@@ -1,8 +1,8 @@
 """Panel for one request: facts, phases as sentences, prompt and text.
 
 Shows the selected sequence, or else the first running one. The sequence can be live (in the fold),
-finished (in the fold's history) or known only by its record in the ledger. Prompt and output can
-have thousands of words, so the facts come first, and only the end of a long text is shown.
+finished (in the fold's history) or known only by its record in the ledger. Facts come first, and
+only the end of a long text is shown: prompt and output can have thousands of words.
 """
 
 from typing import NamedTuple
@@ -199,8 +199,8 @@ def _texts(model: DashboardModel, record: SequenceRecord, width: int, height: in
         if texts.prompt is None
         else wrap_tail(texts.prompt, width, height)
     )
-    # The prompt gets a third of the rows and the output the rest; each can use the other's spare
-    # rows.
+    # The prompt gets a third of the rows and the output the rest. Either can use spare rows of
+    # the other.
     room = height - 2
     for_prompt = min(len(prompt), max(room // 3, room - len(output), 1))
     for_output = max(room - for_prompt, 0)

@@ -74,8 +74,8 @@ def bar_cells(
 ) -> list[ScheduledState | str]:
     """The content of each cell of the bar: an item, `+` for several items, `·` for unused tokens.
 
-    A cell counts as used if at least half of its tokens are used. The first cell counts as used if
-    anything ran.
+    A cell counts as used if at least half of its tokens are used; the first cell also if anything
+    ran.
     """
     ends = list(accumulate(item.num_tokens for item in items))
     used = ends[-1] if ends else 0
@@ -107,7 +107,6 @@ def _bar_row(model: DashboardModel, cells: list[ScheduledState | str], width: in
             row.put(cell * length, "faint" if cell == "·" else "text*")
         else:
             letter = model.letter(cell.seq_id) or "?"
-            # Prefills are drawn in reverse, as blocks of colour; decodes are drawn as letters.
             style = model.hue(letter) + ("!" if cell.kind == "prefill" else "*")
             row.put(letter * length, style, target=to_sequence(cell.seq_id))
     return row.line()
