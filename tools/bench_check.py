@@ -6,7 +6,7 @@
 
 A ratio is our speed divided by the speed of `transformers` in the same run: the median over the
 rounds. The check takes minutes and needs a quiet machine. Ratios depend on the processor and the
-number of threads. If these differ from those of the committed ratios, the check says so.
+number of threads; the check says so if these differ from those of the committed ratios.
 """
 
 import argparse

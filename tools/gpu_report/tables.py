@@ -109,7 +109,6 @@ def _new_stages(folder: Path) -> dict[str, Stage]:
 
 
 def _reduced(stage: Stage) -> Stage:
-    """Remove all timelines except those in the picture."""
     return stage | {
         "rows": [
             {
@@ -158,7 +157,7 @@ def _fill(page: str, stages: dict[str, Stage], name: str) -> str:
             )
         stage, make, not_measured = REGIONS[match["name"]]
         text = _make(make, stage, stages[stage]) if stage in stages else not_measured(stage)
-        # If the region was inside a line (for example, in a table cell), do not add line breaks.
+        # Add no line breaks to a region inside a line, such as in a table cell.
         around = "\n\n" if match["text"].startswith("\n") else ""
         return f"{match[1]}{around}{text}{around}{match[4]}"
 

@@ -48,7 +48,6 @@ def is_grammatical(kind: str, text: str) -> bool:
 
 
 def is_right(kind: str, prompt: str, text: str) -> bool:
-    """True if the text answers a prompt of this kind in grammatical English."""
     if kind == "story":
         fixed = parse_request(prompt)
         return fixed is not None and parse_story(text, fixed) is not None
@@ -126,7 +125,7 @@ def _greedy(model: torch.nn.Module, tokenizer: object, prompts: list[str]) -> li
         max_new_tokens=_MAX_TOKENS,
         pad_token_id=tokenizer.pad_token_id,
     )
-    # A text without its end token was cut, and is no whole answer.
+    # A text without its end token was cut, so it is not a whole answer.
     texts = tokenizer.batch_decode(outputs[:, length:])
     return [text.partition(STOP)[0] if STOP in text else f"{text} ..." for text in texts]
 

@@ -49,7 +49,6 @@ def train_tokenizer(seed: int, num_documents: int = NUM_DOCUMENTS) -> Tokenizer:
 
 
 def write_tokenizer(tokenizer: Tokenizer, directory: Path) -> None:
-    """Write `tokenizer.json` and `tokenizer_config.json` of a checkpoint."""
     tokenizer.save(str(directory / "tokenizer.json"), pretty=False)
     config = {
         "tokenizer_class": "PreTrainedTokenizerFast",

@@ -205,7 +205,7 @@ VALID = [
 
 
 def mutated(number: int) -> bytes:
-    """Return a valid body after changes: bytes are replaced, deleted or doubled, or bad ones added.
+    """A valid body with bytes replaced, deleted or doubled, or bad ones added.
 
     The result depends only on `number`.
     """

@@ -32,7 +32,7 @@ from minivllm.server.run import Server, bind, url_of
 
 PROMPT_TOKENS = 32
 _FIRST_TOKEN, _LAST_TOKEN = 10, 250
-"""Range of ids that are ordinary tokens in every known vocabulary."""
+"""Ids in this range are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
 """For each stream: the arrival time of each token."""
@@ -172,7 +172,6 @@ async def _ask(client: asyncio.subprocess.Process, seed: int) -> Times:
 
 
 async def _be_client(args: argparse.Namespace) -> int:
-    """Run one round for each seed from standard input."""
     while line := await asyncio.to_thread(sys.stdin.readline):
         prompts = _prompts(int(line), args.streams)
         times = await asyncio.gather(

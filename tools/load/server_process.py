@@ -1,7 +1,7 @@
 """Starts a `minivllm serve` process for tools that test it from outside, and reads its state.
 
-The server logs to a pipe. If no process reads from that pipe, the pipe fills up and the server
-blocks. So a thread reads and discards all output after the line with the address.
+The server logs to a pipe and would block if the pipe filled up. So a thread reads and discards all
+output after the line with the address.
 """
 
 import contextlib

@@ -87,7 +87,6 @@ class _Connection:
         writer.write(_head_and_body(self._url, request, stream=True, keep=keep))
         answer = await reader.readuntil(b"\r\n\r\n")
         if keep and answer.startswith(b"HTTP/1.1 200 "):
-            # An empty chunk ends the answer.
             return answer + await reader.readuntil(b"\r\n0\r\n\r\n")
         if not keep:
             answer += await reader.read()

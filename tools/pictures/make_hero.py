@@ -33,7 +33,7 @@ SIZE = (100, 30)
 SPEED = 1.0
 STRIDE = 4
 STEPS = range(1, 138, STRIDE)
-"""From the first prefill until the first requests of the second wave, with cached prompts, end."""
+"""From the first prefill to the end of the first requests of the second wave (cached prompts)."""
 STILL = 109
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -151,7 +151,7 @@ text {{ font-family: ui-monospace, monospace; font-size: 20px; white-space: pre 
 
 
 def _keyframes(first: int, end: int, num_frames: int) -> str:
-    """Return keyframes. Because of `step-end`, each keyframe holds until the next keyframe."""
+    """Because of `step-end`, each keyframe holds until the next one."""
     changes = {0: "hidden", first: "visible"} | ({end: "hidden"} if end < num_frames else {})
     return " ".join(
         f"{100 * at / num_frames:.4g}% {{ visibility: {seen} }}" for at, seen in changes.items()
@@ -159,7 +159,7 @@ def _keyframes(first: int, end: int, num_frames: int) -> str:
 
 
 def _surroundings(svg: str) -> tuple[str, str]:
-    """Return the picture's first line, and the frame, title and buttons of the window."""
+    """The picture's first line, and the frame, title and buttons of the window."""
     head = re.search(r"<svg .*?>", svg)[0].replace(' class="rich-terminal"', "")
     window = re.search(r"</defs>\s*(<rect.*?</g>)", svg, re.DOTALL)[1]
     return head, re.sub(r"terminal-\d+-", "", window)

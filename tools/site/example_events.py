@@ -99,7 +99,7 @@ def _engine_lines() -> list[str]:
 def _stop_that_does_not_come(events: list[ev.Event], params: SamplingParams) -> SamplingParams:
     """Return `params` with a stop string whose first character ends ada's text.
 
-    The stop string never appears whole. So the engine withholds that character until the end.
+    The stop string never appears whole, so the engine withholds that character until the end.
     """
     text = "".join(
         one.text for one in events if isinstance(one, ev.TokenSampled) and one.seq_id == "ada.0"

@@ -79,7 +79,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def _linked_file(page: str, link: str) -> str | None:
-    """Return the file to which a link leads; None if it is inside docs/ or does not exist."""
+    """The file to which a link leads; None if it is inside docs/ or does not exist."""
     target = posixpath.normpath(posixpath.join("docs", posixpath.dirname(page), link))
     path = ROOT / target
     if target.startswith("docs/") or not path.resolve().is_relative_to(ROOT):
@@ -101,7 +101,7 @@ def _page(source: str) -> str:
 
 
 def line_of(text: str, name: str) -> int | None:
-    """Return the line that defines a dotted name (class, function, method or constant)."""
+    """The line that defines a dotted name (class, function, method or constant)."""
     scope: list[ast.stmt] = ast.parse(text).body
     line = None
     for part in name.split("."):
