@@ -26,7 +26,7 @@ class Grade(NamedTuple):
     exercise: Exercise
     seed: int
     result: Result | None
-    """The result of the check; None if the student has no file for this exercise."""
+    """None if the student has no file for this exercise."""
     max_score: int
 
     @property
@@ -81,7 +81,7 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """Grade one exercise of one student. student: the student's folder"""
+    """student: the student's folder"""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

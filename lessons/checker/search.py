@@ -1,11 +1,11 @@
 """Finds a random case on which student and engine differ, and shrinks it with hypothesis.
 
 This process draws the cases and runs the engine on them; the session runs the student's code. Cases
-are drawn uniformly; the first few cases are small. Hypothesis is only used to shrink, because half
-of the cases that it draws itself are trivial, and many are repeated.
+are drawn uniformly, and the first few are small. Hypothesis is only used to shrink, because half of
+the cases that it draws itself are trivial, and many are repeated.
 
-Shrinking takes hundreds of runs. So a timeout, which costs a second per run, is not shrunk at all.
-For other failures, shrinking has a time limit.
+Shrinking takes hundreds of runs, so it has a time limit. A timeout, which costs a second per run,
+is not shrunk at all.
 """
 
 import time
@@ -182,7 +182,6 @@ class RandomDraw:
 
 @lru_cache(256)  # limited, because a lambda in a case is a new object in every draw
 def strategy_of(cases: CaseMaker) -> Any:
-    """A hypothesis strategy for what `cases` draws."""
     return _composite()(cases)
 
 

@@ -2,8 +2,7 @@
 
 `minivllm.lessons.site` makes the site's lists of lessons and exercises from this table. Tests check
 that it has every lesson and every exercise, and that each lesson highlights the panels listed here.
-An exercise can belong to several concepts. Its home is the lesson that it names
-(`Exercise.lesson`).
+An exercise can belong to several concepts, but to only one lesson (`Exercise.lesson`).
 """
 
 from typing import NamedTuple
@@ -12,8 +11,6 @@ from minivllm.tui.lesson import PanelName
 
 
 class Concept(NamedTuple):
-    """One idea of the course."""
-
     name: str
     lesson: str
     exercises: tuple[str, ...]

@@ -12,7 +12,7 @@ WISH = 8
 CUSTOMERS = 6
 BURST_EVERY = 2
 RATES = (3, 4, 5)
-"""Steps between two arrivals that are tried, to find the least without a growing queue."""
+"""Steps between two arrivals. The lesson looks for the smallest without a growing queue."""
 
 
 @lesson(

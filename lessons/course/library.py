@@ -20,7 +20,6 @@ _MODULE = re.compile(r"l(\d\d)_\w+")
 
 @cache
 def lessons() -> tuple[Lesson, ...]:
-    """All lessons, by number."""
     found = []
     for module in pkgutil.iter_modules(minivllm.lessons.course.__path__):
         if match := _MODULE.fullmatch(module.name):

@@ -1,7 +1,7 @@
 """Three sentences about a scenario's run, shown at its end.
 
-Each sentence uses only counted facts of that run. So the sentence is true even if the expected
-effect did not happen (with a larger pool, without caching, after an early stop).
+Each sentence uses only counted facts of that run. So it is true even if the expected effect did not
+happen (with a larger pool, without caching, after an early stop).
 """
 
 from collections.abc import Callable

@@ -1,8 +1,8 @@
 """One lesson as a page: its text, its questions with folded answers, and pictures.
 
-The lesson is played as with `--auto`, and the page is written meanwhile. The answer, the comments
-on wrong guesses and the picture are folded under the question, so that a reader who scrolls does
-not see them.
+The page is written while the lesson is played as with `--auto`. The answer, the comments on wrong
+guesses and the picture are folded under the question, so that a reader who scrolls does not see
+them.
 """
 
 from collections.abc import Callable
@@ -29,8 +29,6 @@ Draw = Callable[[Page, str], str]
 
 
 class LessonPage(NamedTuple):
-    """The files of one lesson."""
-
     name: str
     text: str
     pictures: dict[str, str]
@@ -107,7 +105,7 @@ class _Writer:
             self.parts.append(f"{heading}{again}\n")
 
     def _question(self, page: Page) -> str:
-        """The question. The next page, with the engine's answer, is folded under the question."""
+        """The question. The next page, with the engine's answer, is folded under it."""
         question = self._player.question
         choices = "".join(
             f"\n{number}. {to_markdown(choice)}" for number, choice in enumerate(page.choices, 1)
@@ -135,7 +133,7 @@ class _Writer:
         return boxed("question", "What do you expect?", f"{asked}\n{fold}")
 
     def _picture(self, page: Page) -> list[str]:
-        """The picture of a page, if the page is selected and its picture differs from the last."""
+        """The picture of a page, if the page is selected and its picture is a new one."""
         if page.number not in PICKS[self._lesson.name].drawn:
             return []
         rows = [page.engine, str(page.focus), *page_picture(page)]

@@ -1,8 +1,7 @@
 """A page of a lesson as a picture: the panels of the dashboard's lesson screen at that moment.
 
 The real screen is drawn in this process from the lesson's recording, but without the keys, the time
-line and the text, which is beside the picture. No panel is dimmed. An app closes its source on
-exit, but the next picture needs the source too. So the app gets a wrapper that stays open.
+line and the text, which is beside the picture. No panel is dimmed.
 """
 
 import asyncio
@@ -57,7 +56,7 @@ class _Still:
 
 
 class _Lent:
-    """A source that stays open when an app closes it."""
+    """A source that stays open when an app closes it on exit: the next picture needs it too."""
 
     def __init__(self, source: Any) -> None:
         self._source = source

@@ -54,10 +54,7 @@ class ModelShelf:
 
 
 class LessonEngine:
-    """One engine of a lesson.
-
-    A request's id (`ada`) stands for the request's first sequence; `ada.1` is the second one.
-    """
+    """A request's id (`ada`) stands for its first sequence; `ada.1` is the second one."""
 
     def __init__(self, engine: LLMEngine, loaded: LoadedModel) -> None:
         self.engine = engine
@@ -197,7 +194,7 @@ class LessonEngine:
         return self.sequence(name).num_tokens
 
     def num_prompt_tokens(self, request_id: str) -> int:
-        """Number of prompt tokens of a request, even after the request has ended."""
+        """Works even after the request has ended."""
         return self.facts.requests[request_id].num_prompt_tokens
 
     def text(self, request_id: str) -> str:

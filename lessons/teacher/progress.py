@@ -83,8 +83,6 @@ def default_path() -> Path:
 
 
 class Progress:
-    """The file at `path`."""
-
     def __init__(self, path: Path | None = None) -> None:
         self.path = path or default_path()
 
@@ -118,10 +116,7 @@ class Progress:
     # ---- lessons ----
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
-        """Note that a page was read.
-
-        last: whether this is the lesson's last page; answers: the answers up to this page
-        """
+        """last: whether this is the lesson's last page; answers: the answers up to this page"""
 
         def change(file: ProgressFile) -> None:
             entry = file.lessons.setdefault(lesson, LessonProgress())
@@ -132,7 +127,7 @@ class Progress:
         self.change(change)
 
     def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
-        """Note an answer. Only the first answer to a question is stored."""
+        """Only the first answer to a question is stored."""
         self.change(
             lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
                 question, FirstAnswer(given, right)
@@ -149,7 +144,7 @@ class Progress:
         self.change(change)
 
     def note_check(self, exercise: str, passed: bool) -> None:
-        """Note a check. A passed exercise stays passed."""
+        """A passed exercise stays passed."""
 
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())

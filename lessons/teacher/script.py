@@ -162,7 +162,6 @@ class Predict:
         return abs(given - answer) <= self.tolerance * abs(answer)
 
     def shown(self, answer: Answer) -> str:
-        """An answer with its unit."""
         if isinstance(answer, str):
             return answer
         number = f"{answer:,}" if isinstance(answer, int) else f"{answer:,.3g}"
@@ -279,7 +278,6 @@ class Teacher:
         unit: str = "",
         tolerance: float = 0.0,
     ) -> Predict:
-        """Make a `Predict`."""
         self.focus(focus)
         return Predict(
             question=question, answer=answer, why=why, before=before, because=because,

@@ -49,7 +49,7 @@ class ToyRunner:
         self._kv: dict[int, int] = {}
 
     def device_works(self) -> bool:
-        # Return False to disable retries: an error in the student's code must be visible.
+        # False disables retries: an error in the student's code must be visible.
         return False
 
     def execute_model(self, plan: SchedulerOutput, watch: Watch = WATCH_NOTHING) -> StepResult:

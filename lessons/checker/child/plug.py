@@ -36,7 +36,7 @@ def overlay(module_name: str, file: Path) -> ModuleType:
     changed = _load(f"overlay_{file.stem}", file)
     engine = import_module(module_name)
     for name, value in vars(changed).items():
-        # If both files import a name, both have the same object, so copying it changes nothing.
+        # A name that both files import is the same object in both, so copying it changes nothing.
         if not name.startswith("__") and hasattr(engine, name):
             setattr(engine, name, value)
     return engine

@@ -16,7 +16,7 @@ TABLE = [7, 2]
 def decode_of_six_tokens():
     """Return a backend with five cached tokens, the step that adds the sixth, and the six tokens.
 
-    Everything else in the cache is NaN.
+    All other slots of the cache hold NaN.
     """
     torch.manual_seed(0)
     backend = TorchAttentionBackend(KVCacheSpec(1, 1, 8, 4, torch.float32), 9, torch.device("cpu"))

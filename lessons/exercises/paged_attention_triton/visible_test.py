@@ -10,7 +10,7 @@ from minivllm.kernels.reference import decode_attention
 
 
 def agrees(seq_lens, num_heads, num_kv_heads, tables):
-    """Whether it agrees with the reference, over a cache of 10 blocks of 4 tokens."""
+    """Whether the kernel agrees with the reference, over a cache of 10 blocks of 4 tokens."""
     torch.manual_seed(0)
     query = torch.randn(len(seq_lens), num_heads, 16)
     key_cache, value_cache = torch.randn(2, 10, 4, num_kv_heads, 16)
