@@ -26,7 +26,7 @@ WORKLOAD = {
 
 
 def workload_speeds(engine: Stage) -> dict[str, float]:
-    """Return for each engine the tokens per second: the median over the rounds."""
+    """Engine -> tokens per second: the median over the rounds."""
     speeds: dict[str, list[float]] = {}
     for row in engine["rows"]:
         if "reason" not in row:
@@ -141,6 +141,6 @@ REGIONS: dict[str, tuple[str, Callable[[Stage], str], Callable[[str], str]]] = {
     "profile-intro": ("profile", profile_intro, intro_not_measured),
     "profile-picture": ("profile", profile_picture, not_measured),
 }
-"""Name of a region -> the stage, the function that makes the region's text, and the function that
-makes the text if there is no measurement.
+"""Name of a region -> the stage, the function that makes the region's text from a measurement, and
+the function that makes it without one.
 """

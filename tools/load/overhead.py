@@ -78,7 +78,10 @@ def _arguments() -> argparse.Namespace:
         help="tokens of each answer, 2 or more (default: %(default)s)",
     )
     parser.add_argument(
-        "--rounds", type=int, default=5, help="rounds of each of the two (default: %(default)s)"
+        "--rounds",
+        type=int,
+        default=5,
+        help="rounds with and without the server, each (default: %(default)s)",
     )
     parser.add_argument("--max-ratio", type=float, default=1.03, help="default: %(default)s")
     parser.add_argument("--json", metavar="FILE", help="write all measurements")

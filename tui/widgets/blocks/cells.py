@@ -1,9 +1,7 @@
 """The cells of the block map: what is drawn for a block, or for a group of blocks.
 
-    █a   full, owned by a              ▃2   part full, shared by 2 sequences
-    ░a   free, cached, last held by a  ··   empty
-
-Owners and counts come from the fold; a test compares them with the drawn lines.
+█a   full, owned by a              ▃2   part full, shared by 2 sequences
+░a   free, cached, last held by a  ··   empty
 """
 
 from functools import lru_cache
@@ -31,7 +29,7 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 def block_cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block.
 
-    All full blocks of a sequence share one cell. So most blocks cost only one assignment, and
+    All full blocks of a sequence share one cell, so most blocks cost only one assignment:
     thousands of blocks can be drawn fifteen times a second.
     """
     fold, size = model.fold, model.header.block_size
@@ -42,8 +40,7 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         if block.hash is not None and block.ref_cnt == 0:
             cells[block_id] = _cached(model.last_owner_letter(block_id))
     filled: dict[int, int] = {}
-    # Include waiting sequences: a frame can be drawn between a sequence's first block and its
-    # admission.
+    # Waiting sequences too: one can have its first block and not be admitted yet.
     for seq_id, sequence in fold.sequences.items():
         letter, computed = model.letter(seq_id) or "?", sequence.num_computed_tokens
         hue = model.hue(letter)
@@ -100,9 +97,9 @@ def group_cells(cells: list[Cell], size: int) -> list[Cell]:
 
 
 def regroup(groups: list[Cell], before: list[Cell], cells: list[Cell], size: int) -> list[Cell]:
-    """Update `groups`, which were made from the cells `before`, to the new `cells`.
+    """Update `groups`, made from the cells `before`, to the new `cells`.
 
-    This is cheap, because between two frames only some hundred blocks change.
+    Cheap: between two frames, only some hundred blocks change.
     """
     groups = groups.copy()
     changed = [
@@ -118,7 +115,6 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     # Cached, because most groups are the same as in the last frame.
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
-    # Every block with an owner has a glyph of `FILL`.
     used = [cell for cell in members if cell.glyph in FILL]
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:

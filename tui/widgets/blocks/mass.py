@@ -1,7 +1,7 @@
 """Attention mass: how much a sequence's newest token attends to each block, as bars.
 
-Attention mass is recorded only on request (key M), because it needs extra computation in the model.
-After a preemption, the sequence has another block table, so its old attention mass is not drawn.
+It is recorded only on request (key M), because it needs extra computation in the model. After a
+preemption, the sequence has another block table, so its old attention mass is not drawn.
 """
 
 from math import inf
