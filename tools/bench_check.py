@@ -80,7 +80,6 @@ def compare(now: dict[str, Any], committed: dict[str, Any]) -> list[WorkloadVerd
 
 
 def other_circumstances(now: dict[str, Any], committed: dict[str, Any]) -> list[str]:
-    """Return one sentence for each condition that differs from the committed measurement."""
     pairs = [(key, now[key], committed[key]) for key in ("model", "threads")]
     pairs += [(key, now["machine"][key], committed["machine"][key]) for key in ("cpu", "cores")]
     pairs += [

@@ -46,7 +46,6 @@ class Page:
     right: bool | None = None
     """On the page after a question: whether the answer was right; None without an answer."""
     focus: PanelName | None = None
-    """The panel to highlight."""
     chosen: Target | None = None
     """The block or sequence to inspect."""
     engine: str = ""

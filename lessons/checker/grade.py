@@ -20,8 +20,6 @@ PATIENCE = 0.5
 
 
 class Grade(NamedTuple):
-    """One student's work on one exercise."""
-
     student: str
     exercise: Exercise
     seed: int
@@ -81,7 +79,6 @@ def grade(folder: Path, exercises: list[Exercise], secret: str) -> Iterator[Grad
 
 
 def grade_one(student: Path, exercise: Exercise, secret: str) -> Grade:
-    """student: the student's folder"""
     from minivllm.lessons.checker.cases.behaviour import behaviours_of
 
     seed = seed_for(secret, student.name, exercise.name)

@@ -99,7 +99,6 @@ def yours_at(found: Counterexample) -> str:
 
 
 def engines_at(found: Counterexample) -> str:
-    """What the engine does at the first difference."""
     return (
         readable_line(found.expected[found.index])
         if found.index < len(found.expected)

@@ -23,7 +23,6 @@ from minivllm.lessons.checker.cases.draw import Case, CaseMaker, Draw, T
 from minivllm.lessons.checker.child.sandbox import Failure, Session
 
 _FULL_SIZE = 6
-"""The cases before this number are smaller: if one of them fails, it is easy to read."""
 _MAX_TRIES = 300
 """Maximum number of cases that hypothesis draws to find a failing case of its own."""
 NOT_SHRUNK = ("todo", "time", "memory", "output", "exit", "died", "patched")

@@ -83,8 +83,6 @@ COURSE = (
 
 
 class PanelPlace(NamedTuple):
-    """A panel's title on the screen, and the screen that shows it best."""
-
     name: str
     screen: str
 

@@ -282,7 +282,6 @@ def _evicted_in_order(L: Teacher) -> Script:
 
 
 def _found(engine: LessonEngine, name: str) -> int:
-    """Blocks that the prefix cache gave to a request when it was admitted."""
     return engine.facts.requests[name].num_cached_tokens // engine.block_size
 
 

@@ -270,7 +270,6 @@ def _load(L: Teacher, name: str) -> LessonEngine:
 
 
 def _customers(engine: LessonEngine, every: int) -> None:
-    """Add one request every `every` steps, and run until all have ended."""
     for number in range(CUSTOMERS):
         engine.add(f"p{number}", list(range(20 + 20 * number, 26 + 20 * number)), max_tokens=WISH)
         for _ in range(every):

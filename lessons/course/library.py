@@ -33,7 +33,6 @@ def lessons() -> tuple[Lesson, ...]:
 
 
 def what_comes_next(lesson: Lesson) -> str:
-    """Text for the end of a lesson: the next lesson, and the first exercise of this one."""
     course = lessons()
     if lesson not in course:
         return ""

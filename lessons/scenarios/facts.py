@@ -31,7 +31,6 @@ class RequestFacts:
     """Blocks that its sequences copied before writing to them."""
     num_pruned: int = 0
     num_together: int = 1
-    """Maximum number of sequences at the same time."""
     ended_in_step: int | None = None
     """Step in which a sequence of this request last ended."""
     sample_texts: dict[str, str] = field(default_factory=dict)
@@ -80,7 +79,6 @@ class RunFacts:
         self.slots_busy_while_waiting = 0
         """Scheduled sequences, summed over the steps in `steps_with_waiting`."""
         self.seconds = 0.0
-        """Total step time, by the engine's clock."""
         self.pruned_beams = 0
         self._usage = KVUsageMeter(header)
         self._used_slots: set[int] = set()

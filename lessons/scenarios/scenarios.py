@@ -25,7 +25,7 @@ Message = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioRequest:
-    """Sent `after_steps` steps after the start of its wave."""
+    """One request, sent `after_steps` steps after the start of its wave."""
 
     request_id: str
     messages: tuple[Message, ...]

@@ -189,7 +189,6 @@ def _beams(facts: RunFacts) -> list[str]:
 
 
 def _copies(facts: RunFacts, what: str) -> str:
-    """How many blocks were copied, and why."""
     forks, copies = facts.fold.counters.forked_sequences, facts.fold.counters.copied_blocks
     if not copies:
         return (

@@ -37,7 +37,7 @@ class RecordedKernels(msgspec.Struct):
 
 
 def triton_is_here() -> bool:
-    """Does not import Triton: that is slow and fixes how kernels run."""
+    """Whether Triton is installed. Does not import it: that is slow and fixes how kernels run."""
     return find_spec("triton") is not None
 
 

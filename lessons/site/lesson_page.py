@@ -23,7 +23,6 @@ from minivllm.tui.lesson import Page
 
 INSTANT_MODEL, READABLE_MODEL = "tiny-random", "smollm2"
 PICTURES = "../assets/lessons"
-"""Relative path from a page to its pictures."""
 
 Draw = Callable[[Page, str], str]
 
@@ -32,7 +31,6 @@ class LessonPage(NamedTuple):
     name: str
     text: str
     pictures: dict[str, str]
-    """File name -> SVG."""
 
 
 def page_name(lesson: Lesson) -> str:
@@ -60,8 +58,6 @@ def lesson_page(lesson: Lesson, *, draw: Draw = draw) -> LessonPage:
 
 
 class _Writer:
-    """Writes one page while its lesson is played."""
-
     def __init__(self, lesson: Lesson, player: LessonPlayer, draw: Draw) -> None:
         self.parts: list[str] = []
         self.pictures: dict[str, str] = {}
@@ -96,7 +92,6 @@ class _Writer:
             )
 
     def _begin_section(self, page: Page) -> None:
-        """If the lesson shows another engine, start a section with the engine's name."""
         if page.engine != self._engine:
             self._engine = page.engine
             title = page.engine or "the lesson"
@@ -155,7 +150,6 @@ class _Writer:
 
 
 def _claims(page: Page) -> list[str]:
-    """The claims that were checked on the engine before this page."""
     if not page.claims:
         return []
     return [
@@ -165,7 +159,6 @@ def _claims(page: Page) -> list[str]:
 
 
 def _misconceptions(question: Predict, truth: Answer) -> list[str]:
-    """The known wrong guesses, each with its explanation."""
     wrong = [
         (given, why) for given, why in question.why.items() if not question.is_right(given, truth)
     ]

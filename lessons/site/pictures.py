@@ -28,8 +28,6 @@ _ALL_TILES = 1_000_000
 
 
 class Words(NamedTuple):
-    """A description of a picture, in words."""
-
     alt: str
     caption: str
 
@@ -92,8 +90,6 @@ def picture_words(page: Page) -> Words:
 
 
 def _rows(page: Page, context: Context) -> int:
-    """Terminal height that just fits the highlighted panel and its companions."""
-
     def of(panel: Any) -> int:
         rows = picture(panel, context, COLUMNS - 2, _MOST_ROWS)
         # Of the empty rows above a legend at the panel's foot, count only one.

@@ -36,7 +36,6 @@ class ModelShelf:
     """One model, loaded for the first engine and shared by all engines of a lesson."""
 
     def __init__(self, model: str, loaded: LoadedModel | None = None) -> None:
-        """loaded: the model, if it is already in memory"""
         self.name = model
         self._loaded = loaded
 
@@ -118,7 +117,6 @@ class LessonEngine:
         self._compare()
 
     def run(self) -> None:
-        """Run until all requests have ended."""
         self.run_until(lambda: not self.busy)
 
     def run_until(self, holds: Callable[[], bool]) -> None:
@@ -194,7 +192,7 @@ class LessonEngine:
         return self.sequence(name).num_tokens
 
     def num_prompt_tokens(self, request_id: str) -> int:
-        """Works even after the request has ended."""
+        """Number of prompt tokens, even after the request has ended."""
         return self.facts.requests[request_id].num_prompt_tokens
 
     def text(self, request_id: str) -> str:

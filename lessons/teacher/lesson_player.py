@@ -40,7 +40,6 @@ class LessonPlayer:
         self.teacher = Teacher(self._build)
         self._script = lesson.run(self.teacher)
         self._question: Predict | None = None
-        """The last question, until its verdict is shown; None otherwise."""
         self.truths: list[Answer] = []
         """The engine's answers to all questions so far."""
         self._answered: list[bool] = []
@@ -143,7 +142,6 @@ class LessonPlayer:
                 self.pass_over()
 
     def _open_next(self) -> None:
-        """Run the lesson to its next chunk and open a page for the chunk, or the final page."""
         chunk = next(self._script, None)
         if chunk is None:
             self._add_page(text=self._end(), last=True)
@@ -154,7 +152,6 @@ class LessonPlayer:
             self._add_page(text=chunk.text)
 
     def _resolve(self, given: Answer | None) -> None:
-        """Let the engine answer, and open a page with the verdict."""
         truth = self._question.find_out()
         self.truths.append(truth)
         verdict = self._question.verdict(given, truth)

@@ -24,8 +24,6 @@ class FirstAnswer(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """The page at which the user left a lesson."""
-
     page: int
     answers: list[str] = []
     """The answer to each question so far; an empty text if the question was skipped."""
@@ -116,7 +114,7 @@ class Progress:
     # ---- lessons ----
 
     def note_page(self, lesson: str, page: int, last: bool, answers: Sequence[str] = ()) -> None:
-        """last: whether this is the lesson's last page; answers: the answers up to this page"""
+        """Note a page. last: it is the lesson's last page; answers: the answers up to this page"""
 
         def change(file: ProgressFile) -> None:
             entry = file.lessons.setdefault(lesson, LessonProgress())
@@ -127,7 +125,7 @@ class Progress:
         self.change(change)
 
     def note_answer(self, lesson: str, question: str, given: str, right: bool) -> None:
-        """Only the first answer to a question is stored."""
+        """Note an answer. Only the first answer to a question is stored."""
         self.change(
             lambda file: file.lessons.setdefault(lesson, LessonProgress()).first_answers.setdefault(
                 question, FirstAnswer(given, right)
@@ -144,7 +142,7 @@ class Progress:
         self.change(change)
 
     def note_check(self, exercise: str, passed: bool) -> None:
-        """A passed exercise stays passed."""
+        """Note a check. A passed exercise stays passed."""
 
         def change(file: ProgressFile) -> None:
             entry = file.exercises.setdefault(exercise, ExerciseProgress())

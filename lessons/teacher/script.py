@@ -122,7 +122,6 @@ class Predict:
 
     @property
     def how_to_answer(self) -> str:
-        """The hint to show after an invalid answer."""
         if self.choices:
             return (
                 f"Type the number of your answer, 1 to {len(self.choices)}. You learn more from a"
@@ -212,10 +211,7 @@ def lesson(
 
 
 class Teacher:
-    """The functions that a lesson calls."""
-
     def __init__(self, build: Callable[[dict[str, object]], LessonEngine]) -> None:
-        """build: makes an engine from a dict of `EngineConfig` options"""
         self._build = build
         self.lit: PanelName | None = None
         self.chosen: Target | None = None

@@ -10,7 +10,6 @@ from minivllm.tui.lesson import Page
 
 
 def transcript(player: LessonPlayer) -> str:
-    """Write the lesson from the current page to its end."""
     parts, drawn = [f"# {player.title}\n"], []
     while True:
         rows = page_picture(player.page)
@@ -22,7 +21,6 @@ def transcript(player: LessonPlayer) -> str:
 
 
 def _page(page: Page, rows: list[str]) -> str:
-    """rows: the rows of the page's picture"""
     parts = []
     if rows:
         title = f"{rows[0]} ({page.engine})" if page.engine else rows[0]

@@ -24,7 +24,7 @@ sys.path.insert(0, str(HERE.parent / "load"))
 from server_process import serve  # noqa: E402  (in the neighbouring folder `load`)
 
 TOLERANCE = 1e-3
-"""For a sum of log-probabilities over a few tokens, both computed in float32."""
+"""Tolerance for a sum of log-probabilities over a few tokens, both computed in float32."""
 NUM_REQUESTS = 16
 
 

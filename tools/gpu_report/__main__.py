@@ -90,7 +90,6 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 
 def _run_in_process(stage: str, args: argparse.Namespace) -> int:
-    """Run one stage in a child process; return 0 if it is done, else 1."""
     path = args.out / f"{stage}.json"
     command = [
         sys.executable,

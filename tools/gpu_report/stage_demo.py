@@ -98,7 +98,6 @@ def _play(scenario: Scenario, engine: LLMEngine, recording: Path) -> dict[str, A
 
 
 def _decoding_sequence(events: list[ev.Event]) -> str | None:
-    """Find a sequence that has sampled a token and has not ended."""
     ended = {event.seq_id for event in events if isinstance(event, ev.RequestFinished)}
     return next(
         (e.seq_id for e in events if isinstance(e, ev.TokenSampled) and e.seq_id not in ended), None

@@ -107,7 +107,7 @@ class StageFile:
 
 
 def read_stage(path: Path) -> dict[str, Any] | None:
-    """None if the file does not exist."""
+    """The file's content; None if there is no file."""
     return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
 

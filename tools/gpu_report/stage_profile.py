@@ -142,7 +142,6 @@ def _run_prefills(engine: LLMEngine, batch: int) -> None:
 
 
 def _is_decode(engine: LLMEngine, batch: int) -> bool:
-    """Whether the last step had exactly `batch` decodes."""
     scheduled = engine._stepper.last_plan.scheduled
     return len(scheduled) == batch and all(item.kind == "decode" for item in scheduled)
 

@@ -68,7 +68,6 @@ def _task(kind: str) -> Task:
 
 
 def _answer_about(prompt: str) -> str | None:
-    """The answer to a question about a story, from the story's cast."""
     text, _, question = prompt.rpartition("\n")
     story = parse_story(text)
     if story is None:
@@ -87,7 +86,6 @@ def held_out_prompts(number: int = NUM_PROMPTS, seed: int = SEED) -> list[Exchan
 
 
 def every_serving_question() -> list[Exchange]:
-    """All questions about serving, as they were taught, without a prefix."""
     return [
         Exchange("serving", question, topic["say"][0])
         for topic in topics("serving")

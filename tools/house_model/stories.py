@@ -53,7 +53,6 @@ def write_story(random: Random, fixed: Cast | None = None, plot: dict | None = N
 
 
 def write_request(random: Random) -> tuple[str, Cast]:
-    """Return a request for a story, and the words that it fixes."""
     about = random.choice(ABOUT)
     fixed = draw_cast(slots_of(about), random)
     return f"{random.choice(VERBS)} {fill(about, fixed)}.", fixed

@@ -68,7 +68,6 @@ class TrainingOptions:
 
 
 def encoded_documents(tokenizer: Tokenizer, seed: int) -> Iterator[tuple[list[int], list[float]]]:
-    """Yield the token ids of each document, and their weights in the loss."""
     for document in documents(seed):
         ids: list[int] = []
         weights: list[float] = []

@@ -35,7 +35,6 @@ _FIRST_TOKEN, _LAST_TOKEN = 10, 250
 """Ids in this range are ordinary tokens in every known vocabulary."""
 
 Times = list[list[float]]
-"""For each stream: the arrival time of each token."""
 
 
 def main() -> int:

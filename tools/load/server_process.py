@@ -80,7 +80,6 @@ class ServerProcess:
         self.read()
 
     def end(self) -> int:
-        """Terminate the server and return its exit status."""
         self._process.terminate()
         return self._process.wait(120)
 

@@ -161,7 +161,6 @@ def _offline(args: argparse.Namespace, options: dict) -> float:
 
 
 def _checks(result: dict, args: argparse.Namespace) -> list[tuple[str, str, bool]]:
-    """Return for each check: name, finding, and whether the check passed."""
     fresh, quiet, left = (
         result[name] for name in ("fresh", "after_the_streams", "after_the_disconnects")
     )

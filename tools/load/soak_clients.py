@@ -20,7 +20,6 @@ _TIMEOUT = 300.0
 @dataclass
 class Load:
     tokens: list[tuple[float, int]] = field(default_factory=list)
-    """For each complete answer: its end time, and its number of tokens."""
     errors: list[str] = field(default_factory=list)
 
     def tokens_per_second(self, begin: float, end: float) -> float:

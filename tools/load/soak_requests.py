@@ -20,7 +20,6 @@ class SoakRequest:
     n: int
     logprobs: int | None
     max_tokens: int
-    """Length of each of the `n` outputs, in tokens."""
 
     @property
     def num_output_tokens(self) -> int:

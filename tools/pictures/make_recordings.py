@@ -45,7 +45,7 @@ POLICIES = ("static+contiguous", "continuous+paged")
 """Names of configurations, as in `minivllm compare`: how engines served in the past, and today."""
 POLICIES_SCENARIO = "burst"
 XRAY_SCENARIO = "shared-prefix"
-"""Its first request is long enough for two tiles of keys."""
+"""The first request of this scenario is long enough for two tiles of keys."""
 XRAY_STEPS = 4
 
 

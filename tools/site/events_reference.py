@@ -57,7 +57,7 @@ COMMON: Mapping[str, str] = MappingProxyType(
         "kernel": "Name of the Triton kernel.",
     }
 )
-"""For fields that have no description in the source."""
+"""Descriptions of fields that have none in the source."""
 
 _HEAD = f"""# Events
 

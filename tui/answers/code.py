@@ -38,7 +38,6 @@ class SourceLines(NamedTuple):
     first_line: int = 0
     code: str = ""
     marked: frozenset[int] = frozenset()
-    """Line numbers."""
 
     def syntax(self, dark: bool) -> RenderableType:
         if not self.code:
@@ -111,7 +110,7 @@ def source_of(rule: Rule) -> SourceLines:
 
 
 def _file_of(module: str) -> Path | None:
-    """Find a module's file. Imports only the module's parent packages, which are all empty."""
+    """Find a module's file. This imports the module's parent packages, but not the module."""
     if module.partition(".")[0] != "minivllm":
         return None
     try:
@@ -123,7 +122,6 @@ def _file_of(module: str) -> Path | None:
 
 
 def _function(tree: ast.AST, names: list[str]) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
-    """Find a function by its qualified name, such as `Scheduler._defer`."""
     for name in names:
         tree = next(
             (

@@ -18,7 +18,6 @@ class Notices:
         self._context = context
         self._tell = tell
         self._trouble: str | None = None
-        """The last reported state of the source."""
         self._reported_loss = False
         self._newest: FinishedSequence | None = None
         """The newest finished sequence that `_look_for_cut_answers` has seen."""

@@ -56,7 +56,6 @@ LIGHT = Theme(
 
 
 def plain(theme: Theme) -> Theme:
-    """The same theme with ASCII frames."""
     return replace(theme, variables=theme.variables | _PLAIN_FRAMES)
 
 

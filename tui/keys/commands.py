@@ -195,7 +195,6 @@ def printed_key(key: str) -> str:
 
 
 def page() -> str:
-    """The docs page that lists every command."""
     parts = [_PAGE_TOP]
     commands = (*COMMANDS, *LESSON_COMMANDS)
     for group in dict.fromkeys(command.group for command in commands):

@@ -15,7 +15,7 @@ class TimeKeys:
 
     @property
     def _transport(self) -> Transport:
-        """Not kept: the next page of a lesson can have another recording."""
+        """Read each time: the next page of a lesson can have another recording."""
         return self._context.transport
 
     def draw_here(self) -> None:

@@ -51,8 +51,6 @@ class AskScreen(ModalScreen[str | None]):
 
 
 class QuestionScreen(AskScreen):
-    """Asks for a prompt and sampling options."""
-
     def __init__(self) -> None:
         super().__init__(
             "Ask the model",

@@ -60,7 +60,6 @@ class BlockAge(msgspec.Struct, gc=False):
     born: int | None = None
     """The step that last took the block from the free queue; None if the recording began later."""
     taken_by: str | None = None
-    """The sequence for which that step took the block."""
 
 
 class BlockAges(msgspec.Struct):

@@ -57,9 +57,7 @@ class PrefixIndex:
         self.roots: list[str] = []
         """The first hash of each chain; chains with a holder come first."""
         self._names: list[str | None] = []
-        """The hash of each block, as of the last update."""
         self._parents: dict[str, str | None] = {}
-        """hash -> its parent hash"""
 
     def of(self, model: DashboardModel) -> "PrefixIndex":
         """Update the index to the model's moment, and return the index."""

@@ -230,7 +230,7 @@ class _Head(msgspec.Struct):
     """First piece of a packed model: the small parts, and the parts that change in every step."""
 
     remembered: _Remembered
-    """Without the parts that have separate pieces."""
+    """The state without the parts that have separate pieces."""
     num_steps: int
     num_sequences: int
     num_ages: int

@@ -27,7 +27,6 @@ class EventOwners:
         self._known: dict[int, str | None] = {}
         self._ages: BlockAges | None = None
         self._next = 0
-        """Index of the first event that `_ages` has not seen."""
         self.has_all = True
         """Whether the last call of `learn` found all owners."""
 

@@ -146,7 +146,6 @@ class EventCache:
         self._events: dict[int, ev.Event] = {}
 
     def read(self, recording: Events, indexes: Sequence[int]) -> list[ev.Event]:
-        """The events at these consecutive indexes."""
         missing = [index for index in indexes if index not in self._events]
         if missing:
             if len(self._events) > _CACHED:

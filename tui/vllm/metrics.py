@@ -27,13 +27,13 @@ class Scrape:
     """A server's metrics at one moment. The names are without the prefix `vllm:`."""
 
     t: float
-    """In seconds on our own clock."""
+    """The time of the scrape, on our own clock."""
     values: dict[str, float] = field(default_factory=dict)
     """Gauges, counters (`..._total`), and `_sum` and `_count` of histograms, summed over labels."""
     buckets: dict[str, dict[float, float]] = field(default_factory=dict)
     """Histogram -> boundary -> number of values up to this boundary."""
     kv_cache_usage: dict[str, float] = field(default_factory=dict)
-    """By engine."""
+    """Usage by engine, as a share."""
     cache_config: dict[str, str] = field(default_factory=dict)
     models: tuple[str, ...] = ()
 

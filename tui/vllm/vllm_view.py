@@ -55,7 +55,6 @@ class VllmView:
         self.blocks: dict[tuple[str | None, BlockName], NamedBlock] = {}
         """(medium, name) -> block, in the order of the reports."""
         self.last_number: int | None = None
-        """Number of the last batch of KV events."""
         self.num_lost_batches = 0
         self.knows_all_names = False
         """Whether no batch was lost since the cache was last cleared."""

@@ -14,7 +14,6 @@ Case = dict[str, Any]
 
 
 def _operation(draw: Draw) -> list[int]:
-    """Draw a number that selects an allowed operation, and a hash for a block."""
     return [draw.integer(0, 59), draw.integer(0, 3)]
 
 
@@ -60,7 +59,7 @@ def tell_operations(case: Case) -> Iterator[str]:
 
 
 def _allowed(kinds: list[str], owners: list[int], named: set[int]) -> list[tuple[str, int]]:
-    """As (kind, block)."""
+    """Allowed operations, as (kind, block)."""
     everyone = range(len(owners))
     blocks = {
         "pop": [i for i in everyone if not owners[i]][:1],

@@ -98,7 +98,6 @@ def fingerprint(own: ModuleType) -> dict[str, int]:
 
 
 def _functions(own: ModuleType) -> Iterator[tuple[str, str, FunctionType]]:
-    """Yield (owner, name, function) of minivllm's modules and classes, except the student's."""
     for module in [
         module for name, module in sys.modules.items() if name.partition(".")[0] == "minivllm"
     ]:

@@ -59,8 +59,6 @@ class Submission(NamedTuple):
 
 
 class Session:
-    """Runs a submission; a context manager."""
-
     def __init__(self, exercise: Exercise, submission: Submission) -> None:
         if not hasattr(os, "fork"):
             raise ExerciseError(

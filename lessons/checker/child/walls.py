@@ -50,7 +50,6 @@ def notice() -> str | None:
 
 @cache
 def _complaint(found: str) -> str:
-    """The error message of bubblewrap when it runs the command `true`; empty if it works."""
     try:
         trial = subprocess.run([found, *_NEW_WORLD, "true"], capture_output=True, timeout=10)
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -108,7 +108,6 @@ def _answer_in_forks(exercise: Exercise, questions: Iterable[str], answers: Text
 
 
 def _fork(exercise: Exercise, file: Path) -> Any:
-    """Fork a process for `file` and return the channel to it."""
     ours, theirs = socket.socketpair()
     if os.fork():
         theirs.close()

@@ -218,7 +218,6 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
 
 
 def _token_ids(model: DashboardModel, use: Use, owners: list[tuple[str, int]]) -> list[Fact]:
-    """The ids of the block's tokens: one fact for the prompt, one for the output."""
     for seq_id, entry in owners:
         first = entry * model.header.block_size
         last = first + use.num_tokens

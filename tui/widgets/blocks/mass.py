@@ -98,7 +98,6 @@ def _is_known(model: DashboardModel, seq_id: str | None) -> bool:
 
 
 def bars_of(model: DashboardModel, seq_id: str, width: int) -> list[Bar]:
-    """The mass of a sequence along its block table, in at most `width` bars."""
     mass, table = model.mass[seq_id], model.fold.sequences[seq_id].block_table
     each = -(-len(mass) // max(width, 1))
     return [

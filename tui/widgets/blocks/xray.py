@@ -19,7 +19,6 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 TILES_PER_SECOND = 4
 _REST = 8
-"""Number of ticks to pause at the end, before the replay starts again."""
 DONE, PLAYING, TO_COME = "█", "▶", "·"
 _SIGNS = {DONE: "good", PLAYING: "accent*!", TO_COME: "faint"}
 
@@ -32,7 +31,7 @@ class Moment(NamedTuple):
 
 
 def num_ticks(trace: KernelTraced) -> int:
-    """One picture for each tile, and one for each program without tiles."""
+    """Number of pictures: one for each tile, and one for each program without tiles."""
     return sum(max(len(program.tiles), 1) for program in trace.programs)
 
 
@@ -184,7 +183,6 @@ def _row_axis(trace: KernelTraced, kernel: str) -> int:
 
 
 def _around(rows: list[Line], at: int, most: int) -> list[Line]:
-    """At most `most` neighbouring rows, including row number `at`."""
     first = min(max(at - most // 2, 0), max(len(rows) - most, 0))
     return rows[first : first + most]
 

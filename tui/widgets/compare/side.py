@@ -166,7 +166,6 @@ def _policy(header: LogHeader, other: LogHeader | None) -> list[list[Span]]:
 
 
 def _bar(model: DashboardModel, width: int) -> Line:
-    """The last plan as a bar, with prefills in reverse as on the Overview screen."""
     budget = model.fold.budget or model.header.max_num_batched_tokens
     row = Row(width)
     for cell, run in groupby(bar_cells(model.fold.scheduled, budget, -(-budget // max(width, 1)))):

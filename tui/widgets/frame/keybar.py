@@ -40,7 +40,7 @@ _LABELS = {
     "engine.mass": "Mass",
     "engine.xray": "X-ray",
 }
-"""Shorter than in the palette, or clearer beside the labels next to them."""
+"""Labels that are shorter than in the palette, or clearer beside the labels next to them."""
 _PADDING = 3
 """Cells around a key and its label."""
 

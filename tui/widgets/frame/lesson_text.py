@@ -34,7 +34,6 @@ class LessonText(Panel):
         self.trouble = ""
         """Why the last key did nothing."""
         self.busy = False
-        """Whether the engine is computing the next page."""
 
     def title(self, model: DashboardModel, width: int) -> str:
         right, answered = self._lesson.score

@@ -70,7 +70,6 @@ def _rooms(running: int, waiting: int, height: int) -> tuple[int, int]:
 
 
 def _window(seq_ids: list[str], chosen: str | None, room: int) -> range:
-    """The first positions, or the positions around the selected sequence."""
     at = seq_ids.index(chosen) if chosen in seq_ids else 0
     start = min(max(at - room // 2, 0), max(len(seq_ids) - room, 0)) if at >= room else 0
     return range(start, min(start + room, len(seq_ids)))

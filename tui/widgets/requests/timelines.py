@@ -49,7 +49,7 @@ class Axis(NamedTuple):
         return cls(first // steps_per_cell * steps_per_cell, steps_per_cell, width)
 
     def cell(self, step: int) -> int:
-        """Negative, or `width` or more, if the step is off the axis."""
+        """The cell of a step; negative, or `width` or more, if the step is off the axis."""
         return (step - self.first) // self.steps_per_cell
 
 
@@ -163,7 +163,7 @@ def state_of(record: SequenceRecord) -> tuple[str, str]:
 
 
 def duration(seconds: float | None) -> str:
-    """In at most six characters."""
+    """A duration in at most six characters."""
     if seconds is None:
         return ""
     if 0 < seconds < 0.00995:  # from 9.95 ms on, this would print 10.0ms

@@ -149,7 +149,6 @@ def _history(model: DashboardModel, width: int) -> Line:
 
 
 def _shares(model: DashboardModel, width: int, height: int) -> list[Line]:
-    """One line per scheduled sequence, largest share first, as far as there is room."""
     items = sorted(model.fold.scheduled, key=lambda item: -item.num_tokens)
     lines = []
     for item in items[: max(height, 0)]:
