@@ -5,8 +5,8 @@
     python tools/bench_check.py --update    write tools/bench_ratios.json again
 
 A ratio is our speed divided by the speed of `transformers` in the same run: the median over the
-rounds. The check takes minutes and needs a quiet machine. Ratios depend on the processor and the
-number of threads; the check says so if these differ from those of the committed ratios.
+rounds. Ratios depend on the processor and the number of threads; the check says so if these differ
+from those of the committed ratios.
 """
 
 import argparse

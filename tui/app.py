@@ -1,8 +1,7 @@
 """`DashboardApp`: takes events from a source and draws the engine's state.
 
 Fifteen times a second, the app reads new events and draws the current moment of the recording. The
-engine never waits for the dashboard. The keys (`keys/commands.py`) call methods of the app's parts:
-`time_keys`, `look_keys`, `engine_keys` and `windows`.
+engine never waits for the dashboard. The keys call methods of the app's parts (`keys/commands.py`).
 
     source = InProcessSource(header)
     engine.subscribe(source.put)

@@ -1,8 +1,7 @@
 """Grades a folder of submissions, in the formats of course software.
 
 The folder `DIR/STUDENT/` has a student's files, with or without a folder per exercise. Each student
-gets different cases, because the seed depends on the teacher's secret and the student's name. A
-broken submission gets no points, and the run continues with the next one.
+gets different cases, because the seed depends on the teacher's secret and the student's name.
 """
 
 import hashlib

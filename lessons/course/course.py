@@ -1,8 +1,7 @@
 """The course in one table: each concept with its lesson, its exercises and its panels.
 
-`minivllm.lessons.site` makes the site's lists of lessons and exercises from this table. Tests check
-that it has every lesson and every exercise, and that each lesson highlights the panels listed here.
-An exercise can belong to several concepts, but to only one lesson (`Exercise.lesson`).
+`minivllm.lessons.site` makes the site's lists from this table. An exercise can belong to several
+concepts, but to only one lesson (`Exercise.lesson`).
 """
 
 from typing import NamedTuple

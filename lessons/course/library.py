@@ -1,8 +1,7 @@
 """The course: all lessons in order, found by number or name.
 
-A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`; it
-needs no other registration. Importing a lesson builds no engine and loads no torch, so a list is
-quick. The number in the file's name and the one in the lesson must agree.
+A lesson is a module `l<number>_<anything>.py` of this folder with a `run` made by `@lesson`. Both
+numbers must agree. Importing a lesson builds no engine and loads no torch, so a list is quick.
 """
 
 import pkgutil

@@ -2,8 +2,7 @@
 
 A lesson's queries, such as `table("ada")` or `num_free`, are answered from the fold, from which the
 pictures are drawn too. After each step, the fold is compared with the engine's own state, so a
-lesson cannot show something false. The engine forgets requests that have ended; `facts` remembers
-their texts and lengths.
+lesson cannot show something false.
 """
 
 from __future__ import annotations

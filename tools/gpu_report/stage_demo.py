@@ -1,8 +1,7 @@
 """Stage `demo`: runs the demo's scenario on this device, and records all events to DIR/demo.jsonl.
 
 The kernel x-ray traces one decode, as key `X` does in the dashboard. In the same step, the
-attention mass of each block is recorded. `minivllm replay DIR/demo.jsonl` opens the recording on
-any machine.
+attention mass of each block is recorded.
 """
 
 from pathlib import Path

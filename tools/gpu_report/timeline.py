@@ -3,7 +3,7 @@
 The input is the events of a Chrome trace, in microseconds. Results are in seconds, except in the
 timeline. A device is busy while at least one kernel (or copy) runs. The host's time divides into
 CUDA functions and Python. Synchronizations and copies to host memory count as waiting, because they
-return only when all earlier work of the device is done. This module needs no GPU.
+return only when all earlier work of the device is done.
 """
 
 from collections import Counter

@@ -1,6 +1,6 @@
 """Inputs for the attacks of `tools/load/attack.py`: malformed bodies, and bytes that are not HTTP.
 
-To test another input, add a line. The tool counts answers by status, and fails for any 5xx status.
+To test another input, add a line.
 """
 
 import json

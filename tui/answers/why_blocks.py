@@ -1,7 +1,6 @@
 """Why a block is held, shared, cached or empty: one sentence each, for `why`.
 
-A free block can still have its content: a lookup finds it until the block is allocated again. Step
-numbers come from `BlockAges`, the rest from the fold.
+A free block can still have its content: a lookup finds it until the block is allocated again.
 """
 
 from minivllm.events.ledger import SequenceRecord

@@ -1,7 +1,9 @@
 """The cells of the block map: what is drawn for a block, or for a group of blocks.
 
-█a   full, owned by a              ▃2   part full, shared by 2 sequences
-░a   free, cached, last held by a  ··   empty
+    █a   full, owned by a              ▃2   part full, shared by 2 sequences
+    ░a   free, cached, last held by a  ··   empty
+
+A test compares the drawn lines with the fold.
 """
 
 from functools import lru_cache

@@ -1,8 +1,7 @@
 """Block inspector: everything known about the selected block.
 
-The facts are, in this order: condition, owners, fill, when the block is reused, its place in the
-prefix cache, its age, its attention mass and its tokens. A fact is a label with items, which can
-take several rows. If some items do not fit, their number is shown.
+A fact is a label with items, which can take several rows. If some items do not fit, their number is
+shown.
 """
 
 from itertools import takewhile

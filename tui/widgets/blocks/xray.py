@@ -1,9 +1,8 @@
 """Kernel x-ray: one attention kernel at one token, program by program and tile by tile.
 
 The panel replays a trace that the engine has recorded (`kernel.traced`): the reads and results of
-each program in one decode. The picture depends only on the trace and on a counter of tiles. The
-replay runs until the user moves it with ↑ and ↓. On a device, programs run in parallel; here they
-are replayed one after another.
+each program in one decode. The picture depends only on the trace and on a counter of tiles. On a
+device, programs run in parallel; here they are replayed one after another.
 """
 
 from bisect import bisect_right

@@ -1,7 +1,6 @@
 """The bottom line: the keys that are useful on this screen, most important first.
 
-The keys depend on the screen, on whether the engine can be controlled, and on whether a panel is
-maximized. They are read from the bindings, so they include the user's own keys.
+The keys are read from the bindings, so they include the user's own keys.
 """
 
 from collections.abc import Iterator

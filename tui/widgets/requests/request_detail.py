@@ -1,8 +1,8 @@
 """Panel for one request: facts, phases as sentences, prompt and text.
 
-Shows the selected sequence, or else the first running one. The sequence can be live (in the fold),
-finished (in the fold's history) or known only by its record in the ledger. Facts come first, and
-only the end of a long text is shown: prompt and output can have thousands of words.
+The sequence can be live (in the fold), finished (in the fold's history) or known only by its record
+in the ledger. Facts come first, and only the end of a long text is shown: prompt and output can
+have thousands of words.
 """
 
 from typing import NamedTuple
