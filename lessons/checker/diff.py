@@ -24,7 +24,10 @@ class Difference(NamedTuple):
 
 
 def write_difference(result: Result, folder: Path) -> Difference:
-    """Record both sides of the first failing trace. Raises `ExerciseError` if no trace fails."""
+    """Record both sides of the smallest failing trace of the first failing behaviour with traces.
+
+    Raises `ExerciseError` if no trace fails.
+    """
     for outcome in result.behaviours:
         if outcome.passed or not outcome.behaviour.is_trace:
             continue

@@ -135,7 +135,7 @@ def compare_lines(
     actual: list[str],
     failure: Failure | None,
 ) -> Counterexample | None:
-    """Compare the lines of both sides. Returns a counterexample, or None if the lines agree."""
+    """Return a counterexample if the lines differ or end early, else None."""
     index = behaviour.first_difference(expected, actual)
     if index is None and failure is None:
         return None

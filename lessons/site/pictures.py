@@ -74,7 +74,6 @@ def draw(page: Page, title: str) -> str:
 
 
 def picture_words(page: Page) -> Words:
-    """Describe the picture without drawing it."""
     fold = standing_at(page).transport.view.fold
     when = "Before the first step" if fold.step == 0 else f"Step {fold.step}"
     which = f" of the engine “{page.engine}”" if page.engine else ""

@@ -65,7 +65,7 @@ DRY_RUN = ProfileOptions(
 
 
 def run(report: StageFile, *, dry_run: bool) -> None:
-    """Add a row for each batch size, first with CUDA graphs and then without CUDA graphs."""
+    """Add a row for each batch size, first with CUDA graphs and then without them."""
     options = DRY_RUN if dry_run else REAL
     for enforce_eager in (False, True):
         engine = None

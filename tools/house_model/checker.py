@@ -94,7 +94,6 @@ def every_serving_question() -> list[Exchange]:
 
 
 def judge(model: torch.nn.Module, tokenizer: object, asked: list[Exchange]) -> list[JudgedAnswer]:
-    """Let the model answer greedily, and check each answer."""
     answers = []
     for start in range(0, len(asked), _BATCH):
         batch = asked[start : start + _BATCH]

@@ -126,7 +126,7 @@ def _draw(random: Random, kind: str) -> Exchange:
 
 
 def documents(seed: int) -> Iterator[list[WeightedText]]:
-    """Yield documents without end; the same seed gives the same ones. Three in four are chats."""
+    """Yield documents without end, the same for the same seed. Three in four are chats."""
     random = Random(seed)
     while True:
         yield _chat(random) if random.random() < 0.75 else [(_plain_text(random) + END, 1.0)]

@@ -47,7 +47,7 @@ COPY_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class TrainingOptions:
-    """What a training does. The defaults are the real one."""
+    """The settings of a training. The defaults are those of the real model."""
 
     steps: int = 9000
     batch_tokens: int = 2048
@@ -106,7 +106,7 @@ class Batches:
         self._options = options
 
     def next(self, step: int, done: float) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return ids and weights, both [rows, tokens + 1]; `done` is the part that is done."""
+        """Return ids and weights, both [rows, tokens + 1]. done: finished share of the training"""
         options = self._options
         length = next(length for until, length in options.row_lengths if done < until)
         num_rows = max(1, options.batch_tokens // length)
@@ -151,7 +151,7 @@ def loss_of(model: LlamaForCausalLM, ids: torch.Tensor, weights: torch.Tensor) -
 
 
 def make_optimizer(model: LlamaForCausalLM, options: TrainingOptions) -> torch.optim.Optimizer:
-    """AdamW. Weight decay pulls matrices towards zero; a norm's scale is left alone."""
+    """AdamW. Weight decay pulls matrices towards zero, but not the scales of norms."""
     matrices = [weight for weight in model.parameters() if weight.dim() > 1]
     norms = [weight for weight in model.parameters() if weight.dim() == 1]
     groups = [

@@ -92,7 +92,7 @@ def _arguments() -> argparse.Namespace:
 
 
 def ms_per_token(times: Times) -> float:
-    """Return the mean time between tokens of a stream while all streams run, in milliseconds."""
+    """The mean time between tokens of a stream while all streams run, in milliseconds."""
     begin, end = (
         max(stream_times[0] for stream_times in times),
         min(stream_times[-1] for stream_times in times),

@@ -75,7 +75,7 @@ async def draw_frames(theme: str) -> list[str]:
 
 
 def elements_of(svg: str, styles: dict[str, str]) -> list[SvgElement]:
-    """Return the elements inside a frame's window. Each new style gets a name in `styles`."""
+    """The elements inside a frame's window. Each new style gets a name in `styles`."""
     declared = dict(re.findall(r"\.terminal-\d+-(r\d+) \{ (.*?) \}", svg))
     window = next(
         node for node in ElementTree.fromstring(svg).iter(f"{SVG}g") if "clip-path" in node.attrib

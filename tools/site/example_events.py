@@ -1,7 +1,6 @@
 """Finds a real line for each kind of event, in the committed recordings or from an engine.
 
-The engine emits the kinds of events that the recordings lack: for an x-ray, attention mass, a
-changed option, an aborted request, a full disk and a corrupted block. It runs with random weights
+The engine emits the kinds of events that the recordings lack. It runs with random weights
 (`tiny-random`) and the virtual clock. Floats are rounded, because their last digits differ between
 processors.
 """
@@ -55,7 +54,6 @@ def _worth(line: str) -> tuple[int, int]:
 
 
 def _engine_lines() -> list[str]:
-    """Return the events of a run with all kinds of events that the recordings lack."""
     config = EngineConfig(
         model="tiny-random", device="cpu", dtype="float32", attention_backend="torch",
         max_model_len=64, num_gpu_blocks_override=16, block_size=8, max_num_batched_tokens=64,
