@@ -72,7 +72,7 @@ class PastSteps(msgspec.Struct):
         self.current_shares.append((event.seq_id, event.kind, event.num_tokens))
 
     def _hit(self, event: ev.BlockHit) -> None:
-        if self.current is not None:  # the recording begins in the middle of a step
+        if self.current is not None:  # None if the recording begins inside a step
             self.current.num_hits += 1
 
     def _evicted(self, event: ev.BlockEvicted) -> None:

@@ -96,7 +96,7 @@ class XRay(Panel):
                 and model.trace.seq == self._trace.seq
             )
             self._trace = model.trace
-            # After going back in time, the same trace can be another object: compare numbers.
+            # After going back in time, the same trace can be another object: compare `seq`.
             if not same:
                 self.counter, self.plays = 0, True
         super().show(model)
