@@ -130,7 +130,7 @@ def _why_unused(model: DashboardModel, unused: int) -> str:
 
 
 def _may_give_more(model: DashboardModel) -> bool:
-    """Whether the step may schedule more: there is no deferral yet, and some have no tokens."""
+    """Whether the step may schedule more: it deferred no sequence, and one still lacks tokens."""
     fold, current = model.fold, model.steps.current
     if current is None or current.deferred is not None:
         return False
