@@ -205,8 +205,7 @@ class DashboardApp(App[str]):
     def _handle_exception(self, error: Exception) -> None:
         """Exit with a message if the recording is unreadable; leave other errors to Textual.
 
-        Overrides a private method: frames, keys and resizes can all read the recording, and this is
-        the only method that sees the errors of all three.
+        Overrides a private method, the only one that sees the errors of frames, keys and resizes.
         """
         if isinstance(error, EventLogError):
             self.exit(return_code=1, message=str(error))
@@ -286,10 +285,9 @@ class DashboardApp(App[str]):
         )
 
     def on_notify(self) -> None:
-        """Remove older notifications that do not stay, because they would cover the picture.
+        """Before Textual adds a notification, remove older ones, which would cover the picture.
 
-        Textual calls this before it adds a new notification. The public `clear_notifications` would
-        also close those that stay.
+        The public `clear_notifications` would also close those that stay.
         """
         for shown in [
             notification

@@ -37,10 +37,10 @@ class EngineControl(Protocol):
     def state(self) -> ControlState: ...
 
     def pause(self) -> None:
-        """Stop taking steps. A step or phase that was requested earlier still runs to its end."""
+        """Stop taking steps. A step or phase requested earlier still runs to its end."""
 
     def resume(self) -> None:
-        """Take steps again, even if the engine was paused in the middle of a step."""
+        """Take steps again, even from the middle of a step."""
 
     def step(self) -> None:
         """Pause, then finish the current step, or take one step if none is in progress."""
@@ -66,7 +66,7 @@ class EngineControl(Protocol):
         """
 
     def record_attention_mass(self, on: bool) -> None:
-        """Start or stop emitting `attention.mass` for each sequence of each step."""
+        """Start or stop emitting `attention.mass`, for each sequence of each step."""
 
     def trace_kernel(self, seq_id: str) -> None:
         """Emit one `kernel.traced` for the next decode of this sequence."""

@@ -1,8 +1,7 @@
 """Finds a random case on which student and engine differ, and shrinks it with hypothesis.
 
-This process draws the cases and runs the engine on them; the session runs the student's code. Cases
-are drawn uniformly, and the first few are small. Hypothesis is only used to shrink, because half of
-the cases that it draws itself are trivial, and many are repeated.
+Cases are drawn uniformly, and the first few are small. Hypothesis is only used to shrink, because
+half of the cases that it draws itself are trivial, and many are repeated.
 
 Shrinking takes hundreds of runs, so it has a time limit. A timeout, which costs a second per run,
 is not shrunk at all.

@@ -1,7 +1,6 @@
 """`Progress`: a learner's progress, in one small file in the user's data folder.
 
-The file has first answers, pages read, hints taken and exercises passed. Only first answers count,
-because they show what the learner believed.
+Only first answers count, because they show what the learner believed.
 
 Two programs can write the file, and a laptop can be closed at any time. So each change reads the
 file again, writes a copy and moves the copy into place. An unreadable file is never overwritten.

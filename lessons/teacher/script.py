@@ -14,9 +14,8 @@ chunk the learner presses a key, and the code up to the next `yield` runs.
         L.check("ada holds two blocks", len(engine.table("ada")) == 2)
 
 The text cannot contradict the engine: pictures are drawn from events, numbers are taken from the
-engine, and claims are checked before they are shown. The arguments of `say` are computed when the
-lesson reaches the chunk; `before`, `answer` and `because` are called after the guess, in this
-order.
+engine, and claims are checked before they are shown. `before`, `answer` and `because` are called
+after the guess, in this order.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A hook of mkdocs: pages can link to source files, which then become pages of the site.
 
 In a page, `[block_pool.py](../../minivllm/core/block_pool.py#BlockPool.free_blocks)` is a link that
-also works on a code host. The site must work from file://, without a code host. So each linked file
-becomes a page, and the name after `#` is replaced by the line that defines the name. A missing file
-or name is a warning; with `mkdocs build --strict`, it is an error.
+also works on a code host. But the site must work from file://. So each linked file becomes a page,
+and the name after `#` is replaced by the line that defines the name. A missing file or name is a
+warning; with `mkdocs build --strict`, it is an error.
 """
 
 import ast

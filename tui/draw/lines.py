@@ -2,8 +2,7 @@
 
     ("3 blocks", "hue3*!@block:12")     text; style hue3, bold, reverse; a click selects block 12
 
-A line is a tuple of such spans, so tests call a panel without a screen and compare it row by row.
-Style names are not colours: a line works in every theme.
+A line is a tuple of such spans. Style names are not colours: a line works in every theme.
 """
 
 from rich.cells import cell_len

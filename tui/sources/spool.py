@@ -19,8 +19,7 @@ class Spool:
     def write(self, data: bytes) -> None:
         """Append `data`. If the disk is full, raise `EventLogError`.
 
-        A write to a full disk can store half a line, which would damage all later lines. So the
-        file gets its old size back.
+        The file then gets its old size back: half a line would damage all later lines.
         """
         try:
             self.file.seek(self.size)

@@ -25,10 +25,7 @@ class SseParser:
         self._rest = b""
 
     def feed(self, data: bytes) -> list[SseMessage]:
-        """Return the messages that `data` completes.
-
-        Raises `EventLogError` if a message exceeds the size limit.
-        """
+        """The messages that `data` completes. Raises `EventLogError` if a message is too long."""
         *blocks, self._rest = (self._rest + data).replace(b"\r\n", b"\n").split(b"\n\n")
         if len(self._rest) > MAX_MESSAGE_BYTES:
             raise EventLogError("it sends a message that does not end")

@@ -8,8 +8,8 @@ a chain that has no branch and whose blocks all have the same holders.
                        └─ cook. Bake
 
 Several blocks can have the same content (if two prompts computed it in the same step), so each
-place in a chain has a list of blocks. And a parent can be evicted before its child. Then a chain
-starts in the middle, and lookups never find it, because they start at the prompt's first block.
+place in a chain has a list of blocks. And a parent can be evicted before its child. Then lookups
+never find the rest of the chain, because they start at the prompt's first block.
 """
 
 from bisect import insort

@@ -4,9 +4,8 @@ A sequence gets its letter when it first enters the batch and keeps the letter u
 letter is the initial of the sequence's name (ada: a, her second sample: A) if that was never used,
 else the next unused letter.
 
-Cached blocks keep the letter of their last owner, so a letter is reused as late as possible. After
-that, `of` no longer returns it for the old sequence. If possible, no two live sequences have the
-same colour.
+Cached blocks keep the letter of their last owner, so a letter is reused as late as possible. If
+possible, no two live sequences have the same colour.
 """
 
 from collections import Counter
@@ -24,7 +23,7 @@ class Letters(msgspec.Struct):
     given: dict[str, str] = {}
     """seq_id -> letter"""
     holders: dict[str, str] = {}
-    """letter -> its sequence, in the order in which the letters were given"""
+    """letter -> its sequence, in the order of giving"""
     hues: dict[str, int] = {}
     """letter -> the colour of its sequence"""
     live: set[str] = set()

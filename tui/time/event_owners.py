@@ -1,8 +1,8 @@
 """The owner of a block at the moment of an event that names only the block.
 
 The model on the screen is at another position, so the owner is read from a model at the event's
-position, restored from a keyframe. Each call reads a limited number of events; calls in later
-frames find the remaining owners.
+position, restored from a keyframe. Each call reads a limited number of events; later calls find
+the remaining owners.
 """
 
 from typing import Protocol

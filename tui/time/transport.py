@@ -1,12 +1,11 @@
 """`Transport`: the current moment of a recording, and the moves to other moments.
 
-It works like the controls of a live video. While live, the picture follows the newest event. After
-a pause or a step back, the picture stays while the recording grows. `play` continues from that
-moment, and `to_live` jumps to the newest event.
+It works like the controls of a live video: while live, the picture follows the newest event; after
+a pause or a step back, it stays while the recording grows.
 
 A position is a number of events. While live, `view` is the recording's own newest model, which
 keeps changing. So a move away from live must restore another model from a keyframe, and must never
-change that one. A move beyond either end of the recording stops at that end.
+change that one.
 """
 
 from typing import Literal, NamedTuple

@@ -1,8 +1,8 @@
 """The last step's memory usage (`KVUsage`) at any moment of a recording.
 
-Usage is measured in the middle of a step, when the plan is complete (`kv_usage` gives the reason).
-The moment on the screen is later. So the last steps are folded again, from the previous answer or
-from a keyframe. Folding must begin between two steps, or the first plan is incomplete.
+Usage is measured in the middle of a step (`kv_usage` gives the reason); the moment on the screen is
+later. So the last steps are folded again, from the previous answer or from a keyframe. Folding
+must begin between two steps, or the first plan is incomplete.
 """
 
 from minivllm.events.kv_usage import KVUsage, KVUsageMeter

@@ -31,8 +31,8 @@ _FREE = Cell(EMPTY, EMPTY, "faint")
 def block_cells(model: DashboardModel) -> list[Cell]:
     """Make one cell per block.
 
-    All full blocks of a sequence share one cell, so most blocks cost only one assignment:
-    thousands of blocks can be drawn fifteen times a second.
+    All full blocks of a sequence share one cell, so that thousands of blocks can be drawn fifteen
+    times a second.
     """
     fold, size = model.fold, model.header.block_size
     blocks, cells = fold.blocks, [_FREE] * len(fold.blocks)

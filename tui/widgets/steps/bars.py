@@ -4,7 +4,7 @@
 
 In a budget of thousands of tokens, all decodes would share one cell. So each sequence gets a cell
 of its own if that widens the bar by at most a third of the row. Otherwise a cell with several
-sequences is drawn as `+`. Apart from that, a bar is to scale.
+sequences is drawn as `+`.
 """
 
 from collections.abc import Sequence
