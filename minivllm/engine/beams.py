@@ -126,10 +126,8 @@ class BeamDriver:
         """End the search and all its beams. Its hypotheses become the output."""
         found = self._output_processor.set_beams_found(request, search.hypotheses)
         if self._bus.active:
-            texts, logprobs = (
-                [hypothesis.text for hypothesis in found],
-                [hypothesis.cumulative_logprob for hypothesis in found],
-            )
+            texts = [hypothesis.text for hypothesis in found]
+            logprobs = [hypothesis.cumulative_logprob for hypothesis in found]
             self._bus.emit(ev.BeamsFound, beams[0].seq_id, texts, logprobs)
         stopped = search.hypotheses[0].ended_by_token
         status = RequestStatus.FINISHED_STOPPED if stopped else RequestStatus.FINISHED_LENGTH_CAPPED
