@@ -18,6 +18,7 @@ from minivllm.core.request import Request, RequestStatus, Sequence
 from minivllm.core.scheduler import Scheduler
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
+from minivllm.engine.token_names import TokenNames
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
 from minivllm.outputs import SampledToken
@@ -25,11 +26,17 @@ from minivllm.outputs import SampledToken
 
 class BeamDriver:
     def __init__(
-        self, scheduler: Scheduler, output_processor: OutputProcessor, limits: Limits, bus: EventBus
+        self,
+        scheduler: Scheduler,
+        output_processor: OutputProcessor,
+        limits: Limits,
+        names: TokenNames,
+        bus: EventBus,
     ) -> None:
         self._scheduler = scheduler
         self._output_processor = output_processor
         self._limits = limits
+        self._names = names
         self._bus = bus
         self._searches: dict[str, BeamSearch] = {}
         self._candidates: dict[str, list[Candidate]] = {}
@@ -118,6 +125,7 @@ class BeamDriver:
         )
         self._scheduler.counters.generation_tokens += 1
         if self._bus.active:
+            self._names.name((continuation.token_id,))
             self._bus.emit(
                 ev.TokenSampled, beam.seq_id, continuation.token_id, text, continuation.score
             )

@@ -33,6 +33,7 @@ from minivllm.engine.kernel_tracing import KernelTracer
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
+from minivllm.engine.token_names import TokenNames
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -76,7 +77,8 @@ class Stepper:
         self.runner = runner
         self.scheduler = scheduler
         self.output_processor = output_processor
-        self.beams = BeamDriver(scheduler, output_processor, limits, bus)
+        self.names = TokenNames(output_processor.decoder, scheduler.requests, bus)
+        self.beams = BeamDriver(scheduler, output_processor, limits, self.names, bus)
         self.tracer = KernelTracer(bus)
         self.clock = clock
         self.bus = bus
@@ -227,6 +229,7 @@ class Stepper:
             stop = Stop(RequestStatus.FINISHED_STOPPED, new.stop_string)
         self.scheduler.counters.generation_tokens += 1
         if self.bus.active:
+            self.names.name((sampled.token_id,))
             logprob = sampled.logprobs[sampled.token_id].logprob if sampled.logprobs else None
             self.bus.emit(ev.TokenSampled, sequence.seq_id, sampled.token_id, new.text, logprob)
         if stop is not None:
@@ -256,6 +259,8 @@ class Stepper:
         self.output_processor.add_sequence(request.sequences[0])
         if request.params.use_beam_search:
             self.beams.start(request)
+        if self.bus.active:
+            self.names.name(request.prompt_token_ids)
         self.scheduler.add_request(request)
 
     def abort(self, request: Request, error: str | None = None) -> None:

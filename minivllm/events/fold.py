@@ -56,6 +56,7 @@ class Fold:
         self.max_num_seqs = state.max_num_seqs
         self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
+        self.token_pieces = state.token_pieces
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
         """`seq` of the last applied event."""
@@ -86,6 +87,7 @@ class Fold:
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
+            token_pieces=self.token_pieces,
         )
 
     def apply(self, event: ev.Event) -> None:
@@ -265,6 +267,9 @@ class Fold:
         sequence.text += event.text
         self.counters.generation_tokens += 1
 
+    def _named(self, event: ev.TokensNamed) -> None:
+        self.token_pieces.update(event.pieces)
+
     def _text_flushed(self, event: ev.TextFlushed) -> None:
         self.sequences[event.seq_id].text += event.text
 
@@ -299,6 +304,7 @@ _APPLY: dict[type[ev.Event], Callable] = {
     ev.BlockFreed: Fold._freed,
     ev.BlockEvicted: Fold._evicted,
     ev.OptionChanged: Fold._option_changed,
+    ev.TokensNamed: Fold._named,
     ev.TokenSampled: Fold._sampled,
     ev.TextFlushed: Fold._text_flushed,
     ev.InvariantViolated: Fold._violated,

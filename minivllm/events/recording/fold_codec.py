@@ -18,6 +18,7 @@ from minivllm.events.state import BlockState, EngineState, FinishedSequence
 from minivllm.events.types import LogHeader
 
 _BLOCKS_PER_PIECE = 16
+_TOKENS_PER_PIECE = 256
 _BYTES_PER_PIECE = 512
 
 
@@ -25,11 +26,12 @@ class _Head(msgspec.Struct):
     """The first piece: everything that changes often, and the number of all other pieces."""
 
     state: EngineState
-    """The state without blocks, free queue, prompts, output tokens and texts."""
+    """The state without blocks, free queue, token pieces, prompts, output tokens and texts."""
     last_seq: int
     t: float
     lost_events: int
     num_block_pieces: int
+    num_token_pieces: int
     num_finished: int
     num_output_pieces: list[tuple[int, int]]
     """For each sequence: the number of pieces of its output tokens, and of its text."""
@@ -45,6 +47,11 @@ class FoldCodec:
         for start in range(0, len(blocks), _BLOCKS_PER_PIECE):
             pieces.append(msgspec.msgpack.encode(blocks[start : start + _BLOCKS_PER_PIECE]))
         num_block_pieces = len(pieces) - 1
+        # Token pieces are only added, at the end of the dict, so full parts of it never change.
+        texts = iter(fold.token_pieces.items())
+        while some := dict(islice(texts, _TOKENS_PER_PIECE)):
+            pieces.append(msgspec.msgpack.encode(some))
+        num_token_pieces = len(pieces) - 1 - num_block_pieces
         pieces += map(msgspec.msgpack.encode, fold.history)
         pieces += [request.prompt_token_ids.tobytes() for request in fold.requests.values()]
         counts = []
@@ -75,8 +82,8 @@ class FoldCodec:
             max_num_batched_tokens=fold.max_num_batched_tokens,
             counters=fold.counters,
         )
-        numbers = fold.last_seq, fold.t, fold.lost_events
-        head = _Head(state, *numbers, num_block_pieces, len(fold.history), counts)
+        numbers = fold.last_seq, fold.t, fold.lost_events, num_block_pieces, num_token_pieces
+        head = _Head(state, *numbers, len(fold.history), counts)
         return [msgspec.msgpack.encode(head), *pieces]
 
     def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
@@ -86,6 +93,8 @@ class FoldCodec:
         state.free_queue = array("I", next(rest)).tolist()
         for piece in islice(rest, head.num_block_pieces):
             state.blocks += _BLOCKS_DECODER.decode(piece)
+        for piece in islice(rest, head.num_token_pieces):
+            state.token_pieces |= _TOKENS_DECODER.decode(piece)
         history = [_FINISHED_DECODER.decode(piece) for piece in islice(rest, head.num_finished)]
         for request in state.requests.values():
             request.prompt_token_ids = array("I", next(rest))
@@ -113,6 +122,7 @@ def _join(pieces: Iterator[bytes], number: int) -> bytes:
 
 _HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
 _BLOCKS_DECODER = msgspec.msgpack.Decoder(list[BlockState])
+_TOKENS_DECODER = msgspec.msgpack.Decoder(dict[int, str])
 _FINISHED_DECODER = msgspec.msgpack.Decoder(FinishedSequence)
 
 FOLD = FoldCodec()

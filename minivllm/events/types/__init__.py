@@ -5,8 +5,8 @@ the result with `engine.inspect()` after every step). So an event says what *cha
 has no data that can be derived. `seq` is also the order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
-fields. All kinds except `kernel.traced` are flat. `rule` names the function that emits the kind, so
-that a dashboard can show the function's source. `rule` is not part of the JSON.
+fields. All kinds except `kernel.traced` and `tokens.named` are flat. `rule` names the function that
+emits the kind, so that a dashboard can show the function's source. `rule` is not part of the JSON.
 """
 
 from minivllm.events.types.blocks import (
@@ -54,6 +54,7 @@ from minivllm.events.types.steps import (
     StepScheduled,
     TextFlushed,
     TokenSampled,
+    TokensNamed,
 )
 
 __all__ = [
@@ -97,6 +98,7 @@ __all__ = [
     "StepScheduled",
     "TextFlushed",
     "TokenSampled",
+    "TokensNamed",
     "TracedProgram",
     "TracedRead",
     "TracedTile",
@@ -127,6 +129,7 @@ AnyEvent = (
     | OptionChanged
     | AttentionMass
     | KernelTraced
+    | TokensNamed
     | TokenSampled
     | TextFlushed
     | InvariantViolated
