@@ -9,6 +9,7 @@ from support.tui.driven_app import (
     panel,
     settle,
     show_screen,
+    told,
     until,
 )
 from textual.pilot import Pilot
@@ -16,7 +17,12 @@ from textual.pilot import Pilot
 from minivllm.events import types as ev
 from minivllm.events.types.kernels import TracedProgram, TracedRead, TracedTile
 from minivllm.tui.app import DashboardApp
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import text_of
+from minivllm.tui.draw.selection import block
+from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.blockmap import lay_out
+from minivllm.tui.widgets.blocks.inspector import Inspector
 
 
 @pytest.fixture
@@ -53,6 +59,40 @@ def test_all_panels_have_room_at_every_size_and_blocks_can_be_selected(
         assert "block   21 in use, 1 owner" in all_drawn(app)
 
     drive(app, script, size)
+
+
+def test_a_block_shows_words_and_a_key_shows_their_ids(app: DashboardApp, no_footer) -> None:
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        panel(app, "blocks-map").focus()
+        await pilot.press("down")
+        await settle(pilot)
+        words = "prompt  You ·are ·a ·careful ·assistant ·in ·a ·hospital"
+        assert words in all_drawn(app)
+        await pilot.press("i")
+        await settle(pilot)
+        assert "prompt  1 2 3 4 5 6 3 7" in all_drawn(app)
+        await pilot.press("i")
+        await settle(pilot)
+        assert words in all_drawn(app) and "shows tokens as words" in told(app)[-1]
+
+    drive(app, script)
+
+
+def test_an_old_recording_shows_ids_and_says_so_in_one_sentence(shared_prefix) -> None:
+    stage = shared_prefix.run(26)
+    model = DashboardModel(stage.header)
+    for event in stage.events:
+        if type(event) is not ev.TokensNamed:
+            model.apply(event)
+    inspector = Inspector()
+    inspector.context = Context(transport=None)
+    inspector.context.selection.choose(block(0))
+    rows = [text_of(line) for line in inspector.lines(model, 80, 20)]
+    assert "prompt  1 2 3 4 5 6 3 7" in rows
+    assert "words   This old recording has no words, so tokens are shown as ids." in rows
+    inspector.context.shows_ids = True
+    assert not any("old recording" in text_of(line) for line in inspector.lines(model, 80, 20))
 
 
 def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no_footer) -> None:
