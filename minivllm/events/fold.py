@@ -10,6 +10,7 @@ derived, the event would need another field.
 from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable
+from itertools import islice
 
 import msgspec
 
@@ -57,6 +58,9 @@ class Fold:
         self.max_num_batched_tokens = state.max_num_batched_tokens
         self.counters = state.counters
         self.token_pieces = state.token_pieces
+        """Text of each named token id. A fold of an earlier moment may have later names, too."""
+        self.num_token_pieces = len(state.token_pieces)
+        """How many of them are named at this moment."""
         self.history: deque[FinishedSequence] = deque(maxlen=HISTORY_LENGTH)
         self.last_seq = -1
         """`seq` of the last applied event."""
@@ -87,7 +91,7 @@ class Fold:
             max_num_seqs=self.max_num_seqs,
             max_num_batched_tokens=self.max_num_batched_tokens,
             counters=self.counters,
-            token_pieces=self.token_pieces,
+            token_pieces=dict(islice(self.token_pieces.items(), self.num_token_pieces)),
         )
 
     def apply(self, event: ev.Event) -> None:
@@ -269,6 +273,7 @@ class Fold:
 
     def _named(self, event: ev.TokensNamed) -> None:
         self.token_pieces.update(event.pieces)
+        self.num_token_pieces += len(event.pieces)
 
     def _text_flushed(self, event: ev.TextFlushed) -> None:
         self.sequences[event.seq_id].text += event.text

@@ -18,7 +18,6 @@ from minivllm.events.state import BlockState, EngineState, FinishedSequence
 from minivllm.events.types import LogHeader
 
 _BLOCKS_PER_PIECE = 16
-_TOKENS_PER_PIECE = 256
 _BYTES_PER_PIECE = 512
 
 
@@ -30,8 +29,8 @@ class _Head(msgspec.Struct):
     last_seq: int
     t: float
     lost_events: int
-    num_block_pieces: int
     num_token_pieces: int
+    num_block_pieces: int
     num_finished: int
     num_output_pieces: list[tuple[int, int]]
     """For each sequence: the number of pieces of its output tokens, and of its text."""
@@ -47,11 +46,6 @@ class FoldCodec:
         for start in range(0, len(blocks), _BLOCKS_PER_PIECE):
             pieces.append(msgspec.msgpack.encode(blocks[start : start + _BLOCKS_PER_PIECE]))
         num_block_pieces = len(pieces) - 1
-        # Token pieces are only added, at the end of the dict, so full parts of it never change.
-        texts = iter(fold.token_pieces.items())
-        while some := dict(islice(texts, _TOKENS_PER_PIECE)):
-            pieces.append(msgspec.msgpack.encode(some))
-        num_token_pieces = len(pieces) - 1 - num_block_pieces
         pieces += map(msgspec.msgpack.encode, fold.history)
         pieces += [request.prompt_token_ids.tobytes() for request in fold.requests.values()]
         counts = []
@@ -82,19 +76,21 @@ class FoldCodec:
             max_num_batched_tokens=fold.max_num_batched_tokens,
             counters=fold.counters,
         )
-        numbers = fold.last_seq, fold.t, fold.lost_events, num_block_pieces, num_token_pieces
+        numbers = fold.last_seq, fold.t, fold.lost_events, fold.num_token_pieces, num_block_pieces
         head = _Head(state, *numbers, len(fold.history), counts)
         return [msgspec.msgpack.encode(head), *pieces]
 
-    def restore(self, header: LogHeader, pieces: Sequence[bytes]) -> Fold:
+    def restore(self, header: LogHeader, pieces: Sequence[bytes], newest: Fold) -> Fold:
+        """Return a new fold, equal to the packed fold. It shares the texts of tokens with `newest`.
+
+        A vocabulary has fifty thousand texts. Restoring them in each seek would take most of it.
+        """
         rest = iter(pieces)
         head = _HEAD_DECODER.decode(next(rest))
         state = head.state
         state.free_queue = array("I", next(rest)).tolist()
         for piece in islice(rest, head.num_block_pieces):
             state.blocks += _BLOCKS_DECODER.decode(piece)
-        for piece in islice(rest, head.num_token_pieces):
-            state.token_pieces |= _TOKENS_DECODER.decode(piece)
         history = [_FINISHED_DECODER.decode(piece) for piece in islice(rest, head.num_finished)]
         for request in state.requests.values():
             request.prompt_token_ids = array("I", next(rest))
@@ -103,7 +99,9 @@ class FoldCodec:
         ):
             sequence.output_token_ids = array("I", _join(rest, num_tokens))
             sequence.text = _join(rest, num_text).decode()
+        state.token_pieces = newest.token_pieces
         fold = Fold(header, state)
+        fold.num_token_pieces = head.num_token_pieces
         fold.history.extend(history)
         fold.last_seq, fold.t, fold.lost_events = head.last_seq, head.t, head.lost_events
         return fold
@@ -122,7 +120,6 @@ def _join(pieces: Iterator[bytes], number: int) -> bytes:
 
 _HEAD_DECODER = msgspec.msgpack.Decoder(_Head)
 _BLOCKS_DECODER = msgspec.msgpack.Decoder(list[BlockState])
-_TOKENS_DECODER = msgspec.msgpack.Decoder(dict[int, str])
 _FINISHED_DECODER = msgspec.msgpack.Decoder(FinishedSequence)
 
 FOLD = FoldCodec()
