@@ -30,6 +30,7 @@ WITHOUT_A_SENTENCE = {
     ev.StepScheduled,
     ev.StepEnd,
     ev.AttentionMass,
+    ev.TokensNamed,
     ev.TokenSampled,
     ev.TextFlushed,
 }
