@@ -82,6 +82,10 @@ _COLOURS = {
 }
 
 
+_CHIP = ("#243047", "#dfe4ee")
+"""The ground of a chip: a word that is one token."""
+
+
 class Palette:
     """Style names -> Rich styles, for one of the two themes."""
 
@@ -90,12 +94,15 @@ class Palette:
         self._styles: dict[str, Style] = {}
 
     def style(self, name: str) -> Style:
-        """The style for `name`: a colour, then `*` for bold and `!` for reverse."""
+        """The style for `name`: a colour, then `=` for a chip, `*` for bold, `!` for reverse."""
         style = self._styles.get(name)
         if style is None:
-            colour = _COLOURS[name.rstrip("*!")][self._column]
+            colour = _COLOURS[name.rstrip("=*!")][self._column]
             style = Style(
-                color=Color.parse(colour), bold="*" in name or None, reverse="!" in name or None
+                color=Color.parse(colour),
+                bgcolor=Color.parse(_CHIP[self._column]) if "=" in name else None,
+                bold="*" in name or None,
+                reverse="!" in name or None,
             )
             self._styles[name] = style
         return style

@@ -3,7 +3,8 @@
 Each part is plain data with one `apply`, as in `histories`.
 """
 
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, MutableSequence
 from typing import ClassVar
 
 import msgspec
@@ -60,6 +61,9 @@ class BlockAge(msgspec.Struct, gc=False):
     born: int | None = None
     """The step that last took the block from the free queue; None if the recording began later."""
     taken_by: str | None = None
+    content: bytes = b""
+    """The token ids of a cached block, as an array of 32-bit integers. So a free block still has
+    its words: the fold forgets the tokens of a sequence that has ended."""
 
 
 class BlockAges(msgspec.Struct):
@@ -86,6 +90,14 @@ class BlockAges(msgspec.Struct):
     def apply(self, event: ev.Event) -> None:
         self.APPLY[type(event)](self, event)
 
+    def tokens(self, block_id: int) -> MutableSequence[int]:
+        """The token ids of a cached block; empty if it was cached before the recording began."""
+        age = self.blocks[block_id]
+        return array("I", b"" if age is None else age.content)
+
+    def keep_tokens(self, block_id: int, token_ids: MutableSequence[int]) -> None:
+        self.blocks[block_id].content = array("I", token_ids).tobytes()
+
     def write(self, block_ids: list[int], step: int) -> None:
         for block_id in block_ids:
             self._touch(block_id, step)
@@ -110,8 +122,12 @@ class BlockAges(msgspec.Struct):
     def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:
         self._touch(event.block_id, event.step, event.seq_id)
 
-    def _seen(self, event: ev.BlockFreed | ev.BlockEvicted) -> None:
+    def _freed(self, event: ev.BlockFreed) -> None:
         self._touch(event.block_id, event.step)
+
+    def _evicted(self, event: ev.BlockEvicted) -> None:
+        self._touch(event.block_id, event.step)
+        self.blocks[event.block_id].content = b""
 
     def _touch(
         self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False
@@ -134,6 +150,6 @@ class BlockAges(msgspec.Struct):
         ev.BlockHashed: _hashed,
         ev.BlockHit: _held,
         ev.BlockReleased: _held,
-        ev.BlockFreed: _seen,
-        ev.BlockEvicted: _seen,
+        ev.BlockFreed: _freed,
+        ev.BlockEvicted: _evicted,
     }

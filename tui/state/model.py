@@ -132,6 +132,7 @@ class DashboardModel:
             ((ev.KernelTraced,), self.remembered.keep_trace),
             (self.ages.APPLY, self.ages),
             ((ev.StepScheduled,), partial(_touch_written, self.fold, self.ages)),
+            ((ev.BlockHashed,), partial(_keep_tokens, self.fold, self.ages)),
             (TOLD_KINDS, self.remembered.tell),
             (self.steps.APPLY, self.steps),
             (self.ledger.APPLY, self.ledger.apply),
@@ -224,6 +225,16 @@ def _touch_written(fold: Fold, ages: BlockAges, event: ev.StepScheduled) -> None
     )
     if start < stop:
         ages.write(sequence.block_table[start // size : -(-stop // size)], event.step)
+
+
+def _keep_tokens(fold: Fold, ages: BlockAges, event: ev.BlockHashed) -> None:
+    """Remember the tokens of a full block; it belongs to the sequence scheduled last."""
+    sequence, size = fold.sequences[ages.last_scheduled], fold.header.block_size
+    first = sequence.block_table.index(event.block_id) * size
+    prompt = fold.requests[sequence.request_id].prompt_token_ids
+    skipped = max(first - len(prompt), 0)
+    output = sequence.output_token_ids[skipped : max(first + size - len(prompt), 0)]
+    ages.keep_tokens(event.block_id, prompt[first : first + size] + output)
 
 
 class _Head(msgspec.Struct):

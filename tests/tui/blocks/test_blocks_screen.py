@@ -1,6 +1,7 @@
 """The Blocks screen in a terminal: folding panels, and selection by keys and mouse."""
 
 import pytest
+from support.engine.random_runs import folded
 from support.tui.driven_app import (
     SIZES,
     all_drawn,
@@ -97,10 +98,72 @@ def test_an_old_recording_shows_ids_and_says_so_in_one_sentence(shared_prefix) -
     inspector.context = Context(transport=None)
     inspector.context.selection.choose(block(0))
     rows = [text_of(line) for line in inspector.lines(model, 80, 20)]
-    assert f"prompt  {first_ids(stage.events, 8)}" in rows
+    assert any(row.startswith(f"prompt  {first_ids(stage.events, 8)} │") for row in rows)
     assert "words   This old recording has no words, so tokens are shown as ids." in rows
     inspector.context.shows_ids = True
     assert not any("old recording" in text_of(line) for line in inspector.lines(model, 80, 20))
+
+
+def test_a_word_beyond_the_edge_selects_its_block_and_leads_back(
+    app: DashboardApp, shared_prefix, no_footer
+) -> None:
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        app.context.selection.choose(block(1))
+        app.draw()
+        inspector = panel(app, "blocks-inspector")
+        for expected in (2, 1):
+            await settle(pilot)
+            places = [
+                (x, y)
+                for y in range(inspector.content_size.height)
+                for x in range(inspector.content_size.width)
+                if inspector.target_at(x, y) == block(expected)
+            ]
+            x, y = places[0 if expected == 1 else -1]
+            gutter = inspector.gutter
+            await pilot.click(inspector, offset=(x + gutter.left, y + gutter.top))
+            await settle(pilot)
+            assert app.context.selection.block_id == expected
+
+    drive(app, script, (200, 50))
+
+
+def test_where_prompts_part_behind_a_block_the_inspector_shows_each_way_once(stage, ask) -> None:
+    beginning = "one two three four five six seven eight "
+    ends = ("red hat and coat", "red hat and shoe", "blue sky and sea")
+    model = folded(
+        stage([ask(f"r{n}", beginning + end, "no") for n, end in enumerate(ends)]).run(1)
+    )
+    inspector = Inspector()
+    inspector.context = Context(transport=None)
+    inspector.context.selection.choose(block(0))
+    rows = [text_of(line).split() for line in inspector.lines(model, 110, 30)]
+    assert ["then", "·red", "·hat", "or", "·blue", "·sky"] in rows
+
+
+def test_a_free_block_keeps_its_words_until_it_is_evicted(memory_pressure) -> None:
+    model, words = DashboardModel(memory_pressure.header), {}
+    was_shown = 0
+    inspector = Inspector()
+    inspector.context = Context(transport=None)
+    for event in memory_pressure.run().events:
+        model.apply(event)
+        if isinstance(event, ev.BlockHashed):
+            words[event.block_id] = list(model.ages.tokens(event.block_id))
+            assert len(words[event.block_id]) == 8
+        if isinstance(event, ev.BlockEvicted):
+            assert not model.ages.tokens(event.block_id)
+        if isinstance(event, ev.BlockFreed) and model.fold.blocks[event.block_id].hash:
+            inspector.context.selection.choose(block(event.block_id))
+            (row,) = [
+                line for line in inspector.lines(model, 250, 30) if text_of(line)[:6] == "cached"
+            ]
+            pieces = [model.fold.token_pieces[at] for at in words[event.block_id]]
+            shown = [text for text, style in row if "=" in style]
+            assert shown == [piece.replace(" ", "·") for piece in pieces]
+            was_shown += 1
+    assert was_shown > 20
 
 
 def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no_footer) -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from support.engine.random_runs import RUNS
 from support.tui.drawn_blocks import ids_of
 
+from minivllm.events import types as ev
 from minivllm.text import short_name
-from minivllm.tui.draw.lines import target_of, text_of
+from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.blocks.cells import CACHED
@@ -40,12 +41,88 @@ def chosen(block_id: int | None, shows_ids: bool) -> SimpleNamespace:
     return SimpleNamespace(selection=Selection(block_id=block_id), ascii=False, shows_ids=shows_ids)
 
 
-def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) -> None:
+Texts = dict[str, list[int]]
+"""hash -> the tokens of blocks with it, noted when they were registered"""
+
+
+def note(texts: Texts, model: DashboardModel, event: ev.Event) -> None:
+    if isinstance(event, ev.BlockHashed):
+        texts[event.hash] = held(model, event.block_id, {})[: model.header.block_size]
+
+
+def held(model: DashboardModel, block_id: int, texts: Texts) -> list[int]:
+    """The tokens in a block, without the dashboard's code."""
+    fold, size, found = model.fold, model.header.block_size, []
+    for sequence in fold.sequences.values():
+        if block_id in sequence.block_table:
+            prompt = fold.requests[sequence.request_id].prompt_token_ids
+            known = [*prompt, *sequence.output_token_ids][: sequence.num_computed_tokens]
+            start = sequence.block_table.index(block_id) * size
+            found.append(known[start : start + size])
+    return max(found, key=len) if found else texts.get(fold.blocks[block_id].hash, [])
+
+
+def check_the_chips(
+    model: DashboardModel, panel: Inspector, block_id: int, lines: list[Line], texts: Texts
+) -> None:
+    fold, size = model.fold, model.header.block_size
+
+    def drawn_as(ids: list[int]) -> list[str]:
+        pieces = {} if panel.context.shows_ids else fold.token_pieces
+        return [pieces.get(i, str(i)).replace(" ", "·") for i in ids]
+
+    rows = [(text_of(line)[:8].strip(), line) for line in lines]
+    spans = [span for label, line in rows if label in KINDS for span in line[1:]]
+    own = held(model, block_id, texts)
+    assert [text for text, style in spans if "=" in style] == drawn_as(own)
+    assert [text for text, _ in spans].count("╴") == (size - len(own)) * bool(own)
+    if not own:
+        return
+    tables = {s: q.block_table for s, q in fold.sequences.items() if block_id in q.block_table}
+    new = {
+        position
+        for item in fold.scheduled
+        if item.seq_id in tables
+        for position in range(item.num_computed_tokens, item.num_computed_tokens + item.num_tokens)
+        if position >= fold.sequences[item.seq_id].num_cached_tokens
+        and tables[item.seq_id].index(block_id) == position // size
+    }
+    assert [at for at, style in enumerate(s for _, s in spans if "=" in s) if "!" in style] == [
+        position % size for position in sorted(new)
+    ]
+    beside = {target_of(style): [] for _, style in spans if "@" in style}
+    for text, style in spans:
+        if "@" in style:
+            beside[target_of(style)].append(text)
+    if tables:
+        entry = next(iter(tables.values())).index(block_id)
+        before = {table[entry - 1] for table in tables.values() if entry}
+        after = {table[entry + 1] for table in tables.values() if entry + 1 < len(table)}
+    else:
+        name, parent = fold.blocks[block_id].hash, fold.blocks[block_id].parent
+        before = {at for at, one in enumerate(fold.blocks) if one.hash == parent and parent}
+        after = {at for at, one in enumerate(fold.blocks) if one.parent == name}
+    for target, words in beside.items():
+        at = int(target.key)
+        assert at in before | after
+        text = drawn_as(held(model, at, texts))
+        assert words == (text[-2:] if at in before else text[:2])
+    assert bool(before) == any(int(target.key) in before for target in beside)
+
+
+KINDS = ("prompt", "output", "cached", "", "then")
+
+
+def check_the_inspector(
+    model: DashboardModel, panel: Inspector, block_id: int, texts: Texts
+) -> None:
     fold, size = model.fold, model.header.block_size
     shows_ids = block_id % 3 == 0
     panel.context = chosen(block_id, shows_ids)
     facts: dict[str, str] = {}
-    for line in panel.lines(model, 150, 60):
+    lines = panel.lines(model, 250, 60)
+    check_the_chips(model, panel, block_id, lines, texts)
+    for line in lines:
         facts[text_of(line)[:8].strip()] = text_of(line)[8:].strip()
     block = fold.blocks[block_id]
     owners = [
@@ -75,14 +152,6 @@ def check_the_inspector(model: DashboardModel, panel: Inspector, block_id: int) 
             if filled
             else f"none of {size}"
         )
-        ids = []
-        for sequence in (fold.sequences[s] for s, _ in owners):
-            prompt = fold.requests[sequence.request_id].prompt_token_ids
-            known = [*prompt, *sequence.output_token_ids]
-            words = [fold.token_pieces[i].replace(" ", "·") for i in known]
-            shown = known if shows_ids else words
-            ids.append([str(one) for one in shown[start : start + filled]])
-        assert (facts.get("prompt", "") + " " + facts.get("output", "")).split() in ids
     queue = list(fold.free_queue)
     assert ("dies" in facts or "taken" in facts) == (block_id in queue)
     if block_id in queue:
@@ -163,13 +232,14 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
     ]
     run = stage(wanted, num_blocks=num_blocks).run()
     model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
-    here = int(moment * len(run.events))
+    here, texts = int(moment * len(run.events)), {}
     for number, event in enumerate(run.events):
         model.apply(event)
+        note(texts, model, event)
         # Everything at one moment, and a sample on the way, so that no state of an earlier frame
         # can be wrong.
         if number == here or number % 97 == 0:
             check_the_tree(model, tree)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:
-                check_the_inspector(model, inspector, block_id)
+                check_the_inspector(model, inspector, block_id, texts)

@@ -1,7 +1,7 @@
 """Block inspector: everything known about the selected block.
 
 A fact is a label with items, which can take several rows. If some items do not fit, their number is
-shown.
+shown. `chips` makes the facts about the block's words.
 """
 
 from itertools import takewhile
@@ -9,29 +9,18 @@ from typing import NamedTuple
 
 from rich.cells import cell_len
 
-from minivllm.text import clean, plural, short_name, visible
+from minivllm.text import clean, plural, short_name
 from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import Line, Row
-from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.draw.selection import block, sequence
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.chips import Fact, Item, chips
 from minivllm.tui.widgets.frame.panel import Panel
 
 _HASH_SHOWN = 12
 _LABEL_WIDTH = 8
-_NO_WORDS = "This old recording has no words, so tokens are shown as ids."
 _MOST_RELATIVES = 24
-
-
-class Item(NamedTuple):
-    text: str
-    style: str = "text"
-    target: Target | None = None
-
-
-class Fact(NamedTuple):
-    label: str
-    items: list[Item]
 
 
 class Use(NamedTuple):
@@ -45,8 +34,10 @@ class Inspector(Panel):
     HELP_TEXT = (
         "Everything about the selected block: its owners and its entry in their block"
         " tables, its tokens, and, if it is free, how many allocations it will survive. Tokens"
-        " are words, with · for a space and ↵ for a line break; i shows their ids. A hash covers"
-        " a block's content and all blocks before it, so the panel also lists the block's"
+        " are words, with · for a space and ↵ for a line break; i shows their ids. A reversed"
+        " word was written by this step, and ╴ is a slot without a token. Beyond the edges │"
+        " are words of the blocks before and after: select one to go there. A hash covers a"
+        " block's content and all blocks before it, so the panel also lists the block's"
         " parent, the blocks that follow it and the blocks with the same content."
     )
 
@@ -94,6 +85,8 @@ def facts_of(
         )
     else:
         facts.append(Fact("tokens", [Item(f"none of {model.header.block_size}", "muted")]))
+    # Early, because the first facts that need several rows get them.
+    facts += chips(model, index, block_id, owners, context)
     if block_id in model.fold.free_queue:
         facts.append(_end(model, block_id))
     if state.hash is None:
@@ -113,7 +106,7 @@ def facts_of(
     ]
     if masses:
         facts.append(Fact("mass", masses))
-    return facts + _contents(model, use, owners, context)
+    return facts
 
 
 def _condition(model: DashboardModel, block_id: int) -> Item:
@@ -219,35 +212,6 @@ def _age(model: DashboardModel, block_id: int) -> Fact:
     # A recording that begins in the middle of a run may lack the event of the allocation.
     taken = "taken before recording" if age.born is None else f"taken in step {age.born:,}"
     return Fact("age", [Item(f"{taken},", "muted"), Item(f"touched in {age.touched:,}", "muted")])
-
-
-def _contents(
-    model: DashboardModel, use: Use, owners: list[tuple[str, int]], context: Context
-) -> list[Fact]:
-    for seq_id, entry in owners:
-        first = entry * model.header.block_size
-        last = first + use.num_tokens
-        state = model.fold.sequences[seq_id]
-        if last <= state.num_tokens:
-            prompt = model.fold.requests[state.request_id].prompt_token_ids[first:last]
-            skipped = max(first - state.num_prompt_tokens, 0)
-            output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
-            both = (("prompt", prompt, "text"), ("output", output, "good"))
-            facts = [
-                Fact(label, [_token(model, id_, style, context) for id_ in ids])
-                for label, ids, style in both
-                if ids
-            ]
-            if facts and not model.fold.token_pieces and not context.shows_ids:
-                facts.insert(0, Fact("words", [Item(word, "muted") for word in _NO_WORDS.split()]))
-            return facts
-    return []
-
-
-def _token(model: DashboardModel, token_id: int, style: str, context: Context) -> Item:
-    """A token as a word; as its id if there is no word, or if the user wants ids."""
-    piece = "" if context.shows_ids else model.fold.token_pieces.get(token_id, "")
-    return Item(visible(piece, context.ascii) or str(token_id), style)
 
 
 def _flow(fact: Fact, width: int, most: int) -> list[Line]:

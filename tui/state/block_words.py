@@ -1,0 +1,89 @@
+"""The words in a block: its tokens, those that this step wrote, and the blocks before and after it.
+
+A block in use gets them from its owner. A free block that is still cached has them from the moment
+it was registered (`BlockAges.tokens`).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from minivllm.text import visible
+from minivllm.tui.context import Context
+from minivllm.tui.state.chains import PrefixIndex
+from minivllm.tui.state.model import DashboardModel
+
+
+class Contents(NamedTuple):
+    token_ids: Sequence[int]
+    """Tokens whose keys and values are in the block."""
+    num_prompt: int
+    """How many of them belong to the owner's prompt; the rest is its output."""
+    new: range
+    """Those that the current step has written, as indices of `token_ids`."""
+
+
+NOTHING = Contents((), 0, range(0))
+
+
+def contents(model: DashboardModel, block_id: int, owners: list[tuple[str, int]]) -> Contents:
+    """The tokens in a block.
+
+    owners: the block's (sequence, index in its block table), as of `DashboardModel.owners`
+    """
+    if not owners:
+        cached = model.ages.tokens(block_id)
+        return Contents(cached, len(cached), range(0))
+    size, sequences = model.header.block_size, model.fold.sequences
+    # Other owners of a shared block may not have computed its tokens yet.
+    seq_id, entry = max(owners, key=lambda owner: sequences[owner[0]].num_computed_tokens)
+    first, state = entry * size, sequences[seq_id]
+    last = min(max(state.num_computed_tokens, first), first + size, state.num_tokens)
+    prompt = model.fold.requests[state.request_id].prompt_token_ids[first:last]
+    skipped = max(first - state.num_prompt_tokens, 0)
+    output = state.output_token_ids[skipped : max(last - state.num_prompt_tokens, 0)]
+    return Contents([*prompt, *output], len(prompt), _new(model, owners, first, last))
+
+
+def _new(model: DashboardModel, owners: list[tuple[str, int]], first: int, last: int) -> range:
+    """Which of the positions `first` to `last` the current step writes, counted from `first`."""
+    held_by = {seq_id for seq_id, _ in owners}
+    for item in model.fold.scheduled:
+        state = model.fold.sequences.get(item.seq_id)
+        if item.seq_id in held_by and state is not None:
+            start = max(item.num_computed_tokens, state.num_cached_tokens, first)
+            stop = min(item.num_computed_tokens + item.num_tokens, last)
+            if start < stop:
+                return range(start - first, stop - first)
+    return range(0)
+
+
+class Neighbours(NamedTuple):
+    before: int | None
+    after: list[int]
+    """Several if prompts part behind the block."""
+
+
+def neighbours(
+    model: DashboardModel, index: PrefixIndex, block_id: int, owners: list[tuple[str, int]]
+) -> Neighbours:
+    """The blocks with the text before and after a block, in its owners or in the prefix cache."""
+    if owners:
+        tables = [(model.fold.sequences[seq_id].block_table, entry) for seq_id, entry in owners]
+        table, entry = tables[0]
+        after = dict.fromkeys(table[at + 1] for table, at in tables if at + 1 < len(table))
+        return Neighbours(table[entry - 1] if entry else None, list(after))
+    state = model.fold.blocks[block_id]
+    if state.hash is None:
+        return Neighbours(None, [])
+    before = index.carriers.get(state.parent, [None])[0]
+    return Neighbours(
+        before, [index.carriers[name][0] for name in index.children.get(state.hash, ())]
+    )
+
+
+def words(model: DashboardModel, token_ids: Sequence[int], context: Context) -> list[str]:
+    """Each token with its spaces marked; its id if it has no word, or if the user wants ids."""
+    pieces = {} if context.shows_ids else model.fold.token_pieces
+    return [
+        visible(pieces.get(token_id, ""), context.ascii) or str(token_id) for token_id in token_ids
+    ]
