@@ -4,7 +4,8 @@ A block in use gets them from its owner. A free block that is still cached has t
 it was registered (`BlockAges.tokens`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from minivllm.text import visible
@@ -79,6 +80,30 @@ def neighbours(
     return Neighbours(
         before, [index.carriers[name][0] for name in index.children.get(state.hash, ())]
     )
+
+
+def cached_tokens(model: DashboardModel, index: PrefixIndex, block_id: int) -> Sequence[int]:
+    """The tokens of a full block that is in the prefix cache; empty if they are unknown."""
+    known = model.ages.tokens(block_id)
+    if known:
+        return known
+    # Cached before the recording began: an owner has the tokens.
+    tables = model.fold.sequences
+    owners = [
+        (seq_id, tables[seq_id].block_table.index(block_id))
+        for seq_id in index.holders.get(block_id, ())
+    ]
+    return contents(model, block_id, owners).token_ids
+
+
+def num_shared(one: Sequence[int], others: Iterable[Sequence[int]]) -> int:
+    """How many tokens at the beginning of `one` are also at the beginning of one of `others`."""
+    most = 0
+    for other in others:
+        if other[: most + 1] == one[: most + 1]:
+            same = takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False))
+            most = sum(1 for _ in same)
+    return most
 
 
 def words(model: DashboardModel, token_ids: Sequence[int], context: Context) -> list[str]:

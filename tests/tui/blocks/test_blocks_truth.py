@@ -169,8 +169,31 @@ def check_the_inspector(
         assert [int(i) for i in re.findall(r"block (\d+)", facts.get(label, ""))] == ids
 
 
-def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
-    """Check that every cached block is shown once, under its parent, with its owners.
+def check_the_words(model: DashboardModel, line: Line, first: int, texts: Texts) -> None:
+    """Check that a row has its blocks' words, and where it differs from its siblings."""
+    fold = model.fold
+    words = [span for span in line if span[1].startswith(("text@block", "muted@block"))]
+    for text, style in words:
+        ids = texts[fold.blocks[int(target_of(style).key)].hash]
+        assert text.strip("…") in "".join(fold.token_pieces[token_id] for token_id in ids)
+    own = texts[fold.blocks[first].hash]
+    others = {block.hash for block in fold.blocks if block.parent == fold.blocks[first].parent}
+    shared = [
+        next((n for n, (one, two) in enumerate(zip(own, texts[other], strict=True)) if one != two))
+        for other in others - {fold.blocks[first].hash, None}
+    ]
+    assert any(text == "≠" for text, _ in line) == bool(shared)
+    if shared:
+        before = "".join(fold.token_pieces[token_id] for token_id in own[: max(shared)])
+        after = "".join(fold.token_pieces[token_id] for token_id in own[max(shared) :])
+        at = line.index(("≠", "warn*"))
+        assert after.startswith(line[at + 1][0].strip("…"))
+        drawn = line[at - 1][0] if max(shared) else ""
+        assert before.endswith(drawn.strip("…")) and bool(drawn) == bool(before)
+
+
+def check_the_tree(model: DashboardModel, panel: PrefixTree, texts: Texts) -> None:
+    """Check that every cached block is shown once, under its parent, with its owners and words.
 
     Blocks without an owner are marked.
     """
@@ -187,12 +210,15 @@ def check_the_tree(model: DashboardModel, panel: PrefixTree) -> None:
         copies: list[tuple[list[int], list[str], bool]] = []
         for span, style in line:
             target = target_of(style)
+            if style.startswith(("text@", "muted@")):
+                continue
             if target is not None and target.kind == "block":
                 copies.append((ids_of(span.removeprefix(CACHED)), [], span.startswith(CACHED)))
             elif target is not None:
                 copies[-1][1].append(target.key)
                 assert span == model.letter(target.key)
         names = [fold.blocks[block_id].hash for block_id in copies[0][0]]
+        check_the_words(model, line, copies[0][0][0], texts)
         for ids, holders, is_free in copies:
             assert [fold.blocks[block_id].hash for block_id in ids] == names
             assert all(
@@ -239,7 +265,7 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         # Everything at one moment, and a sample on the way, so that no state of an earlier frame
         # can be wrong.
         if number == here or number % 97 == 0:
-            check_the_tree(model, tree)
+            check_the_tree(model, tree, texts)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:
                 check_the_inspector(model, inspector, block_id, texts)

@@ -1,10 +1,10 @@
 """The prefix tree: chains, lookups, and the visible part of a large cache."""
 
-from types import SimpleNamespace
-
 from support.engine.random_runs import folded
 from support.tui.shown import missing_from, rows
 
+from minivllm.events import types as ev
+from minivllm.tui.context import Context
 from minivllm.tui.draw.lines import text_of
 from minivllm.tui.draw.selection import Selection, block
 from minivllm.tui.state.chains import PrefixIndex
@@ -15,9 +15,7 @@ from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
 
 def tree(block_id: int | None = None, seq_id: str | None = None) -> PrefixTree:
     panel = PrefixTree()
-    panel.context = SimpleNamespace(
-        selection=Selection(block_id=block_id, seq_id=seq_id), ascii=False
-    )
+    panel.context = Context(None, selection=Selection(block_id=block_id, seq_id=seq_id))
     return panel
 
 
@@ -36,12 +34,41 @@ def cache(stage, ask, *chains: str, num_blocks: int = 400) -> DashboardModel:
 def test_a_common_prefix_is_one_row_and_the_rest_branches_off(shared_prefix) -> None:
     head, *shown = rows(tree(), folded(shared_prefix.run(26)))
     assert missing_from(head, "d", "r3", 6, 7) == []
+    expected = [
+        "0-5 abcd 6 blocks ● hit  You are a careful assistant",
+        "├─6 8 14 18 a 4 blocks   tired .≠ Why is the sky blue ?",
+        "├─7 9 15 19 b 4 blocks   tired .≠ What is a fever for ?",
+        "├─10 12 16 c 3 blocks   tired .≠ How do bees find home ?",
+        "└─11 13 17 d 3 blocks   tired .≠ Who was Ada Lovelace ?",
+    ]
+    assert [row[: len(one)] for row, one in zip(shown, expected, strict=True)] == expected
+
+
+def test_the_place_where_prompts_part_is_marked_and_old_recordings_show_it_in_ids(
+    stage, ask
+) -> None:
+    beginning = "one two three four five six seven eight "
+    ends = (
+        "nine ten red hat and coat of wool x",
+        "nine ten red scarf and coat of wool x",
+        "blue sky and sea and sand and palms x",
+    )
+    run = stage([ask(f"r{n}", beginning + end, "no") for n, end in enumerate(ends)]).run(1)
+    shown = [row.partition("  ")[2] for row in rows(tree(), folded(run))[3:]]
     assert shown == [
-        "0-5 abcd 6 blocks ● hit",
-        "├─6 8 14 18 a 4 blocks",
-        "├─7 9 15 19 b 4 blocks",
-        "├─10 12 16 c 3 blocks",
-        "└─11 13 17 d 3 blocks",
+        " nine ten red≠ hat and coat of wool",
+        " nine ten red≠ scarf and coat of wool",
+        "≠ blue sky and sea and sand and palms",
+    ]
+    model = DashboardModel(run.header)
+    for event in run.events:
+        if type(event) is not ev.TokensNamed:
+            model.apply(event)
+    shown = [row.partition("  ")[2] for row in rows(tree(), model)[3:]]
+    assert shown == [
+        " 10 11 12≠ 13 14 15 16 17",
+        " 10 11 12≠ 19 14 15 16 17",
+        "≠ 20 21 14 22 14 23 14 24",
     ]
 
 
@@ -53,7 +80,9 @@ def test_a_lookup_that_missed_is_shown_below_its_last_hit_with_the_reason(stage,
     ]
     shown = rows(tree(), folded(stage(asks).run(6)))
     assert missing_from(shown[0], "b", "r1", "step 3", "2 blocks", "entry 2") == []
-    assert shown[1] == "0 1 b ● hit" and shown[2].strip().startswith("× entry 2")
+    assert shown[1] == f"0 1 b ● hit  {beginning.strip()}" and shown[2].strip().startswith(
+        "× entry 2"
+    )
 
 
 def test_the_lookup_of_the_selected_sequence_is_shown_or_else_the_last_one(shared_prefix) -> None:
@@ -66,7 +95,7 @@ def test_the_lookup_of_the_selected_sequence_is_shown_or_else_the_last_one(share
 def test_blocks_that_were_hit_and_reused_since_are_not_marked(shared_prefix) -> None:
     model = folded(shared_prefix.run(26))
     model.ages.blocks[3].born = model.lookups.recent[-1].step + 1
-    assert rows(tree(), model)[1] == "0-5 abcd 6 blocks ● 3 hit"
+    assert rows(tree(), model)[1].startswith("0-5 abcd 6 blocks ● 3 hit  ")
     model.fold.blocks[0].hash = None
     assert not any("hit" in row for row in rows(tree(), model)[1:])
 

@@ -2,15 +2,20 @@
 
 Each row is a piece of a chain (`chains.Node`) with its blocks and holders. Marks show the blocks
 that a lookup found: the lookup of the selected sequence, or else the last lookup. Blocks that were
-reused since the lookup are not marked.
+reused since the lookup are not marked. The words at the end of a row show what the chain says:
+
+    0-5 abcd 6 blocks ● hit  You are a helpful assistant
+    ├─6 7 a 2 blocks  Answer in one word. ≠ Why is the sky
+    └─8 9 b 2 blocks  Answer in one word. ≠ What is a fever
 """
 
 from itertools import islice
 
-from minivllm.text import id_ranges, plural, short_name
+from minivllm.text import clean, id_ranges, plural, short_name, tail
 from minivllm.tui.draw.lines import Line, Row, Span, first_that_fits
 from minivllm.tui.draw.selection import Target, block, sequence
 from minivllm.tui.state.block_histories import Lookup
+from minivllm.tui.state.block_words import cached_tokens, num_shared
 from minivllm.tui.state.chains import Node, PrefixIndex
 from minivllm.tui.state.decisions import miss
 from minivllm.tui.state.model import DashboardModel
@@ -19,6 +24,10 @@ from minivllm.tui.widgets.frame.panel import Panel
 
 _IDS_SHOWN = 64
 """Maximum number of blocks to format for a node; more would not fit into a row."""
+_LEAST_WORDS = 8
+"""Columns that are left for words, at least; else a row has none."""
+_SIBLINGS_COMPARED = 64
+"""So that a frame stays cheap if hundreds of prompts begin in a different way."""
 
 
 class PrefixTree(Panel):
@@ -28,7 +37,8 @@ class PrefixTree(Panel):
         " blocks (= the same content in other blocks), then the letters of their owners, or"
         " ░ if the section is free but can still be hit. ● marks the blocks that the lookup"
         " of the selected sequence, or else the newest lookup, found; × marks the entry"
-        " where it ended."
+        " where it ended. Then come the first words of the section; ≠ stands before the"
+        " first word in which it differs from all other sections that follow the same block."
     )
     RULE = "minivllm.core.kv_cache_manager:KVCacheManager.get_computed_blocks"
 
@@ -57,7 +67,9 @@ class PrefixTree(Panel):
             lines.append(Row(width).put(f"+ {plural(above, 'chain')} above", "faint").line())
         marked, is_root = set(hits), [False] * len(lines)
         for node in nodes:
-            lines.append(_row(model, node, marked, chosen, width))
+            row = _row(model, node, marked, chosen, width)
+            self._put_words(row, model, index, node)
+            lines.append(row.line())
             is_root.append(not node.guide)
             if lookup is not None and lookup.missed is not None and hits and hits[-1] in node:
                 missed = f"× entry {lookup.missed}: {miss(lookup.why)}"
@@ -71,6 +83,29 @@ class PrefixTree(Panel):
             what = f"+ {plural(below, 'more chain')}" if below else "+ more of this chain"
             lines[height - 1 :] = [Row(width).put(what, "faint").line()]
         return lines[:height]
+
+    def _put_words(self, row: Row, model: DashboardModel, index: PrefixIndex, node: Node) -> None:
+        """Append the words of the node's blocks; each selects its block."""
+        if row.room < _LEAST_WORDS:
+            return
+        row.put("  ")
+        shows_ids = self.context is not None and self.context.shows_ids
+        pieces = {} if shows_ids else model.fold.token_pieces
+        shared = _num_shared(model, index, node)
+        for block_id in node.copies[0]:
+            texts = [
+                clean(pieces.get(token_id, f" {token_id}"))
+                for token_id in cached_tokens(model, index, block_id)
+            ]
+            target = block(block_id)
+            if shared is not None and shared < len(texts):
+                both = tail("".join(texts[:shared]), row.room // 3)
+                row.put(both, "muted", target=target).put("≠", "warn*")
+                texts = texts[shared:]
+            row.put("".join(texts), "text", target=target)
+            shared = None  # the prompts part in the first block
+            if not row.room:
+                break
 
     def targets(self) -> list[Target]:
         """One block for each node, even off the screen: the selected block or the node's first."""
@@ -87,6 +122,17 @@ class PrefixTree(Panel):
     def _lookup(self, model: DashboardModel) -> Lookup | None:
         own = None if self.context is None else model.lookups.of(self.context.selection.seq_id)
         return own or (model.lookups.recent[-1] if model.lookups.recent else None)
+
+
+def _num_shared(model: DashboardModel, index: PrefixIndex, node: Node) -> int | None:
+    """How many of the node's first tokens are also the first of a sibling; None without sibling."""
+    state = model.fold.blocks[node.first]
+    siblings = index.children[state.parent][:_SIBLINGS_COMPARED]
+    others = [index.carriers[name][0] for name in siblings if name != state.hash]
+    if not others:
+        return None
+    own = cached_tokens(model, index, node.first)
+    return num_shared(own, (cached_tokens(model, index, other) for other in others))
 
 
 def _found_there(model: DashboardModel, lookup: Lookup | None) -> list[int]:
@@ -160,7 +206,7 @@ def _headline(model: DashboardModel, lookup: Lookup | None, width: int) -> Line:
     )
 
 
-def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, width: int) -> Line:
+def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, width: int) -> Row:
     row = Row(width).put(_guide(node.guide, width), "faint")
     num_hit = sum(len(hits.intersection(blocks)) for blocks in node.copies)
     target = block(chosen if chosen in node else node.first)
@@ -184,7 +230,7 @@ def _row(model: DashboardModel, node: Node, hits: set[int], chosen: int | None, 
         row.put(" free", "cached")
     if node.orphaned:
         row.put(" unreachable, its beginning is evicted", "warn")
-    return row.line()
+    return row
 
 
 def _guide(guide: str, width: int) -> str:
