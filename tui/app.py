@@ -105,6 +105,7 @@ class DashboardApp(App[str]):
             Transport(source, state), control, second=second, ascii=ascii, watch=watch
         )
         self.context.lesson, self.context.recorder = lesson, recorder
+        self.context.still = self.no_color or self.animation_level == "none"
 
         self.time_keys = TimeKeys(self.context, self.tell, self.draw)
         self.look_keys = LookKeys(self)

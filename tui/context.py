@@ -36,6 +36,8 @@ class Context:
     selection: Selection = field(default_factory=Selection)
     ascii: bool = False
     """Draw with printable ASCII only."""
+    still: bool = False
+    """Without colours or animations: no sign on a block stays longer than its step."""
     shows_ids: bool = False
     """Show a block's tokens as ids and not as words."""
     watch: str = ""

@@ -5,7 +5,7 @@ Each part is plain data with one `apply`, as in `histories`.
 
 from array import array
 from collections.abc import Callable, MutableSequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -66,11 +66,18 @@ class BlockAge(msgspec.Struct, gc=False):
     its words: the fold forgets the tokens of a sequence that has ended."""
 
 
+Beat = Literal["hit", "copied_from", "copied_to", "evicted"]
+"""What happened to a block, beside tokens being written into it."""
+STEPS_OF_BEATS = 3
+
+
 class BlockAges(msgspec.Struct):
     blocks: list[BlockAge | None]
     """By block id; None for a block that was never used."""
     changed: set[int] = set()
     """Blocks that the current step has touched."""
+    beats: list[dict[int, Beat]] = []
+    """Block -> what happened to it last, in each of the last steps, the current step first."""
     last_scheduled: str | None = None
 
     def last_owner(self, block_id: int) -> str | None:
@@ -104,6 +111,8 @@ class BlockAges(msgspec.Struct):
 
     def _begin(self, event: ev.StepBegin) -> None:
         self.changed.clear()
+        self.beats.insert(0, {})
+        del self.beats[STEPS_OF_BEATS:]
 
     def _scheduled(self, event: ev.StepScheduled) -> None:
         self.last_scheduled = event.seq_id
@@ -114,12 +123,18 @@ class BlockAges(msgspec.Struct):
     def _copied(self, event: ev.BlockCopied) -> None:
         self._touch(event.src, event.step)
         self._touch(event.dst, event.step, event.seq_id, is_new=True)
+        self._beat(event.src, "copied_from")
+        self._beat(event.dst, "copied_to")
 
     def _hashed(self, event: ev.BlockHashed) -> None:
         # If several sequences hold the block, the sequence scheduled last counts as its owner.
         self._touch(event.block_id, event.step, self.last_scheduled)
 
-    def _held(self, event: ev.BlockHit | ev.BlockReleased) -> None:
+    def _hit(self, event: ev.BlockHit) -> None:
+        self._touch(event.block_id, event.step, event.seq_id)
+        self._beat(event.block_id, "hit")
+
+    def _released(self, event: ev.BlockReleased) -> None:
         self._touch(event.block_id, event.step, event.seq_id)
 
     def _freed(self, event: ev.BlockFreed) -> None:
@@ -128,6 +143,12 @@ class BlockAges(msgspec.Struct):
     def _evicted(self, event: ev.BlockEvicted) -> None:
         self._touch(event.block_id, event.step)
         self.blocks[event.block_id].content = b""
+        self._beat(event.block_id, "evicted")
+
+    def _beat(self, block_id: int, beat: Beat) -> None:
+        if not self.beats:  # a recording can begin in the middle of a step
+            self.beats.append({})
+        self.beats[0][block_id] = beat
 
     def _touch(
         self, block_id: int, step: int, owner: str | None = None, *, is_new: bool = False
@@ -148,8 +169,8 @@ class BlockAges(msgspec.Struct):
         ev.BlockAllocated: _allocated,
         ev.BlockCopied: _copied,
         ev.BlockHashed: _hashed,
-        ev.BlockHit: _held,
-        ev.BlockReleased: _held,
+        ev.BlockHit: _hit,
+        ev.BlockReleased: _released,
         ev.BlockFreed: _freed,
         ev.BlockEvicted: _evicted,
     }

@@ -1,7 +1,6 @@
 """The block map is read back from its lines and compared with the fold."""
 
 from collections import defaultdict
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -12,9 +11,11 @@ from support.tui.shown import SCENARIOS
 
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.events import types as ev
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import Line
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
-from minivllm.tui.widgets.blocks.blockmap import BlockMap, lay_out
+from minivllm.tui.widgets.blocks.blockmap import BlockMap, Grid, lay_out
 from minivllm.tui.widgets.blocks.cells import CACHED, EMPTY, FILL, block_cells, group_cells
 
 
@@ -112,8 +113,78 @@ def test_every_block_has_a_cell_inside_the_panel_and_is_found_there(
         assert len({y for _, y in places}) == 1
 
 
+SIGNS = {ev.BlockHit: "●", ev.BlockEvicted: "×"}
+
+
+@pytest.mark.parametrize("still", [False, True])
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_signs_show_hits_copies_and_evictions_of_the_last_steps(
+    scenario: str, still: bool, request: pytest.FixtureRequest
+) -> None:
+    stage, shades = request.getfixturevalue(scenario), {0: "*", 1: "", 2: "faint"}
+    model, blockmap = DashboardModel(stage.header), choosing(BlockMap(), None)
+    blockmap.context.still = still
+    happened: dict[int, tuple[int, str]] = {}
+    seen: set[str] = set()
+    for number, event in enumerate(stage.run().events):
+        model.apply(event)
+        if isinstance(event, ev.BlockCopied):
+            happened[event.src], happened[event.dst] = (event.step, "→"), (event.step, "←")
+        elif type(event) in SIGNS:
+            happened[event.block_id] = event.step, SIGNS[type(event)]
+        if number % 3 and not isinstance(event, ev.StepEnd):
+            continue
+        lasts = 1 if still else 3
+        expected = {
+            block_id: (sign, model.fold.step - step)
+            for block_id, (step, sign) in happened.items()
+            if model.fold.step - step < lasts
+        }
+        for size in ((112, 40), (37, 12)):
+            grid = lay_out(stage.header.num_blocks, size[0], size[1] - 1)
+            assert read_signs(blockmap.lines(model, *size), grid) == {
+                block_id: (sign, shades[age]) for block_id, (sign, age) in expected.items()
+            }
+        seen |= {sign for sign, _ in expected.values()}
+    assert seen == ({"→", "←"} if scenario in ("samples", "beams") else {"●", "×"})
+
+
+def test_without_room_for_signs_letters_have_their_colours(shared_prefix) -> None:
+    model, width, height = DashboardModel(shared_prefix.header), 19, 11
+    grid = lay_out(64, width, height - 1)
+    assert grid.gap == 0
+    num_lit = 0
+    for event in shared_prefix.run().events:
+        model.apply(event)
+        if isinstance(event, ev.BlockHit):
+            lines = BlockMap().lines(model, width, height)
+            x, y = grid.origin(event.block_id)
+            styles = [style for text, style in lines[y] for _ in text]
+            # The first cell of a row has room: the space after the row's number.
+            is_first = event.block_id % grid.per_row == 0
+            assert styles[x - 1 if is_first else x + 1] == ("good*" if is_first else "good*!")
+            num_lit += 1
+    assert num_lit > 10
+
+
+def read_signs(lines: list[Line], grid: Grid) -> dict[int, tuple[str, str]]:
+    """Block -> the sign before its cell, and its shade: bold, normal or faint."""
+    found: dict[int, tuple[str, str]] = {}
+    for y, line in enumerate(lines[:-1]):
+        x = 0
+        for text, style in line:
+            if text in ("●", "→", "←", "×"):
+                cell = grid.cell_at(x + 1, y)
+                if cell is None or grid.numbered:
+                    cell = grid.cell_at(x, y)
+                assert x + 1 == grid.origin(cell)[0] + (grid.digits + 1) * grid.numbered
+                found[cell] = text, "*" if "*" in style else style if style == "faint" else ""
+            x += len(text)
+    return found
+
+
 def choosing(panel, block_id: int | None):
-    panel.context = SimpleNamespace(selection=Selection(block_id=block_id), ascii=False)
+    panel.context = Context(None, selection=Selection(block_id=block_id))
     return panel
 
 

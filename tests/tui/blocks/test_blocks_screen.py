@@ -1,11 +1,13 @@
 """The Blocks screen in a terminal: folding panels, and selection by keys and mouse."""
 
 import pytest
+import textual.constants
 from support.engine.random_runs import folded
 from support.tui.driven_app import (
     SIZES,
     all_drawn,
     app_for,
+    drawn,
     drive,
     panel,
     settle,
@@ -164,6 +166,33 @@ def test_a_free_block_keeps_its_words_until_it_is_evicted(memory_pressure) -> No
             assert shown == [piece.replace(" ", "·") for piece in pieces]
             was_shown += 1
     assert was_shown > 20
+
+
+@pytest.mark.parametrize("name", ["NO_COLOR", "TEXTUAL_ANIMATIONS", None])
+def test_signs_fade_unless_the_user_wants_no_colours_or_no_animations(
+    name: str | None, shared_prefix, monkeypatch: pytest.MonkeyPatch, no_footer
+) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    if name == "NO_COLOR":
+        monkeypatch.setenv(name, "1")
+    # Textual reads this variable when it is imported.
+    level = "none" if name == "TEXTUAL_ANIMATIONS" else "full"
+    monkeypatch.setattr(textual.constants, "TEXTUAL_ANIMATIONS", level)
+    stage = shared_prefix.run()
+    hit = next(event for event in stage.events if isinstance(event, ev.BlockHit))
+    app = app_for(stage)
+
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        shown = []
+        for step in range(hit.step, hit.step + 4):
+            app.context.transport.to_step(step)
+            app.draw()
+            await settle(pilot)
+            shown.append(f"{hit.block_id}●" in "\n".join(drawn(app, "blocks-map")))
+        assert shown == [True, name is None, name is None, False]
+
+    drive(app, script, (200, 50))
 
 
 def test_the_focus_unfolds_a_panel_and_so_does_a_new_trace(app: DashboardApp, no_footer) -> None:

@@ -70,7 +70,9 @@ class BlockMap(Panel):
         " of its owner, or a digit where several sequences share it; a sequence copies a"
         " shared block before it writes into it. ░ is free but cached (a prompt with the"
         " same beginning can reuse it), ·· is empty. A reversed cell: the last step wrote"
-        " tokens into the block, or took, found, copied, freed or evicted it."
+        " tokens into the block, or took, found, copied, freed or evicted it. A sign before"
+        " the cell says more, and fades in the next two steps: ● found by a lookup, → copied"
+        " to ←, × evicted. Where cells have no numbers, the letter has the sign's colour."
     )
 
     def __init__(self, *, id: str | None = None) -> None:
@@ -100,7 +102,8 @@ class BlockMap(Panel):
 
     def _cells(self, model: DashboardModel, size: int) -> list[Cell]:
         """One cell per `size` blocks. Groups of unchanged cells are reused from the last frame."""
-        before, cells = self._blocks, block_cells(model)
+        fades = self.context is None or not self.context.still
+        before, cells = self._blocks, block_cells(model, fades=fades)
         if size == 1:
             return cells
         if size == self._group_size and len(before) == len(cells):
@@ -184,7 +187,7 @@ def _row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
     """Cached, because most rows do not change between frames."""
     if grid.numbered:
         return _numbered_row(cells, start, grid)
-    label = (f"{start * grid.blocks_per_cell:>{grid.digits}} ", "faint")
+    label = (f"{start * grid.blocks_per_cell:>{grid.digits}}", "faint")
     return (label, *_runs(cells, " " * grid.gap))
 
 
@@ -192,26 +195,38 @@ def _numbered_row(cells: tuple[Cell, ...], start: int, grid: Grid) -> Line:
     spans: list[Span] = []
     for offset, cell in enumerate(cells):
         gap = grid.gap if offset else 0
-        spans.append((f"{'':{gap}}{start + offset:>{grid.digits}} ", "faint"))
+        number = f"{'':{gap}}{start + offset:>{grid.digits}}"
+        if cell.sign is None:
+            spans.append((f"{number} ", "faint"))
+        else:
+            spans += [(number, "faint"), cell.sign]
         spans += _cell_spans(cell, grid.glyphs)
     return tuple(spans)
 
 
 def _runs(cells: tuple[Cell, ...], gap: str) -> Iterator[Span]:
-    """Yield a row's cells as spans. Neighbouring cells share a span, unless they are in reverse."""
-    for run_number, (style, run) in enumerate(groupby(cells, key=_style_of)):
-        if run_number and gap:
-            yield gap, "faint"
-        if style.endswith("!"):
-            for number, cell in enumerate(run):
-                if number and gap:
-                    yield gap, "faint"
+    """Yield a row's cells as spans, each cell with the gap before it.
+
+    Neighbouring cells share a span, unless the last steps lit them. A sign replaces the gap. If
+    there is no gap, the cell's letter gets the sign's colour.
+    """
+    before = " "  # after the row's number
+    for (style, sign), run in groupby(cells, key=_style_of):
+        if sign is None and not style.endswith("!"):
+            yield before + gap.join([cell.glyph + cell.mark for cell in run]), style
+            before = gap
+            continue
+        for cell in run:
+            if sign is None or before:
+                yield from [(before, "faint")] * bool(before) if sign is None else [sign]
                 yield from _cell_spans(cell, 1)
-        else:
-            yield gap.join([cell.glyph + cell.mark for cell in run]), style
+            else:
+                yield cell.glyph, style.rstrip("!")
+                yield cell.mark, sign[1] + "!" * style.endswith("!")
+            before = gap
 
 
-_style_of = attrgetter("style")
+_style_of = attrgetter("style", "sign")
 
 
 def _cell_spans(cell: Cell, glyphs: int) -> list[Span]:
@@ -251,6 +266,7 @@ _CACHED, _FREE, _TOUCHED = (
     ((EMPTY * 2, "faint"),),
     (("█", "hue0"), ("a", "hue0!")),
 )
+_HIT, _COPY, _EVICTED = (("●", "good"),), (("→ ←", "accent"),), (("×", "bad"),)
 _ALL, _MIXED = (("█a", "hue0"),), (("▃+", "text"),)
 _CACHED_GROUP = ((f"{CACHED}{EMPTY}", "cached"),)
 
@@ -269,16 +285,27 @@ def _legend(blocks_per_cell: int, width: int) -> Line:
             ),
             _explain((each, ""), (_ALL, "a's"), (_MIXED, "several")),
         )
+    all_cells = (
+        (_OWNED, "owned by a"),
+        (_PART, "part full"),
+        (_SHARED, "shared by 2"),
+        (_CACHED, "free, cached"),
+        (_FREE, "empty"),
+        (_TOUCHED, "touched this step"),
+    )
+    signs = (_HIT, "hit"), (_COPY, "copied"), (_EVICTED, "evicted")
     return first_that_fits(
         width,
+        _explain(*all_cells, *signs),
         _explain(
-            (_OWNED, "owned by a"),
-            (_PART, "part full"),
-            (_SHARED, "shared by 2"),
-            (_CACHED, "free, cached"),
+            (_OWNED, "a's"),
+            (_SHARED, "2 share"),
+            (_CACHED, "cached"),
             (_FREE, "empty"),
-            (_TOUCHED, "touched this step"),
+            (_TOUCHED, "touched"),
+            *signs,
         ),
+        _explain(*all_cells),
         _explain(
             (_OWNED, "a's"),
             (_SHARED, "2 share"),

@@ -3,6 +3,9 @@
     █a   full, owned by a              ▃2   part full, shared by 2 sequences
     ░a   free, cached, last held by a  ··   empty
 
+A hit, a copy or an eviction adds a sign to its block, which fades during the next two steps. This
+is a part of the state and not of the time on the wall: a paused picture shows it, too.
+
 A test compares the drawn lines with the fold.
 """
 
@@ -10,6 +13,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple
 
+from minivllm.tui.draw.lines import Span
+from minivllm.tui.state.block_histories import STEPS_OF_BEATS, Beat
 from minivllm.tui.state.model import DashboardModel
 
 FILL = "▁▁▂▃▄▅▆▇█"
@@ -19,17 +24,29 @@ _WHOLE = (FILL[-1], EMPTY)
 """If all cells of a group are equal and have one of these glyphs, the group looks like the cell."""
 
 
+_SIGNS: dict[Beat, Span] = {
+    "hit": ("●", "good"),
+    "copied_from": ("→", "accent"),
+    "copied_to": ("←", "accent"),
+    "evicted": ("×", "bad"),
+}
+
+
 class Cell(NamedTuple):
     glyph: str
     mark: str
     style: str
+    sign: Span | None = None
+    """What happened to the block; bold in the step itself, then normal, then faint."""
 
 
 _FREE = Cell(EMPTY, EMPTY, "faint")
 
 
-def block_cells(model: DashboardModel) -> list[Cell]:
+def block_cells(model: DashboardModel, *, fades: bool = True) -> list[Cell]:
     """Make one cell per block.
+
+    fades: whether signs stay for some steps, or only for the step in which something happened
 
     All full blocks of a sequence share one cell, so that thousands of blocks can be drawn fifteen
     times a second.
@@ -62,7 +79,20 @@ def block_cells(model: DashboardModel) -> list[Cell]:
         cells[block_id] = _shared(cells[block_id].glyph, count)
     for block_id in model.changed:
         cells[block_id] = _touched(cells[block_id])
+    for block_id, sign in signs(model, fades=fades).items():
+        cells[block_id] = _signed(cells[block_id], sign)
     return cells
+
+
+def signs(model: DashboardModel, *, fades: bool = True) -> dict[int, Span]:
+    """Block -> the sign for what happened to it in the last steps; the newest counts."""
+    found: dict[int, Span] = {}
+    for age, beats in enumerate(model.ages.beats[: STEPS_OF_BEATS if fades else 1]):
+        for block_id, beat in beats.items():
+            if block_id not in found:
+                glyph, colour = _SIGNS[beat]
+                found[block_id] = glyph, (f"{colour}*", colour, "faint")[age]
+    return found
 
 
 # Cached, so that equal cells are the same object and two frames are compared fast.
@@ -86,6 +116,11 @@ def _shared(glyph: str, count: int) -> Cell:
 @lru_cache(2048)
 def _touched(cell: Cell) -> Cell:
     return cell._replace(style=cell.style + "!")
+
+
+@lru_cache(4096)
+def _signed(cell: Cell, sign: Span) -> Cell:
+    return cell._replace(sign=sign)
 
 
 def _fill(num_tokens: int, size: int) -> str:
@@ -118,6 +153,7 @@ def _group(members: tuple[Cell, ...]) -> Cell:
     if members.count(members[0]) == len(members) and members[0].glyph in _WHOLE:
         return members[0]
     used = [cell for cell in members if cell.glyph in FILL]
+    sign = next((cell.sign for cell in members if cell.sign is not None), None)
     changed = "!" if any(cell.style.endswith("!") for cell in members) else ""
     if used:
         marks = {cell.mark for cell in used}
@@ -125,7 +161,7 @@ def _group(members: tuple[Cell, ...]) -> Cell:
         style = used[0].style.rstrip("!") if is_single else "text"
         # Draw the share of used blocks, rounded down, but at least one eighth.
         glyph = FILL[max(len(used) * 8 // len(members), 1)]
-        return Cell(glyph, marks.pop() if is_single else SEVERAL, style + changed)
+        return Cell(glyph, marks.pop() if is_single else SEVERAL, style + changed, sign)
     if any(cell.glyph == CACHED for cell in members):
-        return Cell(CACHED, EMPTY, "cached" + changed)
-    return Cell(EMPTY, EMPTY, "faint" + changed)
+        return Cell(CACHED, EMPTY, "cached" + changed, sign)
+    return Cell(EMPTY, EMPTY, "faint" + changed, sign)
