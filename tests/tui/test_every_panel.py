@@ -13,6 +13,7 @@ from minivllm.tui.draw.portable import to_ascii
 from minivllm.tui.draw.selection import block, event, sequence, step
 from minivllm.tui.panels import _CLASSES, make_panel
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.compare.comparison import Comparison
 from minivllm.tui.widgets.compare.side import Side
 from minivllm.tui.widgets.events.event_detail import EventDetail
@@ -29,7 +30,7 @@ HOSTILE = "x\x1b[31m\u202e\nevil: @\u2066\x9b2J" + "長" * 40
 
 def all_panels() -> list[Panel]:
     sides = [Side("A", is_second=False), Side("B", is_second=True)]
-    others = [Header(), EventList(), EventDetail(), StepDetail(), Comparison()]
+    others = [Header(), EventList(), EventDetail(), StepDetail(), Comparison(), BlockCards()]
     return [*map(make_panel, _CLASSES), *others, *sides]
 
 

@@ -1,8 +1,9 @@
 """The Blocks screen: memory, block by block.
 
-Left: the map and the free queue. Right: the selected block, the prefix cache, attention mass and
-the kernel x-ray. If the panels in `_folding` do not all fit, one is open, and the others show only
-their titles until they get the focus. A folded panel is never drawn, so `on_mount` sets its title.
+Left: the map, the text of blocks (in a tall terminal) and the free queue. Right: the selected block,
+the prefix cache, attention mass and the kernel x-ray. If the panels in `_folding` do not all fit,
+one is open, and the others show only their titles until they get the focus. A folded panel is never
+drawn, so `on_mount` sets its title.
 """
 
 from collections.abc import Iterable
@@ -14,6 +15,7 @@ from minivllm.tui.context import Context
 from minivllm.tui.screens.base import DashboardScreen
 from minivllm.tui.state.chains import PrefixIndex
 from minivllm.tui.widgets.blocks.blockmap import BlockMap
+from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.freequeue import FreeQueue
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.mass import Mass
@@ -36,6 +38,7 @@ class BlocksScreen(DashboardScreen):
         with PanelRow(id="body"):
             with PanelColumn(id="blocks-left"):
                 yield BlockMap(id="blocks-map")
+                yield BlockCards(index, id="blocks-cards")
                 yield FreeQueue(id="blocks-queue")
             with PanelColumn(id="blocks-right"):
                 yield Inspector(index, id="blocks-inspector")

@@ -102,6 +102,10 @@ class BlockAges(msgspec.Struct):
         age = self.blocks[block_id]
         return array("I", b"" if age is None else age.content)
 
+    def has_tokens(self, block_id: int) -> bool:
+        age = self.blocks[block_id]
+        return age is not None and age.content != b""
+
     def keep_tokens(self, block_id: int, token_ids: MutableSequence[int]) -> None:
         self.blocks[block_id].content = array("I", token_ids).tobytes()
 

@@ -14,6 +14,7 @@ from minivllm.text import short_name
 from minivllm.tui.draw.lines import Line, target_of, text_of
 from minivllm.tui.draw.selection import Selection
 from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cards import BlockCards
 from minivllm.tui.widgets.blocks.cells import CACHED
 from minivllm.tui.widgets.blocks.inspector import Inspector
 from minivllm.tui.widgets.blocks.prefix_tree import PrefixTree
@@ -192,6 +193,41 @@ def check_the_words(model: DashboardModel, line: Line, first: int, texts: Texts)
         assert before.endswith(drawn.strip("…")) and bool(drawn) == bool(before)
 
 
+def check_the_cards(model: DashboardModel, panel: BlockCards, texts: Texts) -> None:
+    """Check that every block with text has one card, with its owners and the text in it."""
+    fold, size = model.fold, model.header.block_size
+    letters: dict[int, list[str]] = {}
+    bodies: dict[int, list[tuple[str, str]]] = {}
+    card = None
+    for line in panel.lines(model, 130, 200):
+        for text, style in line:
+            target = target_of(style)
+            if target is not None and "=" in style:
+                bodies.setdefault(int(target.key), []).append((text, style.partition("@")[0]))
+            elif target is not None and target.kind == "block":
+                card = int(target.key)
+                assert text == f"{card} "
+                letters[card] = []
+            elif target is not None:
+                assert text == model.letter(target.key)
+                letters[card].append(target.key)
+    shown = {b for q in fold.sequences.values() for b in q.block_table}
+    shown |= {b for b in fold.free_queue if fold.blocks[b].hash is not None}
+    assert sorted(letters) == sorted(bodies) == sorted(shown)
+    for block_id, spans in bodies.items():
+        assert letters[block_id] == [
+            s for s, q in fold.sequences.items() if block_id in q.block_table
+        ]
+        ids = held(model, block_id, texts)
+        whole = "".join(fold.token_pieces[token_id] for token_id in ids)
+        empty = "".join(text for text, _ in spans).count("╴")
+        cut = any("…" in text for text, _ in spans)
+        assert empty == size - len(ids) or (cut and empty < size - len(ids))
+        drawn = "".join("".join(text.split()) for text, _ in spans).rstrip("╴…")
+        assert "".join(whole.split()).startswith(drawn) and bool(drawn) == bool(whole)
+        assert cut or drawn == "".join(whole.split())
+
+
 def check_the_tree(model: DashboardModel, panel: PrefixTree, texts: Texts) -> None:
     """Check that every cached block is shown once, under its parent, with its owners and words.
 
@@ -257,7 +293,12 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         for number, (beginning, more, own, said, arrives, search) in enumerate(requests)
     ]
     run = stage(wanted, num_blocks=num_blocks).run()
-    model, inspector, tree = DashboardModel(run.header), Inspector(), PrefixTree()
+    model, inspector, tree, cards = (
+        DashboardModel(run.header),
+        Inspector(),
+        PrefixTree(),
+        BlockCards(),
+    )
     here, texts = int(moment * len(run.events)), {}
     for number, event in enumerate(run.events):
         model.apply(event)
@@ -266,6 +307,7 @@ def test_what_is_drawn_is_what_the_fold_holds_at_any_moment(
         # can be wrong.
         if number == here or number % 97 == 0:
             check_the_tree(model, tree, texts)
+            check_the_cards(model, cards, texts)
             blocks = range(num_blocks) if number == here else [(pick + number) % num_blocks]
             for block_id in blocks:
                 check_the_inspector(model, inspector, block_id, texts)

@@ -1,0 +1,121 @@
+"""Block cards: which blocks get one, what this step wrote, and selection from a card."""
+
+import pytest
+from support.engine.random_runs import folded
+from support.tui.driven_app import all_drawn, app_for, drive, panel, settle, show_screen
+from support.tui.shown import rows
+from textual.pilot import Pilot
+
+from minivllm.events import types as ev
+from minivllm.tui.context import Context
+from minivllm.tui.draw.lines import Line, target_of, text_of
+from minivllm.tui.draw.selection import Selection, block
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cards import BlockCards
+
+
+def cards(block_id: int | None = None) -> BlockCards:
+    shown = BlockCards()
+    shown.context = Context(None, selection=Selection(block_id=block_id))
+    return shown
+
+
+def blocks_of(lines: list[Line]) -> list[int]:
+    """The blocks that have a card, in reading order."""
+    targets = [target_of(style) for line in lines for _, style in line if "text*@" in style]
+    return [int(target.key) for target in targets]
+
+
+def test_a_shared_block_is_one_card_with_a_stripe_and_a_letter_for_each_owner(
+    shared_prefix,
+) -> None:
+    model = folded(shared_prefix.run(26))
+    lines = cards().lines(model, 40, 90)
+    assert text_of(lines[0]).split() == ["▌▌▌▌0", "abcd"]
+    stripes = [style for text, style in lines[1] if text == "▌"]
+    assert stripes == [model.hue(letter) for letter in "abcd"]
+    assert "You are a careful assistant" in text_of(lines[1])
+
+
+def test_the_words_that_a_step_wrote_are_in_reverse(shared_prefix) -> None:
+    model, num_seen = DashboardModel(shared_prefix.header), 0
+    for event in shared_prefix.run().events:
+        model.apply(event)
+        if not isinstance(event, ev.StepEnd):
+            continue
+        lit = [
+            (int(target_of(style).key), text)
+            for line in cards().lines(model, 130, 90)
+            for text, style in line
+            if "=!" in style
+        ]
+        decoding = [item for item in model.fold.scheduled if item.num_tokens == 1]
+        for item in decoding:
+            state = model.fold.sequences.get(item.seq_id)
+            if state is None:
+                continue
+            position = item.num_computed_tokens
+            token_id = state.output_token_ids[position - state.num_prompt_tokens]
+            word = model.fold.token_pieces[token_id].strip()
+            place = state.block_table[position // model.header.block_size]
+            assert [text.strip() for at, text in lit if at == place] == [word]
+            num_seen += 1
+    assert num_seen > 50
+
+
+def test_if_not_all_fit_written_blocks_and_the_selected_one_have_cards(shared_prefix) -> None:
+    model = folded(shared_prefix.run(26))
+    written = {
+        state.block_table[-1] for state in model.fold.sequences.values() if state.block_table
+    }
+    everything = blocks_of(cards().lines(model, 130, 200))
+    for chosen in everything:
+        lines = cards(chosen).lines(model, 70, 10)
+        shown = blocks_of(lines)
+        assert len(shown) == 6 and shown == sorted(shown)
+        assert {*written, chosen} <= set(shown)
+        assert text_of(lines[-1]) == f"+ {len(everything) - 6} more blocks with text"
+    panel_of_all = cards()
+    panel_of_all._model = model
+    assert panel_of_all.targets() == list(map(block, everything))
+
+
+def test_a_card_says_so_if_its_block_is_free_and_loses_it_when_evicted(memory_pressure) -> None:
+    model, num_seen = DashboardModel(memory_pressure.header), 0
+    for event in memory_pressure.run().events:
+        model.apply(event)
+        if isinstance(event, ev.BlockFreed):
+            heads = [row.split()[0] for row in rows(cards(), model, 40, 90) if " cached" in row]
+            free = [at for at in model.fold.free_queue if model.fold.blocks[at].hash]
+            assert heads == [f"░{at}" for at in sorted(free)]
+            num_seen += len(heads)
+    assert num_seen > 20
+
+
+def test_an_old_recording_shows_ids_on_cards(shared_prefix) -> None:
+    model = DashboardModel(shared_prefix.header)
+    for event in shared_prefix.run(26).events:
+        if type(event) is not ev.TokensNamed:
+            model.apply(event)
+    arrived = next(event for event in shared_prefix.events if isinstance(event, ev.RequestArrived))
+    ids = " ".join(map(str, arrived.prompt_token_ids[:8]))
+    assert rows(cards(), model, 40, 90)[1] == f"▌▌▌▌ {ids}"
+
+
+@pytest.mark.parametrize(("size", "is_shown"), [((200, 50), True), ((120, 36), False)])
+def test_a_click_on_a_card_selects_its_block_where_there_is_room_for_cards(
+    size: tuple[int, int], is_shown: bool, shared_prefix, no_footer
+) -> None:
+    app = app_for(shared_prefix.run(26))
+
+    async def script(pilot: Pilot) -> None:
+        await show_screen(pilot, "blocks")
+        shown = panel(app, "blocks-cards")
+        assert shown.display == is_shown
+        if is_shown:
+            await pilot.click(shown, offset=(shown.gutter.left + 8, shown.gutter.top + 1))
+            await settle(pilot)
+            assert app.context.selection.block_id == 0
+            assert "block   0 in use, shared by 4" in all_drawn(app)
+
+    drive(app, script, size)

@@ -1,0 +1,178 @@
+"""Block cards: blocks with their text, in large terminals.
+
+    ▌▌ 0 ab                             a stripe and a letter for each owner
+    ▌▌ You are a careful assistant in
+    ▌▌ a hospital library
+
+If not all blocks with text fit, the selected block and those in which something happens come first
+(`_choose`). Cards are in the order of block ids, so that they move as little as possible.
+"""
+
+from collections.abc import Iterator
+from heapq import nsmallest
+from itertools import groupby
+from operator import itemgetter
+from typing import NamedTuple
+
+from rich.cells import cell_len
+
+from minivllm.text import clean, plural
+from minivllm.tui.draw.lines import Line, Row, Span
+from minivllm.tui.draw.selection import Target, block, sequence
+from minivllm.tui.state.block_words import Contents, contents
+from minivllm.tui.state.chains import PrefixIndex
+from minivllm.tui.state.model import DashboardModel
+from minivllm.tui.widgets.blocks.cells import CACHED, signs
+from minivllm.tui.widgets.frame.panel import Panel
+
+_ROWS_OF_TEXT = 2
+_LEAST_WIDTH = 32
+_MOST_STRIPES = 4
+
+
+class _Grid(NamedTuple):
+    per_row: int
+    width: int
+    capacity: int
+
+
+class BlockCards(Panel):
+    HELP_TITLE = "Words in blocks"
+    HELP_TEXT = (
+        "Blocks with their text. A shared block is one card with a stripe and the letter of"
+        " each owner; ░ is free but cached. Reversed words were written by this step, and ╴ is"
+        " a slot without a token. If not all blocks fit, those that the engine writes, those"
+        " that are shared and the ends of the texts come first."
+    )
+
+    def __init__(self, index: PrefixIndex | None = None, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self._index = index or PrefixIndex()
+
+    def lines(self, model: DashboardModel, width: int, height: int) -> list[Line]:
+        index = self._index.of(model)
+        ranks = _ranks(model, None if self.context is None else self.context.selection.block_id)
+        if not ranks:
+            return [Row(width).put("no block holds text yet", "faint").line()]
+        grid = _lay_out(width, height)
+        if len(ranks) > grid.capacity:
+            grid = _lay_out(width, height - 1)
+        shown = _choose(ranks, grid.capacity)
+        happened = signs(model, fades=self.context is None or not self.context.still)
+        lines: list[Line] = []
+        for start in range(0, len(shown), grid.per_row):
+            cards = [
+                self._card(model, index, block_id, grid.width, happened)
+                for block_id in shown[start : start + grid.per_row]
+            ]
+            for parts in zip(*cards, strict=True):
+                lines.append(tuple(span for part in parts for span in (*part, (" ", "text"))))
+        if len(shown) < len(ranks):
+            more = f"+ {plural(len(ranks) - len(shown), 'more block')} with text"
+            lines.append(Row(width).put(more, "faint").line())
+        return lines[:height]
+
+    def targets(self) -> list[Target]:
+        """Every block with text, even off the screen: the selected block always has a card."""
+        return [] if self._model is None else list(map(block, sorted(_ranks(self._model, None))))
+
+    def _card(
+        self,
+        model: DashboardModel,
+        index: PrefixIndex,
+        block_id: int,
+        width: int,
+        happened: dict[int, Span],
+    ) -> list[Line]:
+        owners = [
+            (seq_id, model.fold.sequences[seq_id].block_table.index(block_id))
+            for seq_id in index.holders.get(block_id, ())
+        ]
+        letters = [(seq_id, model.letter(seq_id) or "?") for seq_id, _ in owners]
+        stripes = [("▌", model.hue(letter)) for _, letter in letters[:_MOST_STRIPES]]
+        stripes = stripes or [(CACHED, "cached")]
+        held, size = contents(model, block_id, owners), model.header.block_size
+        head = Row(width - len(stripes))
+        head.put(f"{block_id} ", "text*", target=block(block_id))
+        for seq_id, letter in letters:
+            head.put(letter, f"{model.hue(letter)}*", target=sequence(seq_id))
+        head.put(" cached" if not owners else "", "cached")
+        if len(held.token_ids) < size and owners:
+            head.put(f" {len(held.token_ids)} of {size}", "muted")
+        if block_id in happened:
+            sign, style = happened[block_id]
+            head.put(f" {sign}", style)
+        head.put("", width=head.room)
+        body = _body(self._words(model, block_id, held, bool(owners)), width - len(stripes))
+        return [(*stripes, *line) for line in (head.line(), *body)]
+
+    def _words(
+        self, model: DashboardModel, block_id: int, held: Contents, owned: bool
+    ) -> Iterator[Span]:
+        """The block's tokens and empty slots, as spans that select it."""
+        shows_ids = self.context is not None and self.context.shows_ids
+        pieces = {} if shows_ids else model.fold.token_pieces
+        target = block(block_id)
+        for at, token_id in enumerate(held.token_ids):
+            style = "cached=" if not owned else "text=" if at < held.num_prompt else "good="
+            new = "!" if at in held.new else ""
+            yield clean(pieces.get(token_id, f" {token_id}")), f"{style}{new}@{target}"
+        for _ in range(model.header.block_size - len(held.token_ids)):
+            yield "╴", f"faint=@{target}"
+
+
+def _lay_out(width: int, height: int) -> _Grid:
+    per_row = max(width // (_LEAST_WIDTH + 1), 1)
+    return _Grid(per_row, width // per_row - 1, max(height // (1 + _ROWS_OF_TEXT), 1) * per_row)
+
+
+def _ranks(model: DashboardModel, chosen: int | None) -> dict[int, int]:
+    """Each block with text -> its rank: the lower, the sooner it gets a card."""
+    fold = model.fold
+    ranks: dict[int, int] = {}
+    for state in fold.sequences.values():
+        for distance, block_id in enumerate(reversed(state.block_table)):
+            # The block that is being written; then shared blocks; then back from the end.
+            rank = 2 * distance
+            if distance and fold.blocks[block_id].ref_cnt > 1:
+                rank = 1
+            ranks[block_id] = min(rank, ranks.get(block_id, rank))
+    behind = len(fold.blocks) * 2
+    for age, block_id in enumerate(reversed(fold.free_queue)):
+        if model.ages.has_tokens(block_id):
+            ranks[block_id] = behind + age
+    if chosen in ranks:
+        ranks[chosen] = -1
+    return ranks
+
+
+def _choose(ranks: dict[int, int], capacity: int) -> list[int]:
+    return sorted(nsmallest(capacity, ranks, key=ranks.__getitem__))
+
+
+def _body(words: Iterator[Span], width: int) -> list[Line]:
+    """The words in rows of one card; if not all fit, the rows around the newest word."""
+    rows, newest, ground = [Row(width)], 0, ""
+    for text, style in words:
+        if cell_len(text) > rows[-1].room and rows[-1].room < width:
+            rows.append(Row(width))
+            text = text.lstrip(" ")
+        rows[-1].put(text, style)
+        if "!" in style:
+            newest = len(rows) - 1
+        else:
+            ground = style
+    first = max(newest - _ROWS_OF_TEXT + 1, 0)
+    hidden = len(rows) > first + _ROWS_OF_TEXT
+    rows = rows[first : first + _ROWS_OF_TEXT]
+    rows += [Row(width) for _ in range(_ROWS_OF_TEXT - len(rows))]
+    if hidden:
+        rows[-1].put("…", ground)
+    return [_joined(row.put("", ground or "text=", width=row.room).line()) for row in rows]
+
+
+def _joined(line: Line) -> Line:
+    """The line with neighbours of equal style in one span, which is cheaper to paint."""
+    return tuple(
+        ("".join(text for text, _ in run), style) for style, run in groupby(line, key=itemgetter(1))
+    )
