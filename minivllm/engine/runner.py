@@ -5,14 +5,19 @@ benchmarks use substitutes without a model. A call depends only on its arguments
 not on earlier calls.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence as Seq
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import SamplingError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import Explanation
 
 
 class Runner(Protocol):
@@ -39,4 +44,10 @@ class Runner(Protocol):
 
         sequences: the sequences of a plan that get a token, in plan order
         logits:    the logits in the `StepResult` of that plan
+        """
+
+    def explain_token(self, sequence: Sequence, logits: Any, token_id: int) -> Explanation:
+        """Explain why `sample_tokens` chose `token_id`. Called for watched sequences only.
+
+        logits: the sequence's row of the logits
         """

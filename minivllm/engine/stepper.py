@@ -34,6 +34,7 @@ from minivllm.engine.kernel_tracing import KernelTracer
 from minivllm.engine.output_processor import OutputProcessor
 from minivllm.engine.requests import Limits
 from minivllm.engine.runner import Runner
+from minivllm.engine.token_explaining import TokenExplainer
 from minivllm.errors import InvariantError, RequestFailedError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -71,13 +72,15 @@ class Stepper:
         limits: Limits,
         *,
         check_invariants: bool,
+        explain_tokens: bool,
         clock: Clock,
         bus: EventBus,
     ) -> None:
         self.runner = runner
         self.scheduler = scheduler
         self.output_processor = output_processor
-        self.beams = BeamDriver(scheduler, output_processor, limits, bus)
+        self.explainer = TokenExplainer(runner, bus, explain_all=explain_tokens)
+        self.beams = BeamDriver(scheduler, output_processor, limits, bus, self.explainer)
         self.tracer = KernelTracer(bus)
         self.clock = clock
         self.bus = bus
@@ -150,6 +153,8 @@ class Stepper:
         """Draw a token for each sequence whose last token was computed, and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
+        if self.explainer.active and self.bus.active:
+            self.explainer.explain(executed.parts, drawn.tokens)
         self._add_prompt_logprobs(executed, drawn)
         self._append_tokens(drawn)
         self._settle_failures(executed, drawn)

@@ -47,6 +47,7 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
+from minivllm.runtime.sampling.explanation import Explanation, explain
 from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
@@ -170,6 +171,12 @@ class ModelRunner:
         logits: [num_seqs, vocab_size], one row for each sequence
         """
         return self._sampler.sample_each(logits, sequences)
+
+    @torch.inference_mode()
+    def explain_token(self, sequence: Sequence, logits: torch.Tensor, token_id: int) -> Explanation:
+        """Explain why `sample_tokens` chose `token_id` from the sequence's `logits: [vocab_size]`."""
+        eos_token_ids = self._model.tokenizer.eos_token_ids
+        return explain(logits, sequence, token_id, eos_token_ids, self._config.seed)
 
     # ---- the size of the KV cache ----
 

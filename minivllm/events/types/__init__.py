@@ -6,7 +6,8 @@ has no data that can be derived. An event is emitted when the change is made, so
 order of the changes.
 
 In JSON, an event is one object: the tag `ev`, the envelope (`seq`, `step`, `t`), and its own
-fields. All kinds except `kernel.traced` are flat. `rule` names the function that emits the kind, so
+fields. All kinds except `kernel.traced` and `token.explained` are flat, and `request.arrived` apart
+from its sampling parameters. `rule` names the function that emits the kind, so
 that a dashboard can show the function's source. `rule` is not part of the JSON.
 """
 
@@ -22,6 +23,12 @@ from minivllm.events.types.blocks import (
     MissReason,
 )
 from minivllm.events.types.envelope import SCHEMA_NAME, SCHEMA_VERSION, Event, LogHeader
+from minivllm.events.types.explanations import (
+    BeamCandidate,
+    SamplingCut,
+    TokenCandidate,
+    TokenExplained,
+)
 from minivllm.events.types.kernels import (
     KernelTraced,
     RecordedDecode,
@@ -41,6 +48,7 @@ from minivllm.events.types.requests import (
     RequestForked,
     RequestPreempted,
     RequestResumed,
+    RequestSampling,
 )
 from minivllm.events.types.steps import (
     AttentionMass,
@@ -63,6 +71,7 @@ __all__ = [
     "SCHEMA_VERSION",
     "AnyEvent",
     "AttentionMass",
+    "BeamCandidate",
     "BeamPruned",
     "BeamsFound",
     "BlockAllocated",
@@ -92,11 +101,15 @@ __all__ = [
     "RequestForked",
     "RequestPreempted",
     "RequestResumed",
+    "RequestSampling",
+    "SamplingCut",
     "ScheduledKind",
     "StepBegin",
     "StepEnd",
     "StepScheduled",
     "TextFlushed",
+    "TokenCandidate",
+    "TokenExplained",
     "TokenSampled",
     "TracedProgram",
     "TracedRead",
@@ -128,6 +141,7 @@ AnyEvent = (
     | OptionChanged
     | AttentionMass
     | KernelTraced
+    | TokenExplained
     | TokenSampled
     | TextFlushed
     | InvariantViolated

@@ -190,7 +190,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()
-    best = {best_id: rank for rank, best_id in enumerate(_best_token_ids(logits, num_best), 1)}
+    best = {best_id: rank for rank, best_id in enumerate(best_token_ids(logits, num_best), 1)}
     ranks = {token_id: int(num_better) + 1} | best
     logprobs = (logits[list(ranks)].double() - log_total).tolist()
     return {
@@ -199,7 +199,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
     }
 
 
-def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
+def best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
     """Return the `count` best tokens of `logits: [vocab]`, best first, lower ids first on ties."""
     if count == 0:
         return []
