@@ -5,6 +5,10 @@ affect the engine.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from minivllm.runtime.sampling.explanation import Explanation
 
 
 @dataclass(slots=True)
@@ -29,6 +33,8 @@ class SampledToken:
     token_id: int
     logprobs: dict[int, Logprob] | None = None
     """By token id, if requested: first the sampled token, then the other k best tokens in order."""
+    explanation: "Explanation | None" = None
+    """Why the token was chosen; None unless the sequence is watched."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,15 @@ benchmarks use substitutes without a model. A call depends only on its arguments
 not on earlier calls.
 """
 
-from __future__ import annotations
-
+from collections.abc import Collection
 from collections.abc import Sequence as Seq
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from minivllm.core.request import Sequence
 from minivllm.core.scheduler_output import SchedulerOutput
 from minivllm.errors import SamplingError
 from minivllm.outputs import SampledToken
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
-
-if TYPE_CHECKING:
-    from minivllm.runtime.sampling.explanation import Explanation
 
 
 class Runner(Protocol):
@@ -38,16 +34,11 @@ class Runner(Protocol):
         """Whether the device still works, so that another `execute_model` can succeed."""
 
     def sample_tokens(
-        self, sequences: list[Sequence], logits: Any
+        self, sequences: list[Sequence], logits: Any, watched: Collection[Sequence] = ()
     ) -> Seq[SampledToken | SamplingError]:
         """Return for each sequence a token, or the reason why no token can be sampled.
 
         sequences: the sequences of a plan that get a token, in plan order
         logits:    the logits in the `StepResult` of that plan
-        """
-
-    def explain_token(self, sequence: Sequence, logits: Any, token_id: int) -> Explanation:
-        """Explain why `sample_tokens` chose `token_id`. Called for watched sequences only.
-
-        logits: the sequence's row of the logits
+        watched:   the sequences whose tokens must have an explanation
         """

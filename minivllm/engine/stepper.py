@@ -79,7 +79,7 @@ class Stepper:
         self.runner = runner
         self.scheduler = scheduler
         self.output_processor = output_processor
-        self.explainer = TokenExplainer(runner, bus, explain_all=explain_tokens)
+        self.explainer = TokenExplainer(bus, explain_all=explain_tokens)
         self.beams = BeamDriver(scheduler, output_processor, limits, bus, self.explainer)
         self.tracer = KernelTracer(bus)
         self.clock = clock
@@ -153,8 +153,8 @@ class Stepper:
         """Draw a token for each sequence whose last token was computed, and end the step."""
         started = self.clock.now()
         drawn = self._draw(executed)
-        if self.explainer.active and self.bus.active:
-            self.explainer.explain(executed.parts, drawn.tokens)
+        if self.explainer.active:
+            self.explainer.explain(drawn.tokens)
         self._add_prompt_logprobs(executed, drawn)
         self._append_tokens(drawn)
         self._settle_failures(executed, drawn)
@@ -186,9 +186,10 @@ class Stepper:
         )
         tokens: list[tuple[Sequence, SampledToken | SamplingError]] = []
         for part, sequences in zip(executed.parts, sampling, strict=True):
-            tokens += zip(
-                sequences, self.runner.sample_tokens(sequences, part.result.logits), strict=True
-            )
+            # Without a watch, runners of tests and exercises need no third argument.
+            watched = (self.explainer.watched(sequences),) if self.explainer.active else ()
+            sampled = self.runner.sample_tokens(sequences, part.result.logits, *watched)
+            tokens += zip(sequences, sampled, strict=True)
         errors = {
             sequence.request: str(token)
             for sequence, token in tokens

@@ -1,10 +1,10 @@
 """`TokenExplainer`: explains the tokens of watched sequences, as events.
 
-    watch("a.0")  ->  each step, after the draw: the runner explains the token from the same logits
+    watch("a.0")  ->  each step, after the draw: the sampler explains the token of a.0
                   ->  event `token.explained`, before the step's tokens
 
 The draw is over when a token is explained, so explaining cannot change it. While nothing is
-watched, a step costs one attribute test.
+watched, a step costs two attribute tests.
 
 A beam search is watched as a whole, because its beams compete. The request's event then has the
 candidates of all beams.
@@ -18,8 +18,6 @@ import msgspec
 
 from minivllm.core.beam_search import BeamSearch, Candidate, Continuation, Hypothesis
 from minivllm.core.request import Request, Sequence
-from minivllm.engine.isolation import Part
-from minivllm.engine.runner import Runner
 from minivllm.errors import InvalidRequestError, SamplingError
 from minivllm.events import types as ev
 from minivllm.events.bus import EventBus
@@ -30,9 +28,8 @@ _MAX_DROPPED = 8
 
 
 class TokenExplainer:
-    def __init__(self, runner: Runner, bus: EventBus, *, explain_all: bool) -> None:
+    def __init__(self, bus: EventBus, *, explain_all: bool) -> None:
         """explain_all: watch every sequence"""
-        self._runner = runner
         self._bus = bus
         self._explain_all = explain_all
         # Keep objects, not ids: a later request can have the id of a finished one.
@@ -56,21 +53,37 @@ class TokenExplainer:
             (self._sequences.add if on else self._sequences.discard)(sequence)
         self._forget_ended()
 
-    def explain(
-        self, parts: list[Part], tokens: list[tuple[Sequence, SampledToken | SamplingError]]
-    ) -> None:
-        """Emit why each watched sequence gets its token, before it has the token.
+    def watched(self, sequences: list[Sequence]) -> set[Sequence]:
+        """Return the sequences whose tokens the sampler must explain."""
+        if not self._bus.active:
+            return set()
+        return {
+            one
+            for one in sequences
+            # A beam search explains its own choice.
+            if not one.request.params.use_beam_search
+            and (self._explain_all or one in self._sequences)
+        }
 
-        tokens: what was drawn from the logits of `parts`, in this order
-        """
-        rows = (
-            (part.result.logits, row)
-            for part in parts
-            for row in range(len(part.plan.sampling_sequences()))
-        )
-        for (logits, row), (sequence, token) in zip(rows, tokens, strict=True):
-            if self._watches(sequence) and not isinstance(token, SamplingError):
-                self._explain_token(sequence, logits[row], token.token_id)
+    def explain(self, tokens: list[tuple[Sequence, SampledToken | SamplingError]]) -> None:
+        """Emit the explanations of tokens that are not appended yet."""
+        for sequence, token in tokens:
+            if isinstance(token, SamplingError) or token.explanation is None:
+                continue
+            found = token.explanation
+            self._bus.emit(
+                ev.TokenExplained,
+                sequence.seq_id,
+                sequence.num_tokens,
+                token.token_id,
+                sequence.request.params.temperature,
+                found.vocab_size,
+                found.num_left,
+                msgspec.convert(
+                    found.candidates, tuple[ev.TokenCandidate, ...], from_attributes=True
+                ),
+                msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
+            )
         self._forget_ended()
 
     def watches_search(self, request: Request) -> bool:
@@ -119,25 +132,6 @@ class TokenExplainer:
             (),
             (),
             tuple(shown),
-        )
-
-    def _watches(self, sequence: Sequence) -> bool:
-        if sequence.request.params.use_beam_search:
-            return False  # the beam search explains its own choice
-        return self._explain_all or sequence in self._sequences
-
-    def _explain_token(self, sequence: Sequence, logits: object, token_id: int) -> None:
-        found = self._runner.explain_token(sequence, logits, token_id)
-        self._bus.emit(
-            ev.TokenExplained,
-            sequence.seq_id,
-            sequence.num_tokens,
-            token_id,
-            sequence.request.params.temperature,
-            found.vocab_size,
-            found.num_left,
-            msgspec.convert(found.candidates, tuple[ev.TokenCandidate, ...], from_attributes=True),
-            msgspec.convert(found.cuts, tuple[ev.SamplingCut, ...], from_attributes=True),
         )
 
     def _forget_ended(self) -> None:

@@ -9,7 +9,7 @@ is left. If we only guessed, the first full step could run out of memory hours l
 Source: vLLM `vllm/v1/worker/gpu_model_runner.py`, `gpu_worker.py` (`determine_available_memory`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -47,7 +47,6 @@ from minivllm.runtime.kv_cache import (
 from minivllm.runtime.loader import LoadedModel
 from minivllm.runtime.model.custom_ops import DecoderOps, choose_ops
 from minivllm.runtime.model.decoder import Decoder
-from minivllm.runtime.sampling.explanation import Explanation, explain
 from minivllm.runtime.sampling.prompt_logprobs import prompt_logprobs
 from minivllm.runtime.sampling.sampler import Sampler
 from minivllm.runtime.step_result import WATCH_NOTHING, StepResult, Watch
@@ -164,19 +163,14 @@ class ModelRunner:
 
     @torch.inference_mode()
     def sample_tokens(
-        self, sequences: list[Sequence], logits: torch.Tensor
+        self, sequences: list[Sequence], logits: torch.Tensor, watched: Collection[Sequence] = ()
     ) -> list[SampledToken | SamplingError]:
         """Sample the next token of each sequence. If that fails, return the error in its place.
 
         logits: [num_seqs, vocab_size], one row for each sequence
+        watched: the sequences whose tokens are explained
         """
-        return self._sampler.sample_each(logits, sequences)
-
-    @torch.inference_mode()
-    def explain_token(self, sequence: Sequence, logits: torch.Tensor, token_id: int) -> Explanation:
-        """Explain why `sample_tokens` chose `token_id` from the sequence's `logits: [vocab_size]`."""
-        eos_token_ids = self._model.tokenizer.eos_token_ids
-        return explain(logits, sequence, token_id, eos_token_ids, self._config.seed)
+        return self._sampler.sample_each(logits, sequences, watched)
 
     # ---- the size of the KV cache ----
 

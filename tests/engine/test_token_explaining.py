@@ -146,7 +146,7 @@ def test_nothing_is_explained_without_a_listener_or_a_watch(model, monkeypatch):
     def must_not_run(*args):
         raise AssertionError("explained a token that nobody watches")
 
-    monkeypatch.setattr("minivllm.runtime.model_runner.explain", must_not_run)
+    monkeypatch.setattr("minivllm.runtime.sampling.sampler.explain", must_not_run)
     Run(model).finish()
     Run(model, listens=False, explain_tokens=True).finish()
 

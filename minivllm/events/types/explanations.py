@@ -48,7 +48,9 @@ class TokenCandidate(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def arrival(self) -> float | None:
         """When the token arrives in the race: draw / final_probability. The earliest wins."""
-        return None if self.draw is None else self.draw / self.final_probability
+        if self.draw is None or self.final_probability <= 0.0:
+            return None
+        return self.draw / self.final_probability
 
 
 class BeamCandidate(msgspec.Struct, frozen=True, gc=False):

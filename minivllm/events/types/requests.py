@@ -45,13 +45,14 @@ class RequestSampling(msgspec.Struct, frozen=True, gc=False, omit_defaults=True)
 
     @classmethod
     def of(cls, params: object) -> "RequestSampling":
-        """Copy the fields of a `SamplingParams`."""
-        sampling = msgspec.convert(params, cls, from_attributes=True)
-        if sampling.stop:
+        """Copy from a `SamplingParams` what is not a default, so that JSON leaves out the rest."""
+        defaults = cls()
+        given = {name: getattr(params, name) for name in cls.__struct_fields__}
+        given = {name: one for name, one in given.items() if one != getattr(defaults, name)}
+        if "stop" in given:
             # A caller can send half of a surrogate pair, which JSON cannot encode.
-            stop = [text.encode("utf-8", "replace").decode() for text in sampling.stop]
-            return msgspec.structs.replace(sampling, stop=stop)
-        return sampling
+            given["stop"] = [text.encode("utf-8", "replace").decode() for text in given["stop"]]
+        return cls(**given)
 
 
 class RequestArrived(Event, tag="request.arrived"):

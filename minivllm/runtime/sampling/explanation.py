@@ -2,24 +2,18 @@
 
     model's logits > mask, bias, penalties > temperature > min-p, top-k, top-p > race > token
 
-Called after the draw, for watched sequences only, with the same logits. A draw has no state (see
-`rng`), so the race can be run again, and explaining cannot change a token.
+Called by the sampler after the draw, for watched sequences only. It reads the tensors of the draw
+and changes none, so explaining cannot change a token.
 """
 
-from collections.abc import Collection
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 
 from minivllm.core.request import Sequence
-from minivllm.runtime.sampling.logits_processors import (
-    apply_logits_processors,
-    changes_best_token,
-    to_weights,
-)
-from minivllm.runtime.sampling.rng import exponentials, key_for_next_token
-from minivllm.runtime.sampling.sampler import best_token_ids
+from minivllm.sampling_params import SamplingParams
 
 NUM_BEST = 8
 """How many tokens to show: the most likely ones after mask, bias and penalties."""
@@ -75,129 +69,117 @@ class Explanation:
     vocab_size: int
 
 
+class Race(NamedTuple):
+    """The draw of one row: the token with the largest weight / random number won."""
+
+    weights: torch.Tensor
+    """[vocab], 0 for tokens that were cut."""
+    token_ids: torch.Tensor
+    """[num_candidates], ascending: all tokens with a weight, and perhaps others."""
+    speeds: torch.Tensor
+    """[num_candidates]: weight / random number."""
+
+
 def explain(
     logits: torch.Tensor,
+    processed: torch.Tensor,
     sequence: Sequence,
     token_id: int,
-    eos_token_ids: Collection[int],
-    engine_seed: int,
+    race: Race | None,
 ) -> Explanation:
-    """Explain why `token_id` was sampled from `logits: [vocab]`.
+    """Explain why `token_id` was chosen. The sequence must not have the token yet.
 
-    The sequence must not have the token yet. `eos_token_ids`, `engine_seed`: as for `Sampler`.
+    logits:    [vocab], the model's
+    processed: [vocab], after mask, bias and penalties; `logits` itself if there are none
+    race:      the draw; None for greedy sampling
     """
     params = sequence.request.params
-    processed = logits
-    if changes_best_token(sequence):
-        processed = apply_logits_processors(logits, sequence, eos_token_ids)
-    relative = processed.double() - processed.max()
-    tempered = (relative if params.greedy else relative / params.temperature).softmax(dim=-1)
-    weights, key = torch.zeros_like(tempered), None
-    if params.greedy:
-        weights[token_id] = 1.0
-    else:
-        weights = to_weights(processed.unsqueeze(0), [params])[0]
-        key = torch.tensor([key_for_next_token(sequence, engine_seed)], device=weights.device)
-
-    ids = torch.tensor(
-        _candidate_ids(logits, processed, weights, key, token_id), device=logits.device
-    )
-    log_total = logits.double().logsumexp(dim=-1)
-    rows = torch.stack(  # [num_candidates, 6]
-        (
-            logits[ids].double(),
-            processed[ids].double(),
-            (logits[ids].double() - log_total).exp(),
-            tempered[ids],
-            weights[ids] / weights.sum(),
-            torch.zeros_like(weights[ids]) if key is None else exponentials(key, ids)[0],
-        ),
-        dim=-1,
-    ).tolist()
-    stages = _Stages(sequence, processed, tempered, int(weights.count_nonzero()))
-    candidates = [
-        CandidateStages(
-            candidate_id,
-            logit,
-            None if processed_logit == -torch.inf else processed_logit,
-            probability,
-            tempered_probability,
-            final,
-            stages.cut_by(candidate_id, tempered_probability) if final == 0.0 else None,
-            draw if key is not None and final > 0.0 else None,
-        )
-        for candidate_id, (
-            logit, processed_logit, probability, tempered_probability, final, draw,
-        ) in zip(ids.tolist(), rows, strict=True)
-        if logit > -torch.inf
-    ]  # fmt: skip
-    return Explanation(candidates, stages.cuts(), stages.num_left, len(logits))
-
-
-def _candidate_ids(
-    logits: torch.Tensor,
-    processed: torch.Tensor,
-    weights: torch.Tensor,
-    key: torch.Tensor | None,
-    token_id: int,
-) -> list[int]:
-    """Return the token ids to show, most likely first. All tensors but `key: [1]` are `[vocab]`."""
-    chosen = {token_id, *best_token_ids(processed, NUM_BEST)}
+    best = processed.topk(min(NUM_BEST, len(processed)))
+    ids = [best.indices, torch.tensor([token_id], device=logits.device)]
     if processed is not logits:
-        chosen.update(best_token_ids(logits, _NUM_BEST_OF_MODEL))
-    if key is not None:
-        kept = weights.nonzero().squeeze(-1)
-        race = weights[kept] / exponentials(key, kept)[0]
-        chosen.update(kept[race.topk(min(2, len(kept))).indices].tolist())
-    ids = sorted(chosen)
-    scores = dict(zip(ids, processed[ids].tolist(), strict=True))
-    return sorted(ids, key=lambda candidate_id: -scores[candidate_id])
+        ids.append(logits.topk(min(_NUM_BEST_OF_MODEL, len(logits))).indices)
+    if race is not None:
+        ids.append(race.token_ids[race.speeds.topk(min(2, len(race.speeds))).indices])
+    ids = torch.cat(ids)  # with duplicates
+    relative = processed - best.values[0]
+    if race is not None:
+        relative /= params.temperature
+    if race is None:
+        final, draw = (ids == token_id).double(), torch.zeros_like(ids, dtype=torch.float64)
+    else:
+        weights = race.weights[ids]
+        at = torch.searchsorted(race.token_ids, ids).clamp_(max=len(race.token_ids) - 1)
+        final, draw = weights / race.weights.sum(), weights / race.speeds[at]
+    relative_total = float(relative.logsumexp(dim=-1))
+    columns = (
+        ids,
+        logits[ids],
+        processed[ids],
+        (logits[ids] - logits.logsumexp(dim=-1)).exp_(),
+        (relative[ids] - relative_total).exp_(),
+        final,
+        draw,
+    )
+    rows = torch.stack([column.double() for column in columns], dim=-1).tolist()
+    num_left = 1 if race is None else int((race.speeds > 0).sum())
+    candidates: dict[int, CandidateStages] = {}
+    for number, logit, processed_logit, *probabilities, draw_ in sorted(
+        rows, key=lambda row: (-row[2], row[0])
+    ):
+        cut_by = None
+        if probabilities[-1] == 0.0 and race is not None:
+            rank = len(candidates)  # the best tokens come first, and no token is missing
+            if rank >= NUM_BEST:
+                rank = int((processed > processed_logit).sum())
+            ratio = probabilities[1] / math.exp(-relative_total)
+            cut_by = _cut_by(params, rank, ratio, num_left)
+        if processed_logit == -torch.inf:
+            processed_logit, cut_by = None, "min_tokens"
+        if logit > -torch.inf:  # otherwise, the model itself excludes the token
+            candidates[int(number)] = CandidateStages(
+                int(number),
+                logit,
+                processed_logit,
+                *probabilities,
+                cut_by,
+                draw_ if race is not None and probabilities[-1] > 0.0 else None,
+            )
+    cuts = _cuts(sequence, processed, relative, num_left)
+    return Explanation(list(candidates.values()), cuts, num_left, len(logits))
 
 
-class _Stages:
-    """The stages of one row that remove tokens."""
+def _cuts(
+    sequence: Sequence, processed: torch.Tensor, relative: torch.Tensor, num_left: int
+) -> list[Cut]:
+    """Return the stages that removed tokens.
 
-    def __init__(
-        self, sequence: Sequence, processed: torch.Tensor, tempered: torch.Tensor, num_left: int
-    ) -> None:
-        """
-        processed, tempered: [vocab], logits before and probabilities after temperature
-        num_left: how many tokens have a weight in the end
-        """
-        self.num_left = num_left
-        self._params = sequence.request.params
-        self._masks = sequence.num_output_tokens < self._params.min_tokens
-        self._processed, self._tempered = processed, tempered
-        self._lowest = self._params.min_p * tempered.max()
-
-    def cuts(self) -> list[Cut]:
-        params, found = self._params, []
-        if self._masks:
-            num_left = int(self._processed.isfinite().sum())
-            found.append(Cut("min_tokens", params.min_tokens, num_left))
-        if params.greedy:
-            return found
-        if params.min_p > 0.0:
-            num_left = int((self._tempered >= self._lowest).sum())
-            found.append(Cut("min_p", params.min_p, num_left))
-        if 0 < params.top_k < len(self._processed):
-            num_left = min([params.top_k, *(cut.num_left for cut in found)])
-            found.append(Cut("top_k", params.top_k, num_left))
-        if params.top_p < 1.0:
-            found.append(Cut("top_p", params.top_p, self.num_left))
+    relative: [vocab], log-probabilities after temperature, relative to the best token
+    num_left: how many tokens have a weight in the end
+    """
+    params, found = sequence.request.params, []
+    if sequence.num_output_tokens < params.min_tokens:
+        found.append(Cut("min_tokens", params.min_tokens, int(processed.isfinite().sum())))
+    if params.greedy:
         return found
+    if params.min_p > 0.0:
+        num_likely = int((relative >= math.log(params.min_p)).sum())
+        found.append(Cut("min_p", params.min_p, num_likely))
+    if 0 < params.top_k < len(processed):
+        smallest = min([params.top_k, *(cut.num_left for cut in found)])
+        found.append(Cut("top_k", params.top_k, smallest))
+    if params.top_p < 1.0:
+        found.append(Cut("top_p", params.top_p, num_left))
+    return found
 
-    def cut_by(self, token_id: int, tempered_probability: float) -> CutBy | None:
-        """Return the stage that removed a token whose weight is 0; None for greedy sampling."""
-        params, processed = self._params, self._processed
-        logit = processed[token_id]
-        if logit == -torch.inf:
-            return "min_tokens"
-        if params.greedy:
-            return None
-        if tempered_probability < self._lowest:
-            return "min_p"
-        rank = int((processed > logit).sum() + (processed[:token_id] == logit).sum())
-        if 0 < params.top_k <= rank:
-            return "top_k"
-        return "top_p" if params.top_p < 1.0 and self.num_left <= rank else "rounding"
+
+def _cut_by(params: SamplingParams, rank: int, ratio: float, num_left: int) -> CutBy:
+    """Return the stage that removed a token without a weight.
+
+    rank:  how many tokens are more likely
+    ratio: the token's probability after temperature, relative to the best token
+    """
+    if ratio < params.min_p:
+        return "min_p"
+    if 0 < params.top_k <= rank:
+        return "top_k"
+    return "top_p" if params.top_p < 1.0 and num_left <= rank else "rounding"

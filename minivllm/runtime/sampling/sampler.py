@@ -23,6 +23,7 @@ import torch
 from minivllm.core.request import Sequence
 from minivllm.errors import SamplingError
 from minivllm.outputs import Logprob, SampledToken
+from minivllm.runtime.sampling.explanation import Race, explain
 from minivllm.runtime.sampling.logits_processors import (
     apply_logits_processors,
     changes_best_token,
@@ -54,10 +55,15 @@ class Sampler:
         self._eos_token_ids = frozenset(eos_token_ids)
         self._engine_seed = engine_seed
 
-    def __call__(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[SampledToken]:
+    def __call__(
+        self,
+        logits: torch.Tensor,
+        sequences: list[Sequence],
+        watched: Collection[Sequence] = (),
+    ) -> list[SampledToken]:
         """Sample one token for each row of `logits: [num_seqs, vocab]` (float32).
 
-        Row i belongs to `sequences[i]`. A call changes neither `logits` nor any other state. A
+        Row i belongs to `sequences[i]`. Tokens of `watched` sequences are explained. A call changes neither `logits` nor any other state. A
         `SamplingError` names the sequence that caused it; the caller can call again without it.
         """
         best_logits, best_ids = best_tokens(logits)
@@ -95,40 +101,60 @@ class Sampler:
                 token_ids[row] = int(best_id)
 
         random_rows = [row for row in special if not sequences[row].request.params.greedy]
+        races = {}  # row -> the draw, for watched sequences
         for rows in _chunks(random_rows, logits):
             row_logits = torch.stack([processed.get(row, logits[row]) for row in rows])
-            drawn = self._draw(row_logits, [sequences[row] for row in rows])
+            weights, candidates, speeds = self._race(row_logits, [sequences[row] for row in rows])
+            drawn = candidates[speeds.argmax(dim=-1)].tolist()
             for row, token_id in zip(rows, drawn, strict=True):
                 token_ids[row] = token_id
+            if watched:
+                for i, row in enumerate(rows):
+                    if sequences[row] in watched:
+                        races[row] = Race(weights[i], candidates, speeds[i])
 
         sampled = [SampledToken(token_id) for token_id in token_ids]
         for row in special:
             num_best = sequences[row].request.num_logprobs
             if num_best is not None:
                 sampled[row].logprobs = token_logprobs(logits[row], token_ids[row], num_best)
+        if watched:
+            for row, sequence in enumerate(sequences):
+                if sequence in watched:
+                    row_logits = logits[row]
+                    sampled[row].explanation = explain(
+                        row_logits,
+                        processed.get(row, row_logits),
+                        sequence,
+                        token_ids[row],
+                        races.get(row),
+                    )
         return sampled
 
     def sample_each(
-        self, logits: torch.Tensor, sequences: list[Sequence]
+        self,
+        logits: torch.Tensor,
+        sequences: list[Sequence],
+        watched: Collection[Sequence] = (),
     ) -> list[SampledToken | SamplingError]:
         """Like `__call__`, but return the error of a sequence in place of its token."""
         try:
-            return self(logits, sequences)
+            return self(logits, sequences, watched)
         except (
             Exception
             # Sample each sequence alone to find the one that fails. A sequence's token is the same
             # in any batch.
         ):
             return [
-                self._sample_alone(logits[row : row + 1], sequence)
+                self._sample_alone(logits[row : row + 1], sequence, watched)
                 for row, sequence in enumerate(sequences)
             ]
 
     def _sample_alone(
-        self, logits: torch.Tensor, sequence: Sequence
+        self, logits: torch.Tensor, sequence: Sequence, watched: Collection[Sequence]
     ) -> SampledToken | SamplingError:
         try:
-            return self(logits, [sequence])[0]
+            return self(logits, [sequence], watched)[0]
         except SamplingError as error:
             return error
         except Exception:
@@ -138,8 +164,14 @@ class Sampler:
             )
             return _no_token(sequence, "the sampler failed on this sequence")
 
-    def _draw(self, logits: torch.Tensor, sequences: list[Sequence]) -> list[int]:
-        """Draw from `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p."""
+    def _race(
+        self, logits: torch.Tensor, sequences: list[Sequence]
+    ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """Run the race for `logits: [num_rows, vocab]` after temperature, min-p, top-k and top-p.
+
+        Returns the weights `[num_rows, vocab]`, the ids of all tokens that have a weight in some
+        row `[num_candidates]`, and weight / arrival time `[num_rows, num_candidates]`.
+        """
         weights = to_weights(logits, [sequence.request.params for sequence in sequences])
         keys = [key_for_next_token(sequence, self._engine_seed) for sequence in sequences]
         # Consider only tokens with a weight in some row; after top-k and top-p, these are few.
@@ -148,8 +180,7 @@ class Sampler:
         times = exponentials(torch.tensor(keys, device=weights.device), candidates)
         # The token with the smallest time / weight has the largest weight / time. An excluded token
         # has 0.
-        winners = (weights[:, candidates] / times).argmax(dim=-1)
-        return candidates[winners].tolist()
+        return weights, candidates, weights[:, candidates] / times
 
 
 def best_tokens(logits: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
@@ -190,7 +221,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
     log_total = logits.double().logsumexp(dim=-1)
     score = logits[token_id]
     num_better = (logits > score).sum() + (logits[:token_id] == score).sum()
-    best = {best_id: rank for rank, best_id in enumerate(best_token_ids(logits, num_best), 1)}
+    best = {best_id: rank for rank, best_id in enumerate(_best_token_ids(logits, num_best), 1)}
     ranks = {token_id: int(num_better) + 1} | best
     logprobs = (logits[list(ranks)].double() - log_total).tolist()
     return {
@@ -199,7 +230,7 @@ def token_logprobs(logits: torch.Tensor, token_id: int, num_best: int) -> dict[i
     }
 
 
-def best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
+def _best_token_ids(logits: torch.Tensor, count: int) -> list[int]:
     """Return the `count` best tokens of `logits: [vocab]`, best first, lower ids first on ties."""
     if count == 0:
         return []

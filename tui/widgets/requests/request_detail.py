@@ -13,6 +13,7 @@ from minivllm.events.state import FinishedSequence
 from minivllm.text import clean, id_ranges, plural, short_name
 from minivllm.tui.draw.lines import Line, Row, Span, line
 from minivllm.tui.draw.wrap import wrap, wrap_tail
+from minivllm.tui.state.decisions import sampling_words
 from minivllm.tui.state.lives import Life, LifePhase
 from minivllm.tui.state.model import DashboardModel
 from minivllm.tui.widgets.frame.panel import Panel
@@ -124,6 +125,8 @@ def _numbers(model: DashboardModel, life: Life) -> list[Span]:
                 "text",
             )
         )
+        if request.sampling is not None:
+            sentences.append((sampling_words(request.sampling), "muted"))
     elif done is not None:
         which = "since it was forked" if life.phases[0][2] == "decode" else "of them output"
         sentences.append(
