@@ -1,9 +1,9 @@
 """Finds a real recording line for each kind of event, in the committed traces or from an engine.
 
 The engine emits the kinds of events that the traces lack: for an x-ray, attention mass, a changed
-option, an aborted request, a full disk and a corrupted block. It runs with random weights
-(`tiny-random`) and the virtual clock. Floats are rounded, because their last digits differ between
-processors.
+option, an aborted request, an explained token, a full disk and a corrupted block. It runs with
+random weights (`tiny-random`) and the virtual clock. Floats are rounded, because their last digits
+differ between processors.
 """
 
 import io
@@ -79,6 +79,10 @@ def _engine_lines() -> list[str]:
     engine.add_request("eve", "Hello, world", _stop_that_does_not_come(events, greedy))
     while engine.has_unfinished_requests():
         engine.step()
+    draws = SamplingParams(temperature=0.8, top_k=4, max_tokens=1)
+    engine.add_request("fay", "Hello, world", draws)
+    engine.explain_tokens("fay.0")
+    engine.step()
     engine.add_request("zoe", "Hello, world", greedy)
     engine.step()
     engine._stepper.scheduler.kv_cache_manager.pool.blocks[0].ref_cnt += 1

@@ -83,6 +83,7 @@ class TokenExplained(Event, tag="token.explained"):
     token_id: int
     """The chosen token; in a beam search, the token of the best beam."""
     temperature: float
+    """The request's temperature; 0 for greedy sampling."""
     vocab_size: int
     """How many tokens the model has logits for; 0 in a beam search."""
     num_left: int
