@@ -274,8 +274,10 @@ class LLMEngine:
     def explain_tokens(self, seq_id: str, on: bool = True) -> None:
         """Start or stop emitting `token.explained` for each token of the sequence `seq_id`.
 
-        In a beam search, all beams of the request are explained together. With the option
-        `explain_tokens`, every sequence is explained, whatever this method sets. Raises
+        - `seq_id`: an unfinished sequence; a beam stands for all beams of its request.
+        - `on`: whether to explain. The option `explain_tokens` explains all sequences anyway.
+
+        Raises
         `InvalidRequestError` if there is no such unfinished sequence, and `EngineDeadError` after a
         step that failed. See `minivllm.engine.token_explaining`.
         """
